@@ -20,11 +20,15 @@ from pathlib import Path
 from typing import IO, Protocol, Self, cast
 from weakref import WeakValueDictionary
 
+from servable_local.aws.signed_request import ReceivedRequest
 from servable_local.private_files import private_folder
 
+ENVIRON = "servable.content"
+"""Key of a request's environment for the content of an object, instead of its body."""
 # Longer bodies of objects go to the disk while they are received.
 IN_MEMORY_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
+_MOST_PARTS = 10_000
 
 
 class Sum(Protocol):
@@ -263,3 +267,29 @@ class ObjectFolder:
                 file.parts.add(number)
                 return file, (number - 1) * file.part_bytes
         return StoredFile(self._folder), 0
+
+
+@cache
+def _summed_on_arrival() -> set[str]:
+    """Return the sums computed while a body is received; others are computed when they are needed."""
+    return {"SHA1", *filter(fast_crc, ("CRC32", "CRC32C", "CRC64NVME"))}
+
+
+def is_object(request: ReceivedRequest) -> bool:
+    """Return whether the request's body may be an S3 object or a part of one."""
+    return request.method == "PUT" and request.claimed_service == "s3"
+
+
+def receive_object(
+    folder: ObjectFolder, request: ReceivedRequest, stream: IO[bytes], length: int
+) -> ObjectContent:
+    """Store the body of such a request on the disk, with the checksum that its headers name."""
+    named = request.header("x-amz-sdk-checksum-algorithm")
+    algorithms = {named.upper()} if named else set()
+    prefix = "x-amz-checksum-"
+    algorithms |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
+    query = dict(request.pairs)
+    upload, number = query.get("uploadId"), query.get("partNumber", "")
+    valid = upload and number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_PARTS
+    part = (str(upload), int(number)) if valid else None
+    return folder.receive(stream, length, algorithms & _summed_on_arrival(), part)

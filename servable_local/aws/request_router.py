@@ -17,10 +17,16 @@ from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import cross_origin
 from servable_local.aws import cbor
-from servable_local.aws.contents import IN_MEMORY_BYTES, ObjectContent, ObjectFolder
+from servable_local.aws.contents import (
+    ENVIRON,
+    IN_MEMORY_BYTES,
+    ObjectContent,
+    ObjectFolder,
+    is_object,
+    receive_object,
+)
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import SERVICE
-from servable_local.aws.moto_patches.objects import ENVIRON, is_object, received
 from servable_local.aws.refusals import AccessError, Reason, refusal
 from servable_local.aws.signatures import VerifiedRequest, Verifier
 from servable_local.aws.signed_request import ALGORITHM, ReceivedRequest
@@ -157,7 +163,7 @@ class RequestRouter:
         known to be right may have."""
         length = _length(environ, limit)
         if limit is None and length > IN_MEMORY_BYTES and is_object(request):
-            return received(self.objects, request, environ["wsgi.input"], length)
+            return receive_object(self.objects, request, environ["wsgi.input"], length)
         return bytes(environ["wsgi.input"].read(length))
 
 

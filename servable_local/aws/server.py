@@ -1,17 +1,21 @@
 """The local AWS in one process: moto's services, and ours in the place of six of them."""
 
 import functools
+import importlib
 import logging
+import secrets
 import shutil
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moto.moto_server import werkzeug_app
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+from servable_local.aws import moto_patches
 from servable_local.aws.clock import Clock, ScaledClock
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.cloudformation.operations import CloudFormation
@@ -20,22 +24,7 @@ from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
 from servable_local.aws.contents import ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
-from servable_local.aws.moto_patches import (
-    cloudformation,
-    conflicts,
-    events,
-    functions,
-    inputs,
-    keys,
-    models,
-    objects,
-    queues,
-    s3,
-    s3_answers,
-    s3_described,
-    session_keys,
-    topics,
-)
+from servable_local.aws.moto_patches import cloudformation, models, operations
 from servable_local.aws.moto_patches.ec2 import without_ec2
 from servable_local.aws.moto_patches.logs import LogsApi
 from servable_local.aws.request_router import RequestHandler, RequestRouter
@@ -46,19 +35,26 @@ from servable_local.aws.sagemaker.runtime_api import RuntimeApi
 from servable_local.aws.scaling.api import ScalingApi
 from servable_local.aws.scaling.service import RegionalScaling
 from servable_local.aws.signatures import AccessKeys, Verifier
-from servable_local.aws.workflows.executions import Executions, StateMachinesApi
-from servable_local.aws.workflows.schedules import SchedulerApi, fire
+
+if TYPE_CHECKING:
+    from servable_local.aws.workflows.executions import Executions
 
 # Else an extension lets every page read every answer.
 setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 (mypy)
 
 _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
+_SECRET_BYTES = 20  # 40 characters, as many as on AWS
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05
-_PATCHES = (
-    *(models, s3, objects, s3_described, s3_answers, topics, queues, events, keys, conflicts),
-    *(functions, cloudformation, inputs, session_keys),
-)
+# Service of moto -> its patches, in moto_patches/. They import the service, which takes long.
+_PATCHES = {
+    "events": ("events",),
+    "iam": ("session_keys",),
+    "kms": ("kms",),
+    "s3": ("s3", "objects"),
+    "sns": ("topics",),
+    "sts": ("session_keys",),
+}
 _PATHS = {
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
     "moto.sagemakerruntime.urls": {
@@ -68,10 +64,7 @@ _PATHS = {
     },
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
-    "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
     "moto.applicationautoscaling.urls": {"{0}/$": ScalingApi.dispatch},
-    "moto.stepfunctions.urls": {"{0}/$": StateMachinesApi.dispatch},
-    "moto.scheduler.urls": {"{0}/schedules/(?P<name>[^/]+)$": SchedulerApi.dispatch},
     "moto.ssm.urls": {},
 }
 
@@ -106,14 +99,14 @@ class Server:
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
             without_ec2(module).url_paths.update(paths)
-        for patch in _PATCHES:
+        for patch in (models, cloudformation, operations):
             patch.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
         # A host is looked up once: moto looks through its folder on the disk and two hundred patterns for
         # every request, a third of what a small one takes (5.2 ms of processor time for 3.6 ms, moto 5.2.5).
-        dispatcher: Any = DomainDispatcherApplication(create_backend_app)
+        dispatcher: Any = DomainDispatcherApplication(self._create_app)
         dispatcher.get_backend_for_host = functools.cache(dispatcher.get_backend_for_host)
-        secret = secret_access_key or session_keys.new_secret()
+        secret = secret_access_key or secrets.token_hex(_SECRET_BYTES)
         # The router needs the port, which is free to choose until something listens there.
         self._server = make_server(
             _HOST, port, dispatcher, threaded=True, request_handler=RequestHandler
@@ -134,10 +127,8 @@ class Server:
         ScalingApi.scalings = self._scalings = Regions(self.access, self._scaling)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
-        StateMachinesApi.executions = self._executions = Regions(
-            self.access,
-            lambda aws: Executions(aws, self._cloudwatches.of(aws.account, aws.region)),
-        )
+        self._executions: Regions[Executions] = Regions(self.access, self._create_executions)
+        self._fire: Callable[[Access, Regions[CloudWatch], datetime], None] | None = None
         CloudFormationApi.regions = Regions(self.access, CloudFormation)
         Server._running = self.url
         self._thread = threading.Thread(
@@ -164,6 +155,26 @@ class Server:
         shutil.rmtree(self._objects, ignore_errors=True)
         Server._running = None
 
+    def _create_app(self, service: Any) -> Any:
+        """Patch a service of moto and build its application, when the service is first asked for."""
+        for name in _PATCHES.get(service, ()):
+            importlib.import_module(f"{moto_patches.__name__}.{name}").install()
+        if service == "scheduler":
+            from servable_local.aws.workflows import schedules
+
+            schedules.install()
+            self._fire = schedules.fire
+        if service == "stepfunctions":
+            from servable_local.aws.workflows import executions
+
+            executions.install(self._executions)
+        return create_backend_app(service)
+
+    def _create_executions(self, aws: Loopback) -> "Executions":
+        from servable_local.aws.workflows.executions import Executions
+
+        return Executions(aws, self._cloudwatches.of(aws.account, aws.region))
+
     def _scaling(self, aws: Loopback) -> RegionalScaling:
         of = (aws.account, aws.region)
         return RegionalScaling(aws, self.hostings.of(*of), self._cloudwatches.of(*of))
@@ -181,5 +192,5 @@ class Server:
             hosting.tick(at)
         for scaling in self._scalings.all():
             scaling.tick(at)
-        if at.second == 0:
-            fire(self.access, self._cloudwatches, at)
+        if at.second == 0 and self._fire is not None:
+            self._fire(self.access, self._cloudwatches, at)

@@ -29,6 +29,13 @@ _LETTERS = string.ascii_uppercase + string.digits
 _ENDING_LENGTH = 12
 # What outlives its stack, or is paid for: what somebody looks for by its tags.
 _TAGGED = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SageMaker::Endpoint")
+# Types that CDK adds to a template, and what to change in the app: no function runs here.
+_LEAVE_OUT = {
+    "Custom::AWS": "leave out AwsCustomResource, and make its call yourself.",
+    "Custom::S3AutoDeleteObjects": (
+        "leave out auto_delete_objects, and empty the bucket before you delete the stack."
+    ),
+}
 _log = logging.getLogger(__name__)
 
 
@@ -71,11 +78,11 @@ class ResourceCalls:
     def type_of(self, resource: StackResource) -> ResourceType:
         kind = TYPES.get(resource.type)
         if kind is None:
+            advice = _LEAVE_OUT.get(resource.type, f"it knows {', '.join(sorted(TYPES))}.")
             raise self._failed(
                 resource,
                 "CREATE",
-                f"Resource type {resource.type} is not emulated by the local AWS; "
-                f"it knows {', '.join(sorted(TYPES))}.",
+                f"Resource type {resource.type} is not emulated by the local AWS; {advice}",
             )
         return kind
 

@@ -13,32 +13,36 @@ import io
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import IO, Any
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from moto import settings
 from moto.s3 import responses
-from moto.s3.exceptions import NoSuchUpload, S3ClientError
+from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
 from moto.s3.models import FakeKey, FakeMultipart, s3_backends
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
 
-from servable_local.aws.contents import ObjectContent, ObjectFolder, fast_crc
-from servable_local.aws.moto_patches.object_inputs import (
-    InvalidPartError,
-    TooSmallError,
-    can_sum,
-    check_sums,
-    check_version,
-)
-from servable_local.aws.signed_request import ReceivedRequest
+from servable_local.aws.contents import ENVIRON, SLOWLY_SUMMED_BYTES, ObjectContent, fast_crc
+from servable_local.aws.loopback import service_model
 
-ENVIRON = "servable.content"
-"""Key of a request's environment for the content of an object, in place of its body."""
 # What an object's PUT has here is a small document, and not the object.
 _DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
-# Sums that a body has while it is received; what has no fast package is summed when it is asked for.
-_ALGORITHMS = {"SHA1", *filter(fast_crc, ("CRC32", "CRC32C", "CRC64NVME"))}
-_MOST_PARTS = 10_000
+# Parts of a bucket and of an object that moto knows.
+_WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
+_WRITTEN += " ownershipControls policy publicAccessBlock replication tagging versioning website"
+_DELETED = "cors encryption lifecycle ownershipControls policy publicAccessBlock replication tagging website"
+_KNOWN = {
+    ("bucket", "GET"): {*_WRITTEN.split(), "location", "policyStatus", "uploads", "versions"},
+    ("bucket", "PUT"): {*_WRITTEN.split()},
+    ("bucket", "DELETE"): {*_DELETED.split()},
+    ("bucket", "POST"): {"delete"},
+    ("object", "GET"): {"acl", "attributes", "legal-hold", "retention", "tagging"},
+    ("object", "PUT"): {"acl", "legal-hold", "retention", "tagging"},
+    ("object", "DELETE"): {"tagging"},
+    ("object", "POST"): {"restore", "select", "uploads"},
+}
 _COMPUTE_CHECKSUM = compute_checksum
 _S3Response: Any = responses.S3Response
 # Whether FakeKey.value is a content, and not bytes.
@@ -64,26 +68,6 @@ def install() -> None:
     ]
     for owner, name, value in patches:
         setattr(owner, name, value)
-
-
-def is_object(request: ReceivedRequest) -> bool:
-    """Whether the request's body may be an S3 object or a part of one."""
-    return request.method == "PUT" and request.claimed_service == "s3"
-
-
-def received(
-    folder: ObjectFolder, request: ReceivedRequest, stream: IO[bytes], length: int
-) -> ObjectContent:
-    """The body of such a request, on the disk, with the checksum that its headers name."""
-    named = request.header("x-amz-sdk-checksum-algorithm")
-    algorithms = {named.upper()} if named else set()
-    prefix = "x-amz-checksum-"
-    algorithms |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
-    query = dict(request.pairs)
-    upload, number = query.get("uploadId"), query.get("partNumber", "")
-    valid = upload and number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_PARTS
-    part = (str(upload), int(number)) if valid else None
-    return folder.receive(stream, length, algorithms & _ALGORITHMS, part)
 
 
 def content_of(account: str, region: str, bucket: str, key: str) -> ObjectContent:
@@ -133,22 +117,17 @@ def _complete(
     for number, etag in parts:
         part = upload.parts.get(number)
         if part is None or part.etag.strip('"') != etag.replace('"', ""):
-            raise InvalidPartError()
+            raise InvalidPart()
         if chosen and chosen[-1].contentsize < settings.S3_UPLOAD_PART_MIN_SIZE:
-            raise TooSmallError()
+            raise EntityTooSmall()
         chosen.append(part)
     if not chosen:
-        raise S3ClientError("InvalidRequest", "You must specify at least one part")
+        raise MalformedXML()
     contents = [_content(part) for part in chosen]
     digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
     whole = ObjectContent.joined(contents)
-    upload.servable_unnamed = "x-amz-checksum-algorithm" not in upload.metadata
-    of_customer = upload.servable_unnamed and getattr(upload, "servable_customer", "")
-    checksum = None if of_customer else _checksum(upload.metadata, contents, whole)
-    if checksum:
-        upload.metadata.setdefault("x-amz-checksum-algorithm", "CRC64NVME")
-    upload.servable_parts = contents
+    checksum = _checksum(upload.metadata, contents, whole)
     for part in upload.parts.values():
         part.value = b""  # the object is kept with its upload, whose parts lie in the whole
     return whole, etag, checksum
@@ -157,24 +136,28 @@ def _complete(
 def _checksum(
     metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
 ) -> tuple[str, str, int] | None:
-    """Kind of the object's checksum, the checksum in base64, and its number of parts.
-
-    The algorithm is CRC64NVME if the upload names none.
+    """Return the checksum's kind, the checksum in base64, and its number of parts.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)
     """
-    algorithm = metadata.get("x-amz-checksum-algorithm", "CRC64NVME")
+    algorithm = metadata.get("x-amz-checksum-algorithm")
+    if algorithm is None:
+        return None
     default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
     kind = metadata.get("x-amz-checksum-type") or default
-    if not all(
-        can_sum(algorithm, content) for content in (parts if kind == "COMPOSITE" else [whole])
-    ):
+    if not all(_can_sum(algorithm, one) for one in (parts if kind == "COMPOSITE" else [whole])):
         return None
     if kind == "COMPOSITE":
         sums = ObjectContent.of(b"".join(part.digest(algorithm) for part in parts))
         return kind, sums.checksum(algorithm), len(parts)
     return kind, whole.checksum(algorithm), 1
+
+
+def _can_sum(algorithm: str, content: ObjectContent) -> bool:
+    """Return whether a sum takes about a second: CRC32C and CRC64NVME need a package for more."""
+    slow = algorithm in ("CRC32C", "CRC64NVME") and fast_crc(algorithm) is None
+    return not slow or len(content) <= SLOWLY_SUMMED_BYTES
 
 
 def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> bytes:
@@ -194,9 +177,28 @@ def _with_contents(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def _get_object(api: Any) -> Any:
-    check_version(api._get_param("versionId"))
-    return _S3Response.get_object(api)
+@cache
+def _operations_by_part() -> dict[tuple[str, str, str], str]:
+    """Map what is addressed, the method, and the part named after the ? to the operation."""
+    found = {}
+    for name, operation in service_model("s3")._service_description["operations"].items():
+        path, _, query = operation["http"]["requestUri"].partition("?")
+        part = query.partition("&")[0]
+        if part and "=" not in part:
+            about = "object" if "{Key" in path else "bucket"
+            found[about, operation["http"]["method"], part] = name
+    return found
+
+
+def _check_part(about: str, method: str, full_url: str) -> None:
+    """Raise NotImplementedError for a part of a bucket or of an object that moto doesn't know.
+
+    Upstream such a request is one about the whole: DeleteBucketMetricsConfiguration deletes the bucket.
+    """
+    for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
+        operation = _operations_by_part().get((about, method, part))
+        if operation and part not in _KNOWN.get((about, method), ()):
+            raise NotImplementedError(f"{operation} is no operation here")
 
 
 class S3Api(_S3Response):  # type: ignore[misc]
@@ -210,31 +212,15 @@ class S3Api(_S3Response):  # type: ignore[misc]
             document = _DOCUMENTS & self.querystring.keys()
             self.body = self.raw_body = bytes(content) if document else content
 
-    def _bucket_response_put(self, request: Any, bucket: str, query: dict[str, Any]) -> Any:
-        # Upstream a versioning that says nothing is a 404 without an error.
-        if "versioning" in query and b"<Status>" not in bytes(self.body):
-            raise S3ClientError(
-                "IllegalVersioningConfigurationException",
-                "The Versioning element must be specified",
-            )
-        return super()._bucket_response_put(request, bucket, query)
+    def _bucket_response(self, request: Any, full_url: str) -> Any:
+        _check_part("bucket", request.method, full_url)
+        return super()._bucket_response(request, full_url)
 
-    def put_object(self) -> Any:
-        check_sums(self.headers, self.raw_body)
-        return super().put_object()
+    def _key_response(self, request: Any, full_url: str) -> Any:
+        _check_part("object", request.method, full_url)
+        return super()._key_response(request, full_url)
 
-    def upload_part(self) -> Any:
-        upload = self._get_param("uploadId")
-        if upload not in self.backend.get_bucket(self.bucket_name).multiparts:
-            raise NoSuchUpload(upload)
-        check_sums(self.headers, self.raw_body)
-        return super().upload_part()
-
-    def delete_object(self) -> Any:
-        check_version(self._get_param("versionId"))
-        return super().delete_object()
-
-    get_object = _with_contents(_get_object)
+    get_object = _with_contents(_S3Response.get_object)
     copy_object = _with_contents(_S3Response.copy_object)
     upload_part_copy = _with_contents(_S3Response.upload_part_copy)
 

@@ -1,8 +1,8 @@
-"""Operations that moto answers with a success that has not happened: 501 with their name here.
+"""Reject operations that moto would answer with a success that has not happened: 501 with their name.
 
 Upstream (moto 5.2.5): a training job is Completed at once on a bucket that is not there, a
 command that is sent to no instance is a Success, and a function's invocation needs Docker. What is only kept,
-and can be read back, is answered. A request's id is 52 letters: AWS's are UUIDs.
+and can be read back, is answered.
 """
 
 import re
@@ -46,8 +46,13 @@ _WITHOUT_EFFECT = {
 }
 
 
+def install() -> None:
+    """Check every operation that moto answers. Idempotent."""
+    setattr(BaseResponse, "call_action", call)  # noqa: B010 (mypy)
+
+
 def without_effect(service: str, operation: str, api: type) -> bool:
-    """Whether an operation of `service`, as moto names it, would be a success that did not happen."""
+    """Return whether an operation of `service`, as moto names it, would be a success that did not happen."""
     if service != "sagemaker":
         return operation in _WITHOUT_EFFECT.get(service, ())
     ours = (base for base in api.__mro__ if base.__module__.startswith("servable"))
@@ -56,7 +61,7 @@ def without_effect(service: str, operation: str, api: type) -> bool:
 
 
 def call(api: Any) -> Any:
-    """What moto answers to an operation that has an effect here."""
+    """Return moto's response to an operation that has an effect here."""
     operation = str(api._get_action())
     if without_effect(api.service_name, operation, type(api)):
         raise NotImplementedError(f"{operation} would have no effect here")

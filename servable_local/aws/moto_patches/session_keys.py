@@ -12,6 +12,7 @@ from typing import Any, cast
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.iam.models import AccessKey, iam_backends
+from moto.sts import urls
 from moto.sts.responses import TokenResponse
 
 _MAKE = AccessKey.__init__
@@ -20,8 +21,9 @@ _TOKEN_BYTES = 96
 
 
 def install() -> None:
-    """Idempotent."""
+    """Patch IAM and STS. Idempotent."""
     setattr(AccessKey, "__init__", _make)  # noqa: B010 (mypy)
+    urls.url_paths.update({"{0}/$": StsApi.dispatch})
 
 
 def _make(key: AccessKey, *arguments: Any, **more: Any) -> None:

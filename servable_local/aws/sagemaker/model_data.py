@@ -9,7 +9,6 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.moto_patches.objects import content_of
 from servable_local.aws.sagemaker.container import VariantStartError
 
 
@@ -104,6 +103,9 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
         else:
             # Asked for, so that a bucket's policy has its say: its last byte will do.
             aws.client("s3").get_object(Bucket=bucket, Key=key, Range="bytes=-1")["Body"].read()
+            # Imported here: moto's S3 is there as soon as it has an object.
+            from servable_local.aws.moto_patches.objects import content_of
+
             content_of(aws.account, aws.region, bucket, key).link(beside)
     except ClientError:
         raise VariantStartError(

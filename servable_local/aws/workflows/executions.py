@@ -16,6 +16,7 @@ from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
+from moto.stepfunctions import urls
 from moto.stepfunctions.responses import StepFunctionResponse
 
 from servable_local.aws.clock import utc_now
@@ -228,8 +229,14 @@ class Executions:
                 self.stop(arn)
 
 
+def install(executions: Regions[Executions]) -> None:
+    """Answer requests about state machines here, with a server's executions."""
+    StateMachinesApi.executions = executions
+    urls.url_paths.update({"{0}/$": StateMachinesApi.dispatch})
+
+
 class StateMachinesApi(StepFunctionResponse):
-    """`executions` is set when the server is built. All but what is here remains moto's."""
+    """`executions` are the running server's. All but what is here remains moto's."""
 
     executions: ClassVar[Regions[Executions]]
 

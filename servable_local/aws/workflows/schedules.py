@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
+from moto.scheduler import urls
 from moto.scheduler.models import Schedule, scheduler_backends
 from moto.scheduler.responses import EventBridgeSchedulerResponse
 
@@ -28,6 +29,11 @@ _UNIVERSAL = {
     "arn:aws:scheduler:::aws-sdk:sagemaker:createTransformJob": ("sagemaker", "CreateTransformJob"),
     "arn:aws:scheduler:::aws-sdk:sfn:startExecution": ("stepfunctions", "StartExecution"),
 }
+
+
+def install() -> None:
+    """Answer requests about schedules here. Idempotent."""
+    urls.url_paths.update({"{0}/schedules/(?P<name>[^/]+)$": SchedulerApi.dispatch})
 
 
 def _is_state_machine(arn: str) -> bool:

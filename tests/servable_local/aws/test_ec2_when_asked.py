@@ -41,3 +41,15 @@ print(ssm.ec2_backends["1" * 12]["us-east-1"] is ec2_backends["1" * 12]["us-east
 def test_imported_already_it_is_left_as_it_is() -> None:
     code = "import moto.ec2 as ec2; without_ec2('moto.ssm.urls'); print(sys.modules['moto.ec2'] is ec2)"
     assert printed(code) == "True"
+
+
+def test_a_server_that_starts_imports_no_service_that_nobody_asked_for() -> None:
+    code = """
+import sys, tempfile
+from pathlib import Path
+from servable_local.aws.server import Server
+Server(folder=Path(tempfile.mkdtemp())).close()
+names = "awslambda dynamodb ec2 ecr kms scheduler sns.models sqs stepfunctions sts"
+print([name for name in names.split() if f"moto.{name}" in sys.modules])
+"""
+    assert printed(code) == "[]"

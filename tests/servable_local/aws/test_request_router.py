@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.contents import IN_MEMORY_BYTES, ObjectContent, ObjectFolder
-from servable_local.aws.moto_patches.objects import ENVIRON
+from servable_local.aws.contents import ENVIRON, IN_MEMORY_BYTES, ObjectContent, ObjectFolder
 from servable_local.aws.request_router import RequestRouter
 from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, AccessKeys, Verifier
 from tests.servable_local.aws.local_account import Account

@@ -108,6 +108,22 @@ def test_a_type_that_is_not_emulated_fails_with_those_that_are(case: Case) -> No
     assert "Test::Other, Test::Thing" in reason
 
 
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("Custom::S3AutoDeleteObjects", "leave out auto_delete_objects, and empty the bucket"),
+        ("Custom::AWS", "leave out AwsCustomResource, and make its call yourself."),
+    ],
+)
+def test_a_custom_resource_of_cdk_fails_with_what_to_leave_out(
+    case: Case, kind: str, advice: str
+) -> None:
+    stack = case.deploy({"A": thing(kind)})
+    reason = f"Resource type {kind} is not emulated by the local AWS; {advice}"
+    assert any(one.startswith(reason) for one in reasons(stack))
+    assert stack.status == "ROLLBACK_COMPLETE"
+
+
 def test_a_fault_of_the_local_aws_in_a_resource_is_named_as_such(case: Case) -> None:
     case.thing.fails["create A-"] = ZeroDivisionError("x")
     stack = case.deploy({"A": thing()})

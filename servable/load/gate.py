@@ -272,7 +272,7 @@ def _at_most(count: float, number: int, share: float) -> float:
         for k in range(min(math.ceil(count), number) + 1)
     ]
     least, part = math.fsum(terms[: math.floor(count) + 1]), count - math.floor(count)
-    return least ** (1 - part) * math.fsum(terms) ** part
+    return math.pow(least, 1 - part) * math.pow(math.fsum(terms), part)
 
 
 def _missing(events: EventCount, allowed: float, what: str, step: LoadStep) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.load.gate import EventCount, design_effect, expected_seconds
+from servable.load.gate import EventCount, Grouping, expected_seconds
 from servable.load.generator.step_report import BLOCK_SECONDS
 
 BROKEN, KEPT = 0.011, 0.005
@@ -86,7 +86,7 @@ def run(kind: str, share: float, seconds: float, rate: float, bursts: bool, chan
     due = arrivals(rate, seconds, bursts, chance)
     slow = KINDS[kind](due, share, seconds, chance)
     blocks = np.bincount((due[slow] / BLOCK_SECONDS).astype(int), minlength=int(2 * seconds))
-    together = design_effect(blocks.tolist())
+    together = Grouping.of(blocks.tolist())
     return EventCount(int(slow.sum()), len(due), together).held(0.01)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from infra.parameters.environment import Environment
 from servable.latencies import bin_number
@@ -28,6 +29,13 @@ _LEAST_REQUESTS = 2000
 _LEAST_SECONDS = 120.0
 # The variance of fewer blocks says little.
 _LEAST_BLOCKS = 8
+# The share of the slowest twentieth is compared in blocks of at most a 24th of the run: longer blocks are so
+# few that the largest variance of all lengths would be too large by chance.
+_SHARE_BLOCKS = 24
+# So many groups tell their size to a quarter (2.326 / sqrt(100)), with 99 % confidence.
+_MANY_GROUPS = 100
+# 33 hours of the shortest run; who waits longer than that would rather lower the rate.
+_MOST_TIMES_LONGER = 1000.0
 
 
 def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
@@ -106,10 +114,10 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
     slow = EventCount(
         step.latencies.above(objective.most_ms).count,
         step.latencies.count,
-        design_effect([tail.above(objective.most_ms).count for tail in step.tails]),
+        _group_slow(step, objective.most_ms),
         step.latencies.bins.get(bin_number(objective.most_ms), 0),
     )
-    failed = EventCount(step.failed, step.sent, design_effect(step.failures))
+    failed = EventCount(step.failed, step.sent, Grouping.of(step.failures))
     allowed = 1 - objective.percent / 100
     failing = failed.held(objective.most_failed_share)
     slowness = slow.held(allowed)
@@ -134,47 +142,105 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """How strongly requests come together: `size` of them tell as much as one independent request."""
+
+    size: float = 1.0
+    groups: float = math.inf
+    """Number of groups from which `size` was estimated."""
+
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> "Grouping":
+        """Estimate the size from the number of events in each half second."""
+        return cls._estimate(np.array(counts, float), None, _LEAST_BLOCKS)
+
+    @classmethod
+    def among(cls, counts: Sequence[int], answered: Sequence[int]) -> "Grouping":
+        """Estimate the size from the share of events in each half second, whatever the arrivals do."""
+        return cls._estimate(np.array(counts, float), np.array(answered, float), _SHARE_BLOCKS)
+
+    @classmethod
+    def _estimate(
+        cls, counts: NDArray[np.float64], answered: NDArray[np.float64] | None, least: int
+    ) -> "Grouping":
+        """Compare the variance of the number of events with that of independent events.
+
+        Requests that a stall makes slow come together, so their number varies more, by this factor. It is 1
+        where chance alone explains the variance in one of a hundred runs. Blocks of several lengths are
+        compared, since a stall may outlast one; the largest factor counts.
+        Source: Kish, Survey Sampling, 1965, section 8.2.
+        """
+        largest, total = 1.0, float(counts.sum())
+        share = total / answered.sum() if answered is not None and answered.any() else 0.0
+        while len(counts) >= least and counts.any():
+            free, mean = len(counts) - 1, float(counts.mean())
+            expected = mean if answered is None else share * answered
+            spread = float(((counts - expected) ** 2).sum()) / (mean * (1 - share))
+            # The 99 % quantile of chi-square. Source: Wilson and Hilferty, 1931.
+            chance = free * (1 - 2 / (9 * free) + 2.326 * math.sqrt(2 / (9 * free))) ** 3
+            largest = max(largest, spread / free if spread > chance else 1.0)
+            counts = _join_pairs(counts)
+            answered = None if answered is None else _join_pairs(answered)
+        return cls(largest, total / largest if largest > 1 else math.inf)
+
+    def bound(self, longer: float = 1.0) -> float:
+        """Return the upper end of an interval of the size, if the run were `longer` times as long.
+
+        The interval is that of so many groups of exponential lengths: 99 % of few groups; 95 % of many, whose
+        size is the largest of many block lengths and so rather too large.
+        """
+        groups = self.groups * longer
+        quantile = 1.645 if groups >= _MANY_GROUPS else 2.326
+        return self.size * math.exp(quantile / math.sqrt(groups))
+
+
+def _join_pairs(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    joined: NDArray[np.float64] = counts[: len(counts) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    return joined
+
+
+def _group_slow(step: LoadStep, most_ms: float) -> Grouping:
+    """Return how strongly the requests slower than `most_ms` come together.
+
+    On a busy instance latencies follow each other for seconds, and a run of minutes may not contain the long
+    queues that break the objective. The slowest twentieth of the requests shows that, with many more groups
+    than the slow requests themselves.
+    """
+    slow = Grouping.of([tail.above(most_ms).count for tail in step.tails])
+    if not any(step.answered):
+        return slow
+    slowest = Grouping.among([tail.count for tail in step.tails], step.answered)
+    alike = slowest.size > 1 and slowest.size >= slow.size / 2
+    if alike and (slowest.groups >= _MANY_GROUPS or slowest.bound() >= slow.size):
+        # A queue: both come together in the same way, and the slowest twentieth tells better how.
+        return slowest
+    return slow if slow.bound() >= slowest.bound() else slowest
+
+
+@dataclass(frozen=True)
 class EventCount:
-    """`count` of `number` requests. `together`: so many of them tell as much as a single one alone."""
+    """`count` of `number` requests had the event."""
 
     count: int
     number: int
-    together: float = 1.0
+    grouping: Grouping = Grouping()
     unsure: int = 0
     """Latencies within 1 % of the objective among the others: they count in no verdict's favour."""
 
-    def held(self, allowed: float) -> Held:
-        """Whether they show a share of at most `allowed`, by `share_held`, rounded to neither side."""
-        number = math.floor(self.number / self.together)
-        most = math.ceil((self.count + self.unsure) / self.together)
-        if share_held(most, number, allowed) == "met":
+    def held(self, allowed: float, longer: float = 1.0) -> Held:
+        """Return whether they show a share of at most `allowed`, in a run `longer` times as long."""
+        together = self.grouping.bound(longer)
+        number = math.floor(self.number * longer / together)
+        most = (self.count + self.unsure) * longer / together
+        # A part of a group counts as a whole one, unless many groups show their size.
+        many = self.grouping.groups * longer >= _MANY_GROUPS
+        if share_held(most if many and together > 1 else math.ceil(most), number, allowed) == "met":
             return "met"
-        fewest = share_held(int(self.count / self.together), number, allowed)
+        fewest = share_held(int(self.count * longer / together), number, allowed)
         return "NOT met" if fewest == "NOT met" else "cannot be told"
 
 
-def design_effect(counts: Sequence[int]) -> float:
-    """Return how many of the events tell as much as one that is independent. `counts`: by half second.
-
-    Requests that a stall makes slow come together, so their number varies more than that of independent
-    ones, whose variance is their mean: by this factor. It is 1 where chance alone explains the variance in
-    one of a hundred runs. It is the upper end of the 99 % interval of so many stalls of exponential lengths.
-    Blocks of several lengths are compared, since a stall may outlast one.
-    Source: Kish, Survey Sampling, 1965, section 8.2.
-    """
-    largest, blocks = 1.0, np.array(counts, float)
-    while len(blocks) >= _LEAST_BLOCKS and blocks.any():
-        free = len(blocks) - 1
-        spread = float(((blocks - blocks.mean()) ** 2).sum() / blocks.mean())
-        # The 99 % quantile of chi-square. Source: Wilson and Hilferty, 1931.
-        chance = free * (1 - 2 / (9 * free) + 2.326 * math.sqrt(2 / (9 * free))) ** 3
-        largest = max(largest, spread / free if spread > chance else 1.0)
-        blocks = blocks[: len(blocks) // 2 * 2].reshape(-1, 2).sum(axis=1)
-    stalls = sum(counts) / largest
-    return largest * math.exp(2.326 / math.sqrt(stalls)) if largest > 1 else 1.0
-
-
-def share_held(count: int, number: int, allowed: float) -> Held:
+def share_held(count: float, number: int, allowed: float) -> Held:
     """Whether `count` of `number` requests show a share of at most `allowed`, with 99 % confidence.
 
     A share of exactly `allowed` is called met in at most one run of a hundred, and not met in as many, if
@@ -184,15 +250,18 @@ def share_held(count: int, number: int, allowed: float) -> Held:
     """
     if number and _at_most(count, number, allowed) <= 1 - CONFIDENCE:
         return "met"
-    if count and 1 - _at_most(count - 1, number, allowed) <= 1 - CONFIDENCE:
+    if count >= 1 and 1 - _at_most(count - 1, number, allowed) <= 1 - CONFIDENCE:
         return "NOT met"
     return "cannot be told"
 
 
-def _at_most(count: int, number: int, share: float) -> float:
-    """Probability of at most `count` events among `number`, each of probability `share`."""
+def _at_most(count: float, number: int, share: float) -> float:
+    """Return the probability of at most `count` events among `number`, each of probability `share`.
+
+    Between two whole counts its logarithm is interpolated.
+    """
     log, log_not, whole = math.log(share), math.log1p(-share), math.lgamma(number + 1)
-    return math.fsum(
+    terms = [
         math.exp(
             whole
             - math.lgamma(k + 1)
@@ -200,22 +269,29 @@ def _at_most(count: int, number: int, share: float) -> float:
             + k * log
             + (number - k) * log_not
         )
-        for k in range(min(count, number) + 1)
-    )
+        for k in range(min(math.ceil(count), number) + 1)
+    ]
+    least, part = math.fsum(terms[: math.floor(count) + 1]), count - math.floor(count)
+    return math.pow(least, 1 - part) * math.pow(math.fsum(terms), part)
 
 
 def _missing(events: EventCount, allowed: float, what: str, step: LoadStep) -> str:
-    """How many requests would tell, if as many of a hundred are so as now."""
+    """State what was seen, and how long a run would tell if the share stays as it is."""
     seen = f"{events.count:,} of {events.number:,} requests {what}"
     if events.unsure:
         seen += f", {events.unsure:,} within 1 % of the objective"
-    if events.together > 1:
-        seen += f", up to {events.together:.0f} together"
+    if (together := events.grouping.bound()) > 1:
+        independent = max(1, math.floor(events.number / together))
+        seen += f"; they come together and tell as much as {independent:,} independent ones"
     # At the limit no number of requests tells.
-    most = events.count + events.unsure
-    for times in range(1, 101 if most < allowed * events.number else 1):
-        more = math.ceil(_LEAST_REQUESTS / 4 * events.together) * times
-        count = math.ceil(most * more / max(events.number, 1))
-        if more > events.number and EventCount(count, more, events.together).held(allowed) == "met":
-            return f"{seen}; at that share {more:,} would tell: --step-seconds {math.ceil(more / step.load)}"
+    tells = events.count + events.unsure < allowed * events.number
+    longer = 1.0
+    while tells and longer < _MOST_TIMES_LONGER:
+        longer *= 1.1
+        if events.held(allowed, longer) == "met":
+            seconds = math.ceil(step.seconds * longer)
+            minutes = math.ceil(seconds / 60)
+            return (
+                f"{seen}; at that share {minutes:,} minutes would suffice: --step-seconds {seconds}"
+            )
     return f"{seen}, about as many as are allowed"

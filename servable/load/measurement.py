@@ -58,6 +58,8 @@ class LoadStep:
     latencies: Latencies
     tails: tuple[Latencies, ...] = ()
     """The answers slower than p95, for each half second in which they were due."""
+    answered: tuple[int, ...] = ()
+    """All answers, for each half second in which they were due."""
     failures: tuple[int, ...] = ()
     """Failed requests, for each half second in which they were due."""
     p95_interval_ms: Interval | None = None

@@ -13,15 +13,16 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.verdicts.load_gate import BROKEN
+from benchmarks.verdicts.load_gate import BROKEN, arrivals
 from benchmarks.verdicts.load_gate import run as simulated
+from benchmarks.verdicts.steady_queue import SIMULATED, judge, measure, simulate, slow_seconds
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
 from servable.load import command
 from servable.load.command import load
 from servable.load.gate import (
     EventCount,
-    design_effect,
+    Grouping,
     expected,
     expected_seconds,
     share_held,
@@ -168,7 +169,7 @@ def test_as_many_that_came_in_two_stalls_do_not_tell() -> None:
 
 def test_a_part_of_a_stall_counts_as_a_whole_one() -> None:
     # 0.8 of 600: of none 459 would show it, and of one 662.
-    assert EventCount(8, 6000, 10.0).held(0.01) == "cannot be told"
+    assert EventCount(8, 6000, Grouping(10.0)).held(0.01) == "cannot be told"
 
 
 def test_a_single_stall_is_not_called_too_slow() -> None:
@@ -197,11 +198,46 @@ def test_what_is_within_1_percent_of_the_objective_counts_for_no_verdict(took_ms
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=80))
 def test_events_never_tell_more_than_as_many_independent_ones(counts: list[int]) -> None:
-    assert design_effect(counts) >= 1
+    assert Grouping.of(counts).bound() >= 1
 
 
 def test_independent_events_count_as_they_are() -> None:
-    assert design_effect(np.random.default_rng(3).poisson(2, 120).tolist()) == 1
+    assert Grouping.of(np.random.default_rng(3).poisson(2, 120).tolist()).bound() == 1
+
+
+@pytest.mark.parametrize("utilization", [0.8, 0.9, 0.95])
+def test_a_busy_queue_that_breaks_its_objective_is_never_met(utilization: float) -> None:
+    # 1.75 % of the requests are slower than the objective, where 1 % may be; 45 a second for two minutes.
+    limit, chance = slow_seconds(utilization, 0.0175) / 45, np.random.default_rng(62)
+    runs = [simulate(utilization, 45.0, 120.0, chance) for _ in range(15)]
+    held = [judge(due, took, 120.0, limit) for due, took in runs]
+    assert held.count("met") == 0
+    if utilization == 0.95:
+        # The run contains too few queues, so the verdict says how long a run would tell.
+        none_slow = next(run for run in runs if run[1].max() < limit)
+        curve = LoadCurve(asked=SIMULATED, loop="open", steps=(measure(*none_slow, 120.0),))
+        (line,) = verdict(curve, Objective(most_ms=1000 * limit)).lines
+        independent = int(line.split("tell as much as ")[1].split()[0])
+        assert independent < 459
+        assert "minutes would suffice: --step-seconds" in line
+
+
+def test_a_queue_that_keeps_its_objective_is_met_within_half_an_hour() -> None:
+    limit, chance = slow_seconds(0.8, 0.002) / 45, np.random.default_rng(62)
+    runs = (simulate(0.8, 45.0, 1800.0, chance) for _ in range(4))
+    assert [judge(*run, 1800.0, limit) for run in runs].count("met") >= 2
+
+
+def test_arrivals_in_bursts_do_not_count_as_slow_requests_that_come_together() -> None:
+    chance = np.random.default_rng(3)
+    due = arrivals(100.0, 120.0, True, chance)
+    took = chance.exponential(0.01, len(due))
+    together = Grouping.among(
+        [tail.count for tail in measure(due, took, 120.0).tails], measure(due, took, 120.0).answered
+    )
+    assert together == Grouping()
+    # Without the number of answers they would.
+    assert Grouping.of([tail.count for tail in measure(due, took, 120.0).tails]).size > 1
 
 
 def test_a_step_lasts_until_its_rate_has_sent_what_a_verdict_needs(

@@ -184,6 +184,7 @@ class Tally:
             throughput_rps=self._answered(),
             latencies=latencies,
             tails=tuple(self._blocks[block].above(slow_ms) for block in parts),
+            answered=tuple(self._blocks[block].count for block in parts),
             failures=tuple(self._failed[block] for block in parts),
             p95_interval_ms=percentile(blocks, 95),
             p99_interval_ms=percentile(blocks, 99),

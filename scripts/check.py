@@ -21,7 +21,7 @@ CHECKS = {
     "imports": ["lint-imports", "--no-cache"],
     "structure": [*PYTHON, "-m", "scripts.check_structure"],
     "generated": [*PYTHON, "scripts/generate.py", "--check"],
-    "pages": [*PYTHON, "-m", "scripts.check_pages"],
+    "pages": [*PYTHON, "-m", "tests.docs.check_pages"],
     # No file names a registry's address, so that installing works behind any mirror.
     "locks": ["sh", "-c", f"! grep -nE '{ADDRESS}' {LOCKS}"],
 }

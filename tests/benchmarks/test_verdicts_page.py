@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.frame import ROOT, read
+from tests.checkouts import ROOT, read
 from benchmarks.verdicts.__main__ import PAGE, page
 
 COMMANDS = [

@@ -28,7 +28,7 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("check", ["scripts/generate.py", "scripts.check_pages"])
+@pytest.mark.parametrize("check", ["scripts/generate.py", "tests.docs.check_pages"])
 def test_make_check_runs_it(check: str) -> None:
     assert any(check in command for command in CHECKS.values())
 

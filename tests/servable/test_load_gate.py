@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.verdicts.load_gate import BROKEN
-from benchmarks.verdicts.load_gate import run as simulated
+from tests.verdicts.load_gate import BROKEN
+from tests.verdicts.load_gate import run as simulated
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
 from servable.load import command

@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 
-from benchmarks.queueing import curve
-from benchmarks.search.surfaces import FAMILIES, NOISE
+from tests.servable.tune.queueing import curve
+from tests.servable.tune.surfaces import FAMILIES, NOISE
 from infra.parameters.environment import Environment
 from servable.load.knee import knee
 from servable.load.objective import Objective

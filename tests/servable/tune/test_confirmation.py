@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.verdicts.tune import search
+from tests.verdicts.tune import search
 from servable.tune.search.confirmation import confirmation, pairs_planned
 from servable.tune.search.recommended import ChosenPoint, choose
 from servable.tune.search.space import Space

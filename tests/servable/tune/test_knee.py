@@ -4,8 +4,8 @@ import statistics
 
 import pytest
 
-from benchmarks.queueing import curve as simulated
-from benchmarks.queueing import mmc_highest_rate
+from tests.servable.tune.queueing import curve as simulated
+from tests.servable.tune.queueing import mmc_highest_rate
 from servable.latencies import Latencies
 from servable.load.knee import knee, saturation
 from servable.load.objective import Objective

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.queueing import mmc_highest_rate, mmc_latency_above, simulate
+from tests.servable.tune.queueing import mmc_highest_rate, mmc_latency_above, simulate
 from servable_scaling.rehearsal.queueing import erlang_c
 
 

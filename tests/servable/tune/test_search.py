@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.search.__main__ import run
-from benchmarks.search.surfaces import FAMILIES
+from benchmarks.search import run
+from tests.servable.tune.surfaces import FAMILIES
 from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
 from servable.tune.search.search import Search, SearchResult, kept_trials
@@ -30,7 +30,7 @@ def uninterrupted() -> SearchResult:
 
 
 def test_forty_noisy_measurements_find_nine_tenths_of_the_best() -> None:
-    assert run("queueing, 4 cores", "ours", 0, 0.05)["share_of_best"] >= 0.9
+    assert run("queueing, 4 cores", "Servable", 0, 0.05)["share_of_best"] >= 0.9
 
 
 def test_twenty_percent_more_that_were_planted_are_not_called_flat() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.verdicts.sleep import EXACT, compared, drawn
+from tests.servable_scaling.rehearsal.sleep_days import EXACT, compared, drawn
 
 # The first days of a seed, whatever they are; `python -m benchmarks.verdicts sleep` draws fresh ones.
 DAYS, DRAWS = 5, 4

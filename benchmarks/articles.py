@@ -1,0 +1,343 @@
+"""The articles' experiments, both sides in one run.
+
+    python -m benchmarks.articles FOLDER
+
+writes the Keras models, in a process of its own: the benchmark stays without TensorFlow.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks.endpoints import (
+    COLUMNS,
+    JSON,
+    NPY,
+    Caller,
+    list_parts,
+    make_body,
+    make_rows,
+    pack,
+    read_cpu_ms,
+    read_memory_mb,
+)
+from benchmarks.frame import Bounds, Log, Result, Spread, divide, repeat_ways
+from infra.policy.container import (
+    DEFAULT_MODEL_NAME,
+    MULTI_MODEL_SWITCH,
+    ContainerSettings,
+    variable_of,
+    variables_of,
+)
+from servable_client import Endpoint, Split
+from servable_local.container.image_code import VERSION
+from servable_local.container.launch import launch
+
+TITLE = "The articles"
+TEXT = """\
+What the articles claim, measured on both sides in one run. A claim shows if the ratio's bound is met; "not met"
+is what this computer shows, not a defect. Flask has the Keras model inside Gunicorn's workers and calls it
+directly. Callers, workers, and the model share two cores, and loading a model takes one of them. Two cores
+can't show what 36 do (settings), nor compute parts of a batch at once: simulated cores wait 0.3 ms for each row.
+A model that is loaded delays the callers of another one; with one Gunicorn thread, the image's default up to
+2.19, they wait until it is loaded.
+"""
+FLASK, OURS, ANY = "Flask", "ours", float("inf")
+BOUNDS: Bounds = {
+    "S0: latency, 1 row, Flask / ours": (1, ANY),
+    "S0: CPU, 1 row, Flask / ours (40 % less)": (1 / 0.6, ANY),
+    "S0: CPU, 111 rows of npy, Flask / ours (40 % less)": (1 / 0.6, ANY),
+    "S0: protobuf of 2,230 rows, REST / gRPC inside": (1, ANY),
+    "S1: requests/s, 1 worker, ours / Flask (6x)": (1, ANY),
+    "S1: memory of 4 workers, 200 MB of weights, Flask / ours": (1, ANY),
+    "S2: requests/s, 36,8,1,1,1 / 1,1,36,36,36, scaled (20x)": (1, ANY),
+    "S3: p99 while another model is loaded / before": (0, 1.05),
+    "S3: roll back, loaded again / kept loaded": (1, ANY),
+    "S4: JSON of 200 KB, gRPC / REST inside": (1, ANY),
+    "S4: JSON of 4 MB, REST / gRPC inside": (1, ANY),
+    "S4: 500 rows, whole / 10 x 50 (1.5x)": (1, ANY),
+    "S4: 500 rows, whole / 10 x 50, 4 simulated cores (1.5x)": (1, ANY),
+    "the client's choice / the better of both": (0, 1.1),
+    "the client's choice / the better of both, 4 simulated cores": (0, 1.1),
+}
+REPEATS, SECONDS = 5, 1.0
+# Hidden widths: about 2 and 200 MB of weights.
+WIDTHS = {"small": 512, "large": 6_950}
+SETTINGS = (
+    "gunicorn_workers",
+    "tfs_processes",
+    "omp_threads",
+    "inter_op_threads",
+    "intra_op_threads",
+)
+IN_TENS = Split(rows=50, constant=frozenset())
+SPLITS: dict[str, Any] = {"whole": None, "10 x 50": IN_TENS, "chosen": "measured"}
+Call = Callable[[], object]
+
+
+def measure(folder: Path, log: Log) -> Result:
+    """Run every experiment."""
+    command = [sys.executable, "-m", "benchmarks.articles", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    for name in WIDTHS:
+        pack(folder / f"{name}.tar.gz", {name: folder / name}, handler=True)
+    ratios: list[Spread] = []
+    for experiment in (compare_flask, compare_memory, compare_settings, swap_models, compare_json):
+        ratios += experiment(folder, log)
+    with start_ours(folder, "small") as endpoint, start_flask(CORES="4", ROW_MS="0.3") as simulated:
+        (here, choice), (cores, other) = (split(url, log) for url in (endpoint.url, simulated[0]))
+    found = dict(zip(ORDER, [*ratios, here, cores, choice, other], strict=True))
+    return {"table": {}, "ratios": {label: found[label] for label in BOUNDS}}
+
+
+# As the experiments return them: S0 and S1, memory, settings, swapping, transports, splitting.
+ORDER = [*BOUNDS][:3] + [*BOUNDS][4:9] + [[*BOUNDS][3]] + [*BOUNDS][9:]
+
+
+def compare_flask(folder: Path, log: Log) -> list[Spread]:
+    """Compare latency, CPU, and rate of one worker."""
+    with start_flask(MODEL=str(folder / "small.keras")) as (url, pids), ExitStack() as stack:
+        ours = stack.enter_context(start_ours(folder, "small"))
+        sides = {FLASK: (url, pids), OURS: (ours.url, lambda: list_parts(ours))}
+
+        def spend(side: str, content_type: str, rows: int) -> tuple[float, float]:
+            """Return milliseconds and CPU-ms of a request."""
+            url, list_pids = sides[side]
+            call = partial(Caller(url).ask, make_body(content_type, rows), content_type)
+            call()
+            before, times = read_cpu_ms(list_pids()), time_calls(call, SECONDS)
+            return median(times), (read_cpu_ms(list_pids()) - before) / len(times)
+
+        cases = {"1 row": (JSON, 1), "npy": (NPY, 111)}
+        ways = {
+            f"{side}, {case}": partial(spend, side, *cases[case])
+            for side in sides
+            for case in cases
+        }
+        rates = {side: partial(rate, sides[side][0], JSON, 1) for side in sides}
+        runs, rps = repeat_ways(ways, REPEATS, log), repeat_ways(rates, REPEATS, log)
+    latency, cpu = ({way: [run[at] for run in runs[way]] for way in runs} for at in (0, 1))
+    return [
+        divide(latency[f"{FLASK}, 1 row"], latency[f"{OURS}, 1 row"]),
+        *(divide(cpu[f"{FLASK}, {case}"], cpu[f"{OURS}, {case}"]) for case in cases),
+        divide(rps[OURS], rps[FLASK]),
+    ]
+
+
+def compare_memory(folder: Path, log: Log) -> list[Spread]:
+    """Compare four workers with the large model; memory doesn't vary, so that once is enough."""
+    with start_flask(workers=4, MODEL=str(folder / "large.keras")) as (url, pids):
+        rate(url, JSON, 1)
+        flask = read_memory_mb(pids())
+    with start_ours(folder, "large", gunicorn_workers=4) as endpoint:
+        rate(endpoint.url, JSON, 1)
+        ours = read_memory_mb(list_parts(endpoint))
+    log(f"memory: {flask:.0f} and {ours:.0f} MB")
+    return [divide([flask], [ours])]
+
+
+def compare_settings(folder: Path, log: Log) -> list[Spread]:
+    """Compare the articles' settings; 36 becomes all cores, and other counts at most as many."""
+    cores = os.cpu_count() or 1
+    with ExitStack() as stack:
+        ways = {}
+        for way, article in (("best", (36, 8, 1, 1, 1)), ("first", (1, 1, 36, 36, 36))):
+            settings = {
+                name: min(count, cores) for name, count in zip(SETTINGS, article, strict=True)
+            }
+            endpoint = stack.enter_context(start_ours(folder, "small", **settings))
+            ways[way] = partial(rate, endpoint.url, NPY, 111)
+        rates = repeat_ways(ways, REPEATS, log)
+    return [divide(rates["best"], rates["first"])]
+
+
+def swap_models(folder: Path, log: Log) -> list[Spread]:
+    """Compare p99 of one model before and while another is loaded, and two ways to roll back."""
+    models = {f"versions/{name}": folder / name for name in WIDTHS}
+    archive = pack(folder / "versions.tar.gz", models)
+    # Of one thread, the image's default up to 2.19, a load takes the only one.
+    variables = {MULTI_MODEL_SWITCH: "true", VERSION: "2.19", variable_of("gunicorn_threads"): "4"}
+    before, during, kept, again = [], [], [], []
+    with launch(archive, variables, ready_timeout_seconds=120) as endpoint:
+        ask, body = partial(Caller(endpoint.url).ask, content_type=JSON), make_body(JSON, 1)
+
+        def load(name: str, model: str) -> None:
+            url = str(endpoint.folder / "model" / "versions" / model)
+            ask(json.dumps({"model_name": name, "url": url}).encode(), path="/models")
+
+        def invoke(name: str) -> None:
+            ask(body, path=f"/models/{name}/invoke")
+
+        def unload(name: str) -> None:
+            ask(b"", path=f"/models/{name}", method="DELETE")
+
+        load("old", "small")
+        old = partial(Caller(endpoint.url).ask, body, JSON, "/models/old/invoke")
+        for repeat in range(REPEATS):
+            before.append(p99_while(old, lambda: time.sleep(2 * SECONDS)))
+            during.append(p99_while(old, lambda: load("new", "large")))
+            kept.append(time_call(lambda: invoke("old")))
+            unload("old")
+            again.append(time_call(lambda: (load("old", "small"), invoke("old"))))
+            unload("new")
+            log(f"swapping, {repeat + 1} of {REPEATS}")
+    return [divide(during, before), divide(again, kept)]
+
+
+def compare_json(folder: Path, log: Log) -> list[Spread]:
+    """Compare the transports inside the container."""
+    with ExitStack() as stack:
+        ways = {}
+        for transport in ("rest", "grpc"):
+            endpoint = stack.enter_context(start_ours(folder, "small", transport=transport))
+            client = stack.enter_context(Endpoint.local(endpoint.url))
+            for form, rows in (("protobuf", 2_230), ("json", 111), ("json", 2_230)):
+                call = partial(client.predict, x=make_rows(rows), format=form)
+                ways[f"{transport}, {form}, {rows}"] = partial(median_ms, call)
+        times = repeat_ways(ways, REPEATS, log)
+    rest, grpc = ({key: times[f"{way}, {key}"] for key in KEYS} for way in ("rest", "grpc"))
+    return [divide(rest[KEYS[0]], grpc[KEYS[0]]), divide(grpc[KEYS[1]], rest[KEYS[1]]),
+            divide(rest[KEYS[2]], grpc[KEYS[2]])]  # fmt: skip
+
+
+KEYS = ("protobuf, 2230", "json, 111", "json, 2230")
+
+
+def split(url: str, log: Log) -> tuple[Spread, Spread]:
+    """Compare 500 rows whole, in ten parts, and as the client chooses after 20 calls of learning."""
+    array = make_rows(500)
+    with Endpoint.local(url, format="npy") as client:
+        for _ in range(20):
+            client.predict(array, split="measured")
+        calls = {way: partial(client.predict, array, split=SPLITS[way]) for way in SPLITS}
+        ways = {way: partial(median_ms, call) for way, call in calls.items()}
+        times = repeat_ways(ways, REPEATS, log)
+    better = min(("whole", "10 x 50"), key=lambda way: median(times[way]))
+    return divide(times["whole"], times["10 x 50"]), divide(times["chosen"], times[better])
+
+
+def time_call(call: Call) -> float:
+    """Return the milliseconds that a call takes."""
+    start = time.perf_counter()
+    call()
+    return 1000 * (time.perf_counter() - start)
+
+
+def time_calls(call: Call, seconds: float) -> list[float]:
+    """Return the milliseconds of calls that follow each other for some time."""
+    times, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        times.append(time_call(call))
+    return times
+
+
+def median_ms(call: Call) -> float:
+    """Return the median of calls that follow each other, after one that isn't counted."""
+    call()
+    return median(time_calls(call, SECONDS))
+
+
+def p99_while(call: Call, happens: Call) -> float:
+    """Return p99 of calls that were in progress while something happens."""
+    times, ended = [], threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+
+        def repeat() -> None:
+            while not ended.is_set():
+                times.append(time_call(call))
+
+        running = pool.submit(repeat)
+        happens()
+        ended.set()
+        running.result()
+    return float(np.percentile(times, 99))
+
+
+def rate(url: str, content_type: str, rows: int) -> float:
+    """Return requests per second of eight callers, each with a connection of its own."""
+    callers, body = [Caller(url) for _ in range(8)], make_body(content_type, rows)
+    with ThreadPoolExecutor(len(callers)) as pool:
+        calls = [partial(caller.ask, body, content_type) for caller in callers]
+        times = pool.map(partial(time_calls, seconds=SECONDS), calls)
+        return sum(map(len, times)) / SECONDS
+
+
+def start_ours(folder: Path, model: str, **settings: Any) -> Any:
+    """Start an endpoint with Servable's handler."""
+    variables = variables_of(ContainerSettings.model_validate(settings), default_model=None)
+    archive = folder / f"{model}.tar.gz"
+    return launch(archive, variables | {DEFAULT_MODEL_NAME: model}, ready_timeout_seconds=120)
+
+
+@contextmanager
+def start_flask(
+    workers: int = 1, **variables: str
+) -> Iterator[tuple[str, Callable[[], list[int]]]]:
+    """Start Flask behind Gunicorn; yield its URL and a function that lists its processes.
+
+    gthread with one thread answers one request at a time, like sync, but it keeps connections. To wait for
+    simulated rows, as many threads as a client opens connections are started.
+    """
+    threads = 1 if "MODEL" in variables else 64
+    environment: Mapping[str, str] = {**os.environ, **variables, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    with tempfile.NamedTemporaryFile("r") as log:
+        command = [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "benchmarks.flask_app:app",
+            "--bind=127.0.0.1:0",
+        ]
+        command += [
+            "--config=python:benchmarks.flask_app",
+            "--worker-class=gthread",
+            "--timeout=300",
+        ]
+        command += ["--keep-alive=60", f"--workers={workers}", f"--threads={threads}"]
+        process = subprocess.Popen(
+            [*command, f"--log-file={log.name}"], env=environment, start_new_session=True
+        )
+        try:
+            text, until = "", time.monotonic() + 120
+            while text.count("worker is ready") < workers:
+                if time.monotonic() > until or process.poll() is not None:
+                    raise RuntimeError(f"Flask's workers did not start: {text[-500:]}")
+                time.sleep(0.05)
+                text += log.read()
+            server = psutil.Process(process.pid)
+            url = text.split("Listening at: ")[1].split()[0]
+            yield url, lambda: [server.pid, *(each.pid for each in server.children())]
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _save_models(folder: Path) -> None:
+    import keras
+
+    for name, width in WIDTHS.items():
+        keras.utils.set_random_seed(20)
+        hidden = [keras.layers.Dense(width, activation="relu") for _ in range(2)]
+        rows = keras.Input((COLUMNS,), name="x")
+        model = keras.Sequential([rows, *hidden, keras.layers.Dense(1, name="y")])
+        model.save(folder / f"{name}.keras")
+        model.export(folder / name, verbose=False)
+
+
+if __name__ == "__main__":
+    _save_models(Path(sys.argv[1]))

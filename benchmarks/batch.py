@@ -3,11 +3,8 @@
 import http.client
 import json
 import socket
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +19,7 @@ from servable_local.container.settings import PORT_RANGE
 from servable_tensors.tensors import Array
 
 TITLE = "Batch"
+CLAIMS = False
 TEXT = """\
 A table of 1,000,000 rows of eight numbers in four objects, scored by a transform job of the local AWS: two
 requests of 1 MB at a time. Every result has to be the exact sum of its row, in order. The loop invokes an
@@ -33,7 +31,7 @@ LOOP, SERVER = "loop over InvokeEndpoint", "model server alone"
 BOUNDS = {
     **{f"{job} / {SERVER}": (0.4, float("inf")) for job in JOBS},
     **{f"{job} / {LOOP}": (50.0, float("inf")) for job in JOBS},
-    "memory of the local AWS, during the jobs / before": (0.0, 3.0),
+    "memory of the local AWS, after a job / before": (0.0, 3.0),
 }
 COUNT, COLUMNS, OBJECTS, CONCURRENT = 1_000_000, 8, 4, 2
 LOOP_ROWS, SERVER_ROWS, SERVER_SECONDS = 2_000, 20_000, 5.0
@@ -56,17 +54,20 @@ def measure(folder: Path, log: Log) -> Result:
         prepare(aws, archive)
         before = psutil.Process(aws.pid).memory_info().rss / 1e6
         for job in JOBS:
-            with watch_memory(aws.pid) as peak:
-                rates[job] = run_job(aws, rows, job)
-            memory[job] = peak[0]
+            rates[job] = run_job(aws, rows, job)
+            memory[job] = psutil.Process(aws.pid).memory_info().rss / 1e6
             log(f"{job}: {rates[job]:.0f} rows/s")
         rates[LOOP] = run_loop(aws, rows)
     ratios = [divide([rates[job]], [rates[other]]) for other in (SERVER, LOOP) for job in JOBS]
     ratios.append(divide([max(memory.values())], [before]))
     return {
         "table": {
-            way: {"rows/s": [round(rate)]}
-            | ({"memory of the local AWS, MB": [round(memory[way])]} if way in memory else {})
+            way: {"rows/s": [float(round(rate))]}
+            | (
+                {"memory of the local AWS, MB": [float(round(memory[way]))]}
+                if way in memory
+                else {}
+            )
             for way, rate in rates.items()
         },
         "ratios": dict(zip(BOUNDS, ratios, strict=True)),
@@ -128,22 +129,6 @@ def run_job(aws: LocalAws, rows: Array, content_type: str) -> float:
         if not np.array_equal(np.array(body.split(), np.float32), part.sum(axis=1)):
             raise RuntimeError(f"{name}-out/{number}.out: a result isn't the sum of its row")
     return len(rows) / float((job["TransformEndTime"] - job["TransformStartTime"]).total_seconds())
-
-
-@contextmanager
-def watch_memory(pid: int) -> Iterator[list[float]]:
-    """Yield a list with the highest memory of a process during the block, in MB, without its children."""
-    process, peak, ended = psutil.Process(pid), [0.0], threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(POLL_SECONDS):
-            peak[0] = max(peak[0], process.memory_info().rss / 1e6)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    yield peak
-    ended.set()
-    watcher.join()
 
 
 def run_loop(aws: LocalAws, rows: Array) -> float:

@@ -18,9 +18,11 @@ from servable_client.options import Selection
 from servable_tensors.tensors import Array
 
 TITLE = "The client"
+CLAIMS = False
 TEXT = """\
-CPU-ms of the calling process for one call, from the array that is sent to the array that comes back, against a
-server that answers at once. boto3 has its own settings; "ready" means that it only sends bytes that exist.
+CPU-ms of the calling process for one call, from the array that is sent to the array that comes back,
+against a server that answers at once. boto3 has its own settings; "ready" means that it only sends bytes
+that exist.
 """
 SMALL, LARGE, REPEATS = 1, 2_230, 10
 # (client, boto3): the bound.

@@ -1,8 +1,8 @@
 """The frame of every benchmark: its result file and its section of docs/performance.md.
 
-A benchmark is a module with TITLE, TEXT, and BOUNDS, and a function `measure(folder, log)` that returns a
-`Result`. A bound is a ratio of two numbers that were measured in the same run, so that it holds on another
-computer too; the median of the repeats has to lie within it.
+A benchmark is a module with TITLE, TEXT, BOUNDS, and CLAIMS (whether it only tests others' claims), and a
+function `measure(folder, log)` that returns a `Result`. A bound is a ratio of two numbers of the same run, so
+that it holds on another computer too; the median of the repeats has to lie within it.
 """
 
 import json
@@ -34,6 +34,7 @@ computers. The local container is Python: use its numbers to compare settings, n
 Log = Callable[[str], None]
 Spread = list[float]
 """Median, lowest, and highest; or a single value that wasn't repeated."""
+NO_BOUND = (0.0, float("inf"))
 Bounds = Mapping[str, tuple[float, float]]
 """The lowest and highest accepted median of each ratio."""
 Way = TypeVar("Way")
@@ -55,7 +56,8 @@ def main(name: str) -> int:
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     write_page()
     print(write_section(name))
-    return int(not all(is_met(benchmark, *ratio) for ratio in result["ratios"].items()))
+    met = (is_met(benchmark, *ratio) for ratio in result["ratios"].items())
+    return int(not benchmark.CLAIMS and not all(met))
 
 
 def load_benchmark(name: str) -> ModuleType:
@@ -115,10 +117,10 @@ def divide(above: Sequence[float], below: Sequence[float]) -> Spread:
 
 
 def is_met(benchmark: ModuleType, label: str, ratio: Spread) -> bool:
-    """Return whether the median of a ratio is within its bound; a ratio without one is."""
+    """Return whether the median of a ratio is within its bound; of a claim, every repeat has to be."""
     bounds: Bounds = benchmark.BOUNDS
-    least, most = bounds.get(label, (0.0, float("inf")))
-    return least <= ratio[0] <= most
+    least, most = bounds.get(label, NO_BOUND)
+    return all(least <= value <= most for value in ratio[: None if benchmark.CLAIMS else 1])
 
 
 def write_page() -> None:
@@ -141,26 +143,28 @@ def write_section(name: str) -> str:
             cells = (write_spread(row[column]) if column in row else "" for column in columns)
             lines.append(write_row(label, *cells))
         lines.append("")
+    words = ("shows", "doesn't show") if benchmark.CLAIMS else ("met", "**not met**")
     lines += [write_row("ratio", "measured", "bound", ""), "|---|---:|---:|---|"]
     for label, ratio in result["ratios"].items():
-        verdict = "met" if is_met(benchmark, label, ratio) else "**not met**"
-        bound = write_bound(*benchmark.BOUNDS.get(label, (0.0, float("inf"))))
+        verdict = words[not is_met(benchmark, label, ratio)]
+        bound = write_bound(*benchmark.BOUNDS.get(label, NO_BOUND))
         lines.append(write_row(label, write_spread(ratio, "x"), bound, verdict if bound else ""))
     return "\n".join(lines) + "\n"
 
 
 def write_row(*cells: str) -> str:
     """Return a row of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
+    return f"|{'|'.join(cells)}|"
 
 
 def write_spread(values: Spread, unit: str = "") -> str:
-    """Format a spread with three significant digits: 12x (10 to 15)."""
+    """Format a spread with three significant digits: 12x (10-15)."""
     middle, *ends = (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}" for value in values)
-    return f"{middle}{unit}" + (f" ({ends[0]} to {ends[1]})" if ends else "")
+    return f"{middle}{unit}" + (f" ({ends[0]}-{ends[1]})" if ends else "")
 
 
 def write_bound(least: float, most: float) -> str:
     """Format a bound; empty where there is none."""
-    parts = [f"at least {least:g}x"] if least else []
-    return " and ".join(parts + ([f"at most {most:g}x"] if most < float("inf") else []))
+    if least and most < float("inf"):
+        return f"{least:g}x-{most:g}x"
+    return f"≥{least:.3g}x" if least else f"≤{most:g}x" * (most < float("inf"))

@@ -1,4 +1,4 @@
-"""Rate and punctuality of the load generator, compared with Locust, and the accuracy of its knee.
+"""Rate and punctuality of the load generator, compared with Locust.
 
     python -m benchmarks.load URL SECONDS USERS RATE < BODY
 
@@ -25,25 +25,19 @@ from benchmarks.frame import Log, Result, divide, repeat_ways, spread
 from benchmarks.null_server import start_null_server
 
 TITLE = "Load"
+CLAIMS = False
 TEXT = """\
-One process sends a row of 256 numbers as JSON to a server that answers at once, beside Locust's FastHttpUser: 16
-users in a closed loop, then 1,500 requests/s in an open loop. A request is late by the time between the moment
-at which it was due and the moment at which it was sent. The knee and saturation that a load test finds are
-compared with those of M/M/c queues, which are known exactly (simulated, no endpoint).
+One process sends a row of 256 numbers as JSON to a server that answers at once, beside Locust's
+FastHttpUser: 16 users in a closed loop, then 1,500 requests/s in an open loop. A request is late by the
+time between the moment at which it was due and the moment at which it was sent. Tests compare the knee that
+a load test finds with that of simulated M/M/c queues, which is known exactly.
 """
 OURS, LOCUST = "Servable", "Locust"
-KNEE, FULL = "knee / known knee, median of 25", "saturation / known saturation, median of 25"
 BOUNDS = {
     f"{OURS} / {LOCUST}, requests/s": (1.5, float("inf")),
     f"{OURS} / {LOCUST}, late, p99": (0.0, 2.0),
-    KNEE: (0.95, 1.05),
-    FULL: (0.95, 1.05),
 }
 REPEATS, SECONDS, USERS, LOCUST_USERS, RATE = 5, 5.0, 16, 64, 1500.0
-CALL_MS = 10.0
-# (cores, p99 in ms): from a knee far below saturation to one close to it.
-QUEUES = ((1, 150.0), (2, 80.0), (4, 70.0), (8, 60.0), (16, 60.0))
-SEEDS = range(5)
 RPS, LATE = "requests/s, closed loop", "late, p99, ms, open loop"
 
 
@@ -58,15 +52,12 @@ def measure(_: Path, log: Log) -> Result:
         for way, of_way in runs.items()
     }
     ratios = [divide(columns[OURS][column], columns[LOCUST][column]) for column in (RPS, LATE)]
-    knees, full = zip(
-        *(compare_knee(*queue, seed) for queue in QUEUES for seed in SEEDS), strict=True
-    )
     return {
         "table": {
             way: {column: spread(values) for column, values in row.items()}
             for way, row in columns.items()
         },
-        "ratios": dict(zip(BOUNDS, [*ratios, spread(knees), spread(full)], strict=True)),
+        "ratios": dict(zip(BOUNDS, ratios, strict=True)),
     }
 
 
@@ -107,24 +98,6 @@ def run_locust(url: str, body: bytes) -> dict[str, float]:
     return found
 
 
-def compare_knee(cores: int, most_ms: float, seed: int) -> tuple[float, float]:
-    """Return the knee and the saturation of a simulated queue, each divided by the known one."""
-    from servable.load.knee import knee, saturation
-    from servable.load.objective import Objective
-    from servable.load.schedule import Schedule
-    from tests.servable.tune.queueing import curve, mmc_highest_rate
-
-    service_rate, objective = 1000 / CALL_MS, Objective(most_ms=most_ms)
-    schedule = Schedule(loop="open", first=20.0 * cores, objective=objective)
-    seconds = max(20.0, 10_000 / service_rate / cores)
-    measured = curve(cores, CALL_MS, schedule, seconds=seconds, seed=100 + seed)
-    at, full = knee(measured, objective), saturation(measured)
-    if at is None or full is None:
-        raise RuntimeError(f"no knee of {cores} cores, seed {seed}")
-    known = mmc_highest_rate(99, most_ms, service_rate=service_rate, servers=cores)
-    return at.rps.value / known, full.rps.value / cores / service_rate
-
-
 def _main(url: str, seconds: float, users: int, rate: float) -> None:
     import gevent
     from locust import FastHttpUser, constant, constant_throughput, task
@@ -133,7 +106,7 @@ def _main(url: str, seconds: float, users: int, rate: float) -> None:
     late: list[float] = []
     body, period = sys.stdin.read(), users / rate if rate else 0.0
 
-    class Caller(FastHttpUser):  # type: ignore[misc]
+    class Caller(FastHttpUser):
         host = url
         wait_time = constant_throughput(1 / period) if period else constant(0)
         started = 0
@@ -145,7 +118,7 @@ def _main(url: str, seconds: float, users: int, rate: float) -> None:
             # constant_throughput counts from here; by default, from when all were made at once.
             self.due = self._cp_last_run = time.perf_counter()
 
-        @task  # type: ignore[untyped-decorator]
+        @task
         def ask(self) -> None:
             late.append(time.perf_counter() - self.due)
             self.due += period

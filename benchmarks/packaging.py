@@ -19,6 +19,7 @@ from model_packaging.manifest import GRANULARITY_SECONDS, key
 from model_packaging.servable import Servable
 
 TITLE = "Packing"
+CLAIMS = False
 TEXT = """\
 The input is 400 MB of normally distributed float32 in the page cache. Servable also hashes the archive and
 waits until it is on the disk; the others do neither. The last ratio compares recognizing an unchanged model
@@ -99,7 +100,7 @@ def _run(way: str, variables: Path, target: Path) -> dict[str, float]:
         subprocess.run([*way.strip("`").split(), target, "-C", folder, "1"], check=True)
         run = {SECONDS: time.perf_counter() - start}
     else:
-        command = [sys.executable, "-m", "benchmarks.packaging", way, folder, target]
+        command = [sys.executable, "-m", "benchmarks.packaging", way, str(folder), str(target)]
         run = json.loads(subprocess.check_output(command))
     if target.is_file():
         run[SIZE] = target.stat().st_size / 1e6

@@ -1,11 +1,11 @@
 """Quality of tune's search on made-up endpoints, compared with random search and Optuna's TPE."""
 
 import datetime
-import functools
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,25 @@ from typing import Any
 import numpy as np
 
 from benchmarks.frame import Log, Result, spread
-from servable.tune.search.search import Search
-from servable.tune.search.space import Point
-from servable.tune.search.trial import Budget, Measurement
-from servable.tune.tune import CONFIRM
+from tests.servable.tune.surface_search import (
+    TRIALS,
+    Answer,
+    draw_disturbances,
+    make_surface,
+    search_ours,
+)
 from tests.servable.tune.surfaces import FAMILIES, FLAT, Surface
 
 TITLE = "Search"
+CLAIMS = False
 TEXT = """\
-Made-up endpoints whose throughput is a formula of their settings, 20 of each family, drawn from the day's date:
-40 measurements with noise, one in forty shows half of what it should. A cell is the recommended point's
-throughput without noise, as a share of the best one. Servable compares its choice with today's settings
-at the end, and keeps those where the choice isn't better. On a flat endpoint nothing is better.
+Made-up endpoints whose throughput is a formula of their settings, 20 of each family, drawn from the day's
+date: 40 measurements with noise, one in forty shows half of what it should. A cell is the recommended
+point's throughput without noise, as a share of the best one. Servable compares its choice with today's
+settings at the end, and keeps those where the choice isn't better. On a flat endpoint nothing is better.
 """
 OURS, TPE, RANDOM = "Servable", "TPE", "random"
-NOISES, SURFACES, TRIALS = (0.05, 0.15), 20, 40
+NOISES, SURFACES = (0.05, 0.15), 20
 CALM = "flat endpoints where nothing is called better / all"
 BOUNDS = {
     **{f"{family}, median, 5% noise": (0.9, 1.0) for family in FAMILIES if family != FLAT},
@@ -37,8 +41,6 @@ BOUNDS = {
 }
 # Numpy is slower with threads of its own on matrices this small. It reads these when it is imported.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-Answer = dict[str, Any]
-"""`point`: the number of the recommended point; `better`: the verdict of our search."""
 
 
 def measure(_: Path, log: Log) -> Result:
@@ -53,7 +55,7 @@ def measure(_: Path, log: Log) -> Result:
             log(f"{family}, {noise:.0%} noise")
             names = [OURS] if family == FLAT else [*CONTENDERS]
             for name in names:
-                search = functools.partial(run, family, name, noise=noise)
+                search = partial(run, family, name, noise=noise)
                 answers = [*pool.map(search, seeds)]
                 shares[family, name, noise] = [each["share_of_best"] for each in answers]
                 calm += [not each["better"] for each in answers if family == FLAT]
@@ -81,37 +83,6 @@ def summarize(shares: dict[tuple[str, str, float], list[float]], calm: float) ->
     for name in (TPE, RANDOM):
         ratios[f"{OURS} / {name}, all families, 5% noise"] = spread([mean[OURS] / mean[name]])
     return {"table": table, "ratios": ratios | {CALM: [calm]}}
-
-
-# All searches of one seed follow each other.
-@functools.lru_cache(maxsize=2)
-def make_surface(family: str, seed: int) -> Surface:
-    return FAMILIES[family](seed)
-
-
-def draw_disturbances(seed: int, noise: float) -> Iterator[float]:
-    """Yield factors of one measurement after the other, the same for every search."""
-    chance = np.random.default_rng([7, seed])
-    while True:
-        share = 0.5 if chance.random() * 40 < 1 else 1.0
-        yield float(np.exp(chance.normal(0.0, noise))) * share
-
-
-def search_ours(surface: Surface, seed: int, noise: float) -> Answer:
-    """Run our search with its confirmation; the answer has the kept point and the verdict."""
-    space, factors = surface.space, draw_disturbances(seed, noise)
-
-    def measure_point(point: Point) -> Measurement:
-        return Measurement(value=surface.values[space.number(point) or 0] * next(factors))
-
-    search = Search(space, surface.wanted, seed=seed, confirm=CONFIRM)
-    result = search.run(measure_point, Budget(trials=TRIALS))
-    choice = result.choice
-    return {
-        "point": (choice and space.number(choice.kept)) or 0,
-        "measurements": len(result.trials),
-        "better": choice is not None and choice.better,
-    }
 
 
 def search_random(surface: Surface, seed: int, noise: float) -> Answer:

@@ -12,10 +12,11 @@ from pathlib import Path
 from benchmarks.frame import ROOT, Log, Result, divide, repeat_ways, spread
 
 TITLE = "Check and synth"
+CLAIMS = False
 TEXT = """\
 Seconds of `servable check` for four environments, and of `python app.py` without the CDK CLI, each run in a
-process of its own. Ten more environments are like `prod`, the largest one; models are hashed from the cache.
-cdk-nag and the validation of templates are off, as they are in deployments.
+process of its own. Ten more environments are like `prod`, the largest one; models are hashed from the
+cache. cdk-nag and the validation of templates are off, as they are in deployments.
 """
 EMPTY, CHECK, ALL, MORE = "empty CDK app", "`servable check`", "every environment", "ten more"
 BOUNDS = {

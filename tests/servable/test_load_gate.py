@@ -13,8 +13,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.verdicts.load_gate import BROKEN
-from tests.verdicts.load_gate import run as simulated
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
 from servable.load import command
@@ -33,6 +31,8 @@ from servable.load.options import LoadOptions
 from servable.precision import Interval
 from tests.conftest import VALID, Environment
 from tests.servable.tune.measured import curve, step
+from tests.verdicts.load_gate import BROKEN
+from tests.verdicts.load_gate import run as simulated
 
 OBJECTIVE = Objective(most_ms=100)
 

@@ -8,8 +8,7 @@ changes the number of instances. Nothing here is imported from what it judges.
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,70 +18,35 @@ Z99 = 2.3263478740408408
 # The alarms of a tracking policy: minutes above, minutes below, the low threshold as a share of the target;
 # and the largest share of the instances that it removes at once.
 HIGH, LOW, LOW_SHARE, GRADUAL = 3, 15, 0.9, 0.1
-MOST_REFUSED = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedPolicy:
-    """A tracking policy, in requests a minute and instance, and a schedule of minimums."""
+    """A tracking policy, in requests a minute and instance."""
 
     minimum: int
     maximum: int
-    target: float | None = None
+    target: float
     out_cooldown_seconds: float = 300
     in_cooldown_seconds: float = 300
-    schedule: tuple[tuple[int, int], ...] = ()
-    """(minute of the day, the minimum from then on)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedInstance:
-    """`servers` requests at once, `places` that wait, lognormal service times."""
+    """`servers` requests at once, lognormal service times, and a queue without an end."""
 
     servers: int
     p50_seconds: float
     p99_seconds: float
-    places: int
     least_outstanding: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """The numbers that AWS does not publish, and how requests come within a minute."""
+    """The numbers that AWS doesn't publish."""
 
     start_seconds: float
     delay_seconds: float
-    peak: float = 1.0
-    burst_seconds: float = 1.0
-
-
-@dataclass
-class SimulatedDay:
-    broken: int = 0
-    """Minutes in which p99 was above the objective or more than 1 % of the requests were refused."""
-    instance_minutes: float = 0.0
-    refused: int = 0
-    counts: list[int] = field(default_factory=list)
-
-
-def arrivals(requests: Sequence[float], around: Surroundings, chance: Any) -> Any:
-    """Moments of all requests, in seconds; half of them in bursts where there is a peak."""
-    counts = chance.poisson(np.asarray(requests, float))
-    begins = np.repeat(np.arange(len(counts)) * MINUTE_SECONDS, counts)
-    moments = begins + chance.uniform(0, MINUTE_SECONDS, int(counts.sum()))
-    if around.peak > 1:
-        cycle = 2 * around.peak * around.burst_seconds
-        shifted = moments + chance.uniform(0, cycle)
-        within = shifted % cycle
-        quiet_pace = (cycle - around.burst_seconds) / (cycle / 2)
-        moved = np.where(
-            within < cycle / 2,
-            within / around.peak,
-            around.burst_seconds + (within - cycle / 2) * quiet_pace,
-        )
-        moments = np.abs(moments - within + moved)  # what would come before the day comes in it
-    moments.sort()
-    return moments
 
 
 class _Fleet:
@@ -106,21 +70,18 @@ class _Fleet:
         if count > 0:
             del self.free[-count:], self.inside[-count:]
 
-    def take(self, number: int, at: float, service: float, drawn: float) -> float | None:
-        """The latency of the request that comes now; None if it is refused."""
+    def take(self, number: int, at: float, service: float, drawn: float) -> float:
+        """Return the latency of the request that comes now."""
         departures, inside = self.departures, self.inside
         while departures and departures[0][0] <= at:
             heapq.heappop(departures)[2][0] -= 1
         fewest = self.instance.least_outstanding
         chosen = inside.index(min(inside)) if fewest else int(drawn * len(inside))
-        count = inside[chosen]
-        if count[0] >= self.instance.servers + self.instance.places:
-            return None
         free = self.free[chosen]
         ends = max(at, free[0]) + service
         heapq.heapreplace(free, ends)
-        count[0] += 1
-        heapq.heappush(departures, (ends, number, count))
+        inside[chosen][0] += 1
+        heapq.heappush(departures, (ends, number, inside[chosen]))
         return ends - at
 
 
@@ -129,7 +90,7 @@ class _Scaler:
 
     def __init__(self, policy: SimulatedPolicy, around: Surroundings, count: int) -> None:
         self.policy, self.around = policy, around
-        self.desired, self.minimum = count, policy.minimum
+        self.desired = count
         self.starting: list[tuple[float, int]] = []
         self.datapoints: list[float] = []
         self.out_until = self.in_until = -math.inf
@@ -138,9 +99,6 @@ class _Scaler:
 
     def decide(self, minute: int, fleet: _Fleet) -> None:
         now = minute * MINUTE_SECONDS
-        for at, minimum in self.policy.schedule:
-            if at == minute:
-                self.minimum = minimum
         if self.starting:
             return  # the endpoint is updating
         if self.pending:
@@ -150,12 +108,7 @@ class _Scaler:
             else:
                 self.in_until = now + cool[1]
             self.pending = ""
-        if self.desired < self.minimum:
-            self._set(self.minimum, now, fleet)
-            return
         target = self.policy.target
-        if target is None:
-            return
         seen = int((now - self.around.delay_seconds) // MINUTE_SECONDS)
         points = self.datapoints[: max(0, seen)]
         if len(points) >= HIGH and all(each > target for each in points[-HIGH:]):
@@ -167,7 +120,7 @@ class _Scaler:
         elif len(points) >= LOW and all(each < LOW_SHARE * target for each in points[-LOW:]):
             needed = math.ceil(self.desired * points[-1] / target - 1e-9)
             gradual = self.desired - max(1, math.floor(self.desired * GRADUAL))
-            wanted = max(needed, gradual, self.minimum)
+            wanted = max(needed, gradual, self.policy.minimum)
             if wanted < self.desired and now >= self.in_until:
                 self.pending = "in"
                 self._set(wanted, now, fleet)
@@ -194,40 +147,31 @@ def simulate(
     instances: int,
     p99_seconds: float,
     seed: int,
-) -> SimulatedDay:
-    """`requests`: expected in each minute. `instances`: at the begin. `p99_seconds`: the objective."""
+) -> int:
+    """Return the minutes in which p99 is above the objective, `p99_seconds`.
+
+    `requests`: expected in each minute. `instances`: at the beginning.
+    """
     chance = np.random.default_rng(seed)
-    moments = arrivals(requests, around, chance)
+    counts = chance.poisson(np.asarray(requests, float))
+    begins = np.repeat(np.arange(len(counts)) * MINUTE_SECONDS, counts)
+    moments = np.sort(begins + chance.uniform(0, MINUTE_SECONDS, len(begins))).tolist()
     sigma = math.log(instance.p99_seconds / instance.p50_seconds) / Z99
-    services = (
-        instance.p50_seconds * np.exp(sigma * chance.standard_normal(len(moments)))
-    ).tolist()
+    normal = chance.standard_normal(len(moments))
+    services = (instance.p50_seconds * np.exp(sigma * normal)).tolist()
     drawn = chance.random(len(moments)).tolist()
-    edges = np.searchsorted(moments, np.arange(len(requests) + 1) * MINUTE_SECONDS)
-    moments = moments.tolist()
     fleet, scaler = _Fleet(instance, instances), _Scaler(policy, around, instances)
-    day = SimulatedDay()
-    for minute in range(len(requests)):
+    first, broken = 0, 0
+    for minute, count in enumerate(counts):
         scaler.decide(minute, fleet)
-        begin, end = int(edges[minute]), int(edges[minute + 1])
-        latencies, refused = [], 0
-        ready_at = min((at for at, _ in scaler.starting), default=math.inf)
-        for number in range(begin, end):
+        slow = 0
+        for number in range(first, first + count):
             at = moments[number]
-            if at >= ready_at:
-                fleet.add(scaler.started(at))
-                ready_at = min((at for at, _ in scaler.starting), default=math.inf)
-            latency = fleet.take(number, at, services[number], drawn[number])
-            if latency is None:
-                refused += 1
-            else:
-                latencies.append(latency)
+            fleet.add(scaler.started(at))
+            slow += fleet.take(number, at, services[number], drawn[number]) > p99_seconds
+        first += count
         fleet.add(scaler.started((minute + 1) * MINUTE_SECONDS))
-        scaler.datapoints.append((end - begin) / len(fleet.free))
-        day.counts.append(len(fleet.free))
-        day.instance_minutes += len(fleet.free) + sum(count for _, count in scaler.starting)
-        day.refused += refused
+        scaler.datapoints.append(count / len(fleet.free))
         # The slowest 1 %, rounded down, may be above the objective.
-        slow = sum(latency > p99_seconds for latency in latencies)
-        day.broken += slow > 0.01 * len(latencies) or refused > MOST_REFUSED * (end - begin)
-    return day
+        broken += bool(slow > 0.01 * count)
+    return broken

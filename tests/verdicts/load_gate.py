@@ -7,8 +7,7 @@ requests arrive evenly or in bursts.
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from statistics import NormalDist
@@ -90,22 +89,17 @@ def run(kind: str, share: float, seconds: float, rate: float, bursts: bool, chan
     return EventCount(int(slow.sum()), len(due), together).held(0.01)
 
 
-def trials(seed: int, count: int) -> list[dict[str, Any]]:
-    """Run the gate `count` times in each case. A row counts each verdict."""
-    cases = itertools.product(KINDS, (BROKEN, KEPT), RUNS, (False, True))
-    with ProcessPoolExecutor() as pool:
-        return [*pool.map(_row, ((seed, at, count, case) for at, case in enumerate(cases)))]
+def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool, list[str]]]:
+    """Run the gate `count` times at each rate, length, and way to arrive."""
+    with ProcessPoolExecutor(2) as pool:
+        for kind, share in itertools.product(KINDS, (BROKEN, KEPT)):
+            cases = itertools.product(RUNS, (False, True))
+            jobs = [(seed, at, count, (kind, share, *case)) for at, case in enumerate(cases)]
+            verdicts = [verdict for held in pool.map(_run_case, jobs) for verdict in held]
+            yield f"{kind.replace('_', ' ')}, {share:.1%} slow", share == KEPT, verdicts
 
 
-def _row(job: tuple[int, int, int, Case]) -> dict[str, Any]:
+def _run_case(job: tuple[int, int, int, Case]) -> list[str]:
     seed, number, count, (kind, share, (seconds, rate), bursts) = job
-    chance = np.random.default_rng([seed, number])
-    held = Counter(run(kind, share, seconds, rate, bursts, chance) for _ in range(count))
-    label = f"{kind.replace('_', ' ')}, {share:.1%} slow, {rate:g} requests/s for {seconds:g} s"
-    return {
-        "case": label + (", bursts" if bursts else ""),
-        "kind": kind,
-        "holds": share == KEPT,
-        "trials": count,
-        **{each: held[each] for each in ("met", "NOT met", "cannot be told")},
-    }
+    chance = np.random.default_rng([seed, number, [*KINDS].index(kind), int(share == KEPT)])
+    return [run(kind, share, seconds, rate, bursts, chance) for _ in range(count)]

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -139,38 +138,20 @@ def search(job: tuple[Case, int, int]) -> tuple[str, bool, bool]:
     return choice.confirmation.verdict, kept >= KEPT_SHARE * math.log1p(gain), kept <= 0
 
 
-def trials(seed: int, count: int) -> list[dict[str, Any]]:
-    """Run `count` searches of each case.
-
-    A row counts each verdict, the searches that kept the best, and those that called better what is not.
-    """
-    planted = [(name, *both, kind) for name in SURFACES for both in PLANTED for kind in NOISES]
-    nothing = [
-        (name, 0.0, noise, kind)
-        for name, noise, kind in itertools.product(NOTHING_BETTER, (0.05, 0.20), NOISES)
-    ]
-    cases = [*planted, *nothing]
-    jobs = [(case, seed, number) for number, case in enumerate(count * cases)]
+def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool | None, list[str]]]:
+    """Run `count` searches for each gain, noise, and kind of noise."""
     os.environ.update(ONE_THREAD)
     # Not forked: numpy has read its environment here already.
-    with ProcessPoolExecutor(None, multiprocessing.get_context("spawn")) as pool:
-        ended = [*pool.map(search, jobs, chunksize=8)]
-    rows = []
-    for at, (surface, gain, noise, kind) in enumerate(cases):
-        verdicts, kept, worse = zip(*ended[at :: len(cases)], strict=True)
-        better = [verdict == "better" for verdict in verdicts]
-        rows.append(
-            {
-                "case": f"{surface}, {gain:+.0%}, {noise:.0%} noise, {kind}".replace("_", " "),
-                "planted": gain > 0,
-                "gain": gain,
-                "noise": noise,
-                "trials": count,
-                "better": sum(better),
-                "not better": verdicts.count("not better"),
-                "cannot be told": verdicts.count("cannot be told"),
-                "kept": sum(kept),
-                "falsely better": sum(a and b for a, b in zip(better, worse, strict=True)),
-            }
-        )
-    return rows
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        for surface, noise in itertools.product([*SURFACES, *NOTHING_BETTER], (0.05, 0.20)):
+            planted = surface in SURFACES
+            gains = [gain for gain, each in PLANTED if each == noise] if planted else [0.0]
+            cases = [(surface, gain, noise, kind) for gain in gains for kind in NOISES]
+            jobs = [(case, seed, number) for number, case in enumerate(count * cases)]
+            ended = pool.map(search, jobs, chunksize=8)
+            verdicts = [
+                "falsely better" if verdict == "better" and worse else verdict
+                for verdict, _, worse in ended
+            ]
+            name = f"{surface.replace('_', ' ')}, {noise:.0%} noise"
+            yield name, True if planted else None, verdicts

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.checkouts import ROOT
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.tune.machine_space import Machines, machines
 from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
 from servable.tune.search.start import rules_of_thumb
+from tests.checkouts import ROOT
 
 # Relative standard deviation of one measurement, as of a load test of half a minute.
 NOISE = 0.05

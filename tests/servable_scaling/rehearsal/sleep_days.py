@@ -12,8 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.checkouts import ROOT, Log
-from tests.servable_scaling.rehearsal.sleep_simulation import SimulatedSleep, SleptDay, slept
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import placement
 from infra.parameters.rehearsal_scenario import (
@@ -23,6 +21,8 @@ from infra.parameters.rehearsal_scenario import (
     scenario,
 )
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
+from tests.checkouts import ROOT, Log
+from tests.servable_scaling.rehearsal.sleep_simulation import SimulatedSleep, SleptDay, slept
 
 # Moments drawn for each day, and what is within the bound.
 DRAWS, EXACT = 20, 0.05

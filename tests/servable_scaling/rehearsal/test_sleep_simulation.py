@@ -4,7 +4,7 @@ import pytest
 
 from tests.servable_scaling.rehearsal.sleep_days import EXACT, compared, drawn
 
-# The first days of a seed, whatever they are; `python -m benchmarks.verdicts sleep` draws fresh ones.
+# The first days of a seed, whatever they are.
 DAYS, DRAWS = 5, 4
 
 

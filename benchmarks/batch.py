@@ -1,10 +1,7 @@
-"""A table through a transform job of the local AWS, compared with a loop and with the model server."""
+"""A table through a transform job of the local AWS, compared with a loop over InvokeEndpoint."""
 
-import http.client
 import json
-import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +11,6 @@ from benchmarks import endpoints
 from benchmarks.frame import Log, Result, divide
 from infra.policy.container import ContainerSettings, variables_of
 from servable_local.aws import LocalAws, running
-from servable_local.container.launch import launch
-from servable_local.container.settings import PORT_RANGE
 from servable_tensors.tensors import Array
 
 TITLE = "Batch"
@@ -23,18 +18,17 @@ CLAIMS = False
 TEXT = """\
 A table of 1,000,000 rows of eight numbers in four objects, scored by a transform job of the local AWS: two
 requests of 1 MB at a time. Every result has to be the exact sum of its row, in order. The loop invokes an
-endpoint of the same model for one row after the other; the model server is asked without a handler.
+endpoint of the same model for one row after the other.
 """
 CSV, JSON_LINES = "text/csv", "application/jsonlines"
 JOBS = (CSV, JSON_LINES)
-LOOP, SERVER = "loop over InvokeEndpoint", "model server alone"
+LOOP = "loop over InvokeEndpoint"
 BOUNDS = {
-    **{f"{job} / {SERVER}": (0.4, float("inf")) for job in JOBS},
     **{f"{job} / {LOOP}": (50.0, float("inf")) for job in JOBS},
     "memory of the local AWS, after a job / before": (0.0, 3.0),
 }
 COUNT, COLUMNS, OBJECTS, CONCURRENT = 1_000_000, 8, 4, 2
-LOOP_ROWS, SERVER_ROWS, SERVER_SECONDS = 2_000, 20_000, 5.0
+LOOP_ROWS = 2_000
 NAME, BUCKET, POLL_SECONDS = "sum", "tables", 0.2
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu"
 INSTANCE = "ml.c5.xlarge"
@@ -44,12 +38,13 @@ VARIABLES = variables_of(
 
 
 def measure(folder: Path, log: Log) -> Result:
-    """Run the jobs, the loop, and the model server."""
+    """Run the jobs and the loop."""
     models = {NAME: endpoints.make_model(folder / "model")}
     archive = endpoints.pack(folder / "model.tar.gz", models, handler=True)
     # Sixteenths below 64: float32 holds their sums exactly, whatever the order of adding.
     rows = (np.random.default_rng(0).integers(0, 1024, (COUNT, COLUMNS)) / 16).astype(np.float32)
-    rates, memory = {SERVER: ask_server(archive, rows)}, {}
+    rates: dict[str, float] = {}
+    memory: dict[str, float] = {}
     with running() as aws:
         prepare(aws, archive)
         before = psutil.Process(aws.pid).memory_info().rss / 1e6
@@ -58,7 +53,7 @@ def measure(folder: Path, log: Log) -> Result:
             memory[job] = psutil.Process(aws.pid).memory_info().rss / 1e6
             log(f"{job}: {rates[job]:.0f} rows/s")
         rates[LOOP] = run_loop(aws, rows)
-    ratios = [divide([rates[job]], [rates[other]]) for other in (SERVER, LOOP) for job in JOBS]
+    ratios = [divide([rates[job]], [rates[LOOP]]) for job in JOBS]
     ratios.append(divide([max(memory.values())], [before]))
     return {
         "table": {
@@ -147,28 +142,3 @@ def run_loop(aws: LocalAws, rows: Array) -> float:
         answer = runtime.invoke_endpoint(EndpointName=NAME, Body=line, ContentType=CSV, Accept=CSV)
         answer["Body"].read()
     return len(lines) / (time.perf_counter() - start)
-
-
-def ask_server(archive: Path, rows: Array) -> float:
-    """Return rows per second of the model server's REST port, in bodies of about 1 MB."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        low = free.getsockname()[1]
-    body = json.dumps({"instances": rows[:SERVER_ROWS].tolist()}).encode()
-    with launch(archive, VARIABLES | {PORT_RANGE: f"{low}-{low + 9}"}):
-        start = time.perf_counter()
-
-        def call(_: int) -> int:
-            connection = http.client.HTTPConnection("127.0.0.1", low + 1, timeout=60)
-            sent = 0
-            while time.perf_counter() < start + SERVER_SECONDS:
-                connection.request("POST", f"/v1/models/{NAME}:predict", body)
-                response = connection.getresponse()
-                response.read()
-                if response.status != 200:
-                    raise RuntimeError(f"the model server's status is {response.status}")
-                sent += SERVER_ROWS
-            return sent
-
-        with ThreadPoolExecutor(CONCURRENT) as pool:
-            sent = sum(pool.map(call, range(CONCURRENT)))
-        return sent / (time.perf_counter() - start)

@@ -26,13 +26,11 @@ ACCEPTED: dict[str, str] = {}
 def read_pins(root: Path) -> list[tuple[str, str]]:
     """Return (name, version) of every release in the locks, for every platform, each once."""
     lines = [line for file in root.glob("requirements*.txt") for line in file.open()]
-    pins = {
-        Requirement(line.partition("#")[0].strip(" \\\n")) for line in lines if line[:1].isalnum()
-    }
+    pins = [Requirement(line.split(" \\")[0].strip()) for line in lines if line[:1].isalnum()]
     return sorted({(pin.name, str(pin.specifier).removeprefix("==")) for pin in pins})
 
 
-def audit_python(root: Path, service: list[str]) -> int | None:
+def audit_python(root: Path, service: str) -> int | None:
     """Print and count what OSV knows; None if it did not answer about each release."""
     pins = read_pins(root)
     packages: list[dict[str, Any]] = [
@@ -46,28 +44,19 @@ def audit_python(root: Path, service: list[str]) -> int | None:
         Path(name, "pyproject.toml").write_text(tomlkit.dumps(project), encoding="utf-8")
         uv_lock = {"version": 1, "requires-python": ">=3.11", "package": lock}
         Path(name, "uv.lock").write_text(tomlkit.dumps(uv_lock), encoding="utf-8")
-        command = [
-            sys.executable,
-            "-m",
-            "uv",
-            "audit",
-            "--frozen",
-            "--no-config",
-            "--project",
-            name,
-        ]
+        command = [sys.executable, "-m", "uv", "audit", "--frozen", "--no-config"]
+        command += ["--project", name, f"--service-url={service}"]
         command += ["--output-format", "json", "--preview-features", "audit-command,json-output"]
         ignored = [option for advisory in ACCEPTED for option in ("--ignore", advisory)]
-        report = read_report([*command, *service, *ignored], Path(name))
+        report = read_report([*command, *ignored], Path(name))
     if report.get("summary", {}).get("audited_packages") != len(pins):
         return None
     for each in report["vulnerabilities"]:
         names = ", ".join(sorted({each["id"], *each["aliases"]}))
         fixed = ", ".join(each["fix_versions"]) or "no release yet"
         package = f"{each['dependency']['name']} {each['dependency']['version']}"
-        print(
-            f"vulnerable: {package}: {names}: {each['summary'] or each['link']}; fixed in {fixed}"
-        )
+        said = each["summary"] or each["link"]
+        print(f"vulnerable: {package}: {names}: {said}; fixed in {fixed}")
     return len(report["vulnerabilities"])
 
 
@@ -98,23 +87,20 @@ def read_report(command: list[str], folder: Path) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="List known vulnerabilities of locked packages.")
     parser.add_argument("--root", type=Path, default=ROOT, help="Folder of the locks.")
-    parser.add_argument("--osv-url", help="Address of an OSV service (default: OSV's own).")
+    parser.add_argument("--osv-url", default="https://api.osv.dev/", help="Address of OSV.")
     parser.add_argument("--npm-registry", help="Address of npm's registry (default: its setting).")
     given = parser.parse_args(arguments)
+    registry = [f"--registry={given.npm_registry}"] if given.npm_registry else []
     known = {
-        "OSV": audit_python(given.root, (given.osv_url and ["--service-url", given.osv_url]) or []),
-        "the npm registry": audit_node(
-            given.root, (given.npm_registry and [f"--registry={given.npm_registry}"]) or []
-        ),
+        "OSV": audit_python(given.root, given.osv_url),
+        "the npm registry": audit_node(given.root, registry),
     }
     for database, count in known.items():
         if count is None:
             print(f"not audited: could not ask {database}", file=sys.stderr)
         else:
             print(f"audited by {database}: {count or 'no'} known vulnerabilities")
-    if any(known.values()):
-        return VULNERABLE
-    return NOT_ASKED if None in known.values() else 0
+    return VULNERABLE if any(known.values()) else NOT_ASKED * (None in known.values())
 
 
 if __name__ == "__main__":

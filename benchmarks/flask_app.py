@@ -1,6 +1,7 @@
 """The baseline of the articles: Flask with the Keras model inside the web worker, behind Gunicorn."""
 
 import io
+import logging
 import os
 from typing import Any
 
@@ -11,11 +12,8 @@ from flask import Flask, Response, request
 app = Flask(__name__)
 NPY = "application/x-npy"
 model = keras.models.load_model(os.environ["MODEL"], compile=False)
-
-
-def post_worker_init(worker: Any) -> None:
-    """Log that a worker can answer. Gunicorn calls it when the worker has loaded the model."""
-    worker.log.info("worker is ready")
+# Gunicorn loads this module in each worker, after the fork.
+logging.getLogger("gunicorn.error").info("worker is ready")
 
 
 @app.post("/invocations")

@@ -229,7 +229,7 @@ def test_without_bursts_the_phases_are_one() -> None:
     assert Bursts().calm == pytest.approx(1.0)
 
 
-# As benchmarks/verdicts/day_simulation.py simulates it, request by request (2026-11-24): p99 in ms, and the
+# As a simulation of each request (tests/verdicts/day_simulation.py) said on 2026-11-24: p99 in ms, and the
 # percentage that is refused. Where a queue fills, latencies may be longer, and never a tenth shorter.
 @pytest.mark.parametrize(
     ("use", "bursts", "p99_ms", "refused"),

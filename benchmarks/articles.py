@@ -199,18 +199,8 @@ def start_flask(
     """
     environment: Mapping[str, str] = {**os.environ, **variables, "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.NamedTemporaryFile("r") as log:
-        command = [
-            sys.executable,
-            "-m",
-            "gunicorn",
-            "benchmarks.flask_app:app",
-            "--bind=127.0.0.1:0",
-        ]
-        command += [
-            "--config=python:benchmarks.flask_app",
-            "--worker-class=gthread",
-            "--timeout=300",
-        ]
+        command = [sys.executable, "-m", "gunicorn", "benchmarks.flask_app:app"]
+        command += ["--bind=127.0.0.1:0", "--worker-class=gthread", "--timeout=300"]
         command += ["--keep-alive=60", f"--workers={workers}"]
         process = subprocess.Popen(
             [*command, f"--log-file={log.name}"], env=environment, start_new_session=True

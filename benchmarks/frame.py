@@ -26,10 +26,11 @@ NAMES = ("packaging", "serving", "client", "synth", "load", "search", "batch", "
 HEAD = """\
 # Performance
 
-See what packing, the handler, the client, and the local tools cost. Each section names the target of make that measures it
-again and writes this page; don't edit it. A cell is the median of the repeats, with the lowest and the
-highest in parentheses. A ratio compares two numbers of the same repeat, and its bound leaves room for other
-computers. The local container is Python: use its numbers to compare settings, not to predict an instance.
+See what packing, the handler, the client, and the local tools cost. Each section names the target of make
+that measures it again and writes this page; don't edit it. A cell is the median of the repeats, with the
+lowest and the highest in parentheses. A ratio compares two numbers of the same repeat, and its bound leaves
+room for other computers. The local container is Python: use its numbers to compare settings, not to predict
+an instance.
 """
 Log = Callable[[str], None]
 Spread = list[float]

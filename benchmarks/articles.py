@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from benchmarks import endpoints
-from benchmarks.endpoints import JSON, NPY, Caller, list_parts, make_body, make_rows, pack
+from benchmarks.endpoints import JSON, NPY, EndpointCaller, list_parts, make_body, make_rows, pack
 from benchmarks.frame import Bounds, Log, Result, Spread, divide, repeat_ways
 from infra.policy.container import (
     DEFAULT_MODEL_NAME,
@@ -88,7 +88,7 @@ def compare_flask(folder: Path, log: Log) -> list[Spread]:
         def spend(side: str, content_type: str, rows: int) -> tuple[float, float]:
             """Return milliseconds and CPU-ms of a request."""
             url, list_pids = sides[side]
-            call = partial(Caller(url).ask, make_body(content_type, rows), content_type)
+            call = partial(EndpointCaller(url).ask, make_body(content_type, rows), content_type)
             call()
             before, times = endpoints.read_cpu_ms(list_pids()), time_calls(call, SECONDS)
             return median(times), (endpoints.read_cpu_ms(list_pids()) - before) / len(times)
@@ -175,7 +175,7 @@ def median_ms(call: Call) -> float:
 
 def rate(url: str, content_type: str, rows: int) -> float:
     """Return requests per second of eight callers, each with a connection of its own."""
-    callers, body = [Caller(url) for _ in range(8)], make_body(content_type, rows)
+    callers, body = [EndpointCaller(url) for _ in range(8)], make_body(content_type, rows)
     with ThreadPoolExecutor(len(callers)) as pool:
         calls = [partial(caller.ask, body, content_type) for caller in callers]
         times = pool.map(partial(time_calls, seconds=SECONDS), calls)

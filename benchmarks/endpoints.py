@@ -32,7 +32,7 @@ ROWS = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
 JSON, NPY, PROTOBUF = "application/json", "application/x-npy", "application/x-protobuf"
 
 
-class Caller:
+class EndpointCaller:
     """A connection to an endpoint that stays open."""
 
     def __init__(self, url: str) -> None:

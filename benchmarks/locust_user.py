@@ -8,7 +8,7 @@ import os
 from locust import FastHttpUser, constant, task
 
 
-class Caller(FastHttpUser):
+class FastUser(FastHttpUser):
     wait_time = constant(0)
 
     @task

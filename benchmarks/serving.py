@@ -119,6 +119,6 @@ def _read(process: EndpointProcess) -> Cost:
 
 
 def _send(process: EndpointProcess, content_type: str, count: int, requests: int) -> None:
-    body, caller = endpoints.make_body(content_type, count), endpoints.Caller(process.url)
+    body, caller = endpoints.make_body(content_type, count), endpoints.EndpointCaller(process.url)
     for _ in range(requests):
         caller.ask(body, content_type)

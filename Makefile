@@ -1,6 +1,8 @@
 # One command each. Everything a step needs is installed by it, into .venv and node_modules.
 
 PYTHON ?= python3
+# Those of pyproject.toml's classifiers.
+PYTHONS := 3.11 3.12 3.13
 BIN := .venv/bin
 # Our Node and CDK CLI before any other on the computer.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -11,7 +13,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-release test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-batch bench-verdicts rollout-table every-preset check format lock audit site clean
+.PHONY: help install demo test test-long test-release test-pythons wheels release-check bench-install bench-packaging bench-serving bench-client bench-synth bench-load bench-search bench-batch bench-articles bench-verdicts every-preset check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +35,13 @@ test-release: .venv/.everything  # slow tests that a release waits for, and a ch
 	@$(BIN)/python -m pytest -m release --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 600
 
 test-pythons: .venv/.synth  # make test with every Python found here of 3.11, 3.12, 3.13; 4 GB each
-	@$(BIN)/python -m scripts.every_python
+	@for version in $(PYTHONS); do \
+		clone=.servable/pythons/$$version; \
+		command -v python$$version >/dev/null || { echo "Python $$version isn't installed: skipped"; continue; }; \
+		test -d $$clone || git clone --quiet --shared . $$clone; \
+		git -C $$clone fetch --quiet $(CURDIR) HEAD && git -C $$clone checkout --quiet FETCH_HEAD && \
+		$(MAKE) -C $$clone PYTHON=python$$version test || exit 1; \
+	done
 
 wheels: .venv/.synth  # the five wheels, into dist/; REPOSITORY=https://github.com/OWNER/NAME for a package index
 	@rm -f dist/servable*.whl
@@ -50,55 +58,35 @@ release-check: .venv/.everything wheels  # a release, without network: wheels bu
 bench-install: .venv/.synth  # what the base takes and how soon it helps: at most 60 MB and 0.3 s
 	@$(BIN)/python -m tests.wheels.environment
 
-bench-check: .venv/.everything  # how long servable check takes, best of five, and whether it is at most half a second
-	@$(BIN)/python -c "import subprocess, timeit; command = 'servable check dev local prod staging'.split(); \
-		best = min(timeit.repeat(lambda: subprocess.run(command, check=True, capture_output=True), number=1, repeat=5)); \
-		print(f'{best:.2f} s, at most 0.5 s: ' + ('met' if best <= 0.5 else 'not met')); raise SystemExit(best > 0.5)"
+# Each measures, and writes its section of docs/performance.md.
+BENCHMARK = @$(BIN)/python -m benchmarks $(@:bench-%=%)
 
-bench-packaging: .venv/.everything  # how fast packing is; writes docs/performance.md (3 minutes)
-	@$(BIN)/python -m benchmarks.packaging
+bench-packaging: .venv/.everything  # how fast packing is, compared with tar (3 minutes)
+	$(BENCHMARK)
 
-bench-local: .venv/.everything  # what the endpoint and the AWS on this computer cost; writes docs/performance.md (3 minutes)
-	@$(BIN)/python -m benchmarks.local
+bench-serving: .venv/.everything  # what the handler costs, compared with other handlers (6 minutes)
+	$(BENCHMARK)
 
-bench-local-aws: .venv/.everything  # the local AWS beside others that are on PATH; writes docs/performance.md (10 minutes)
-	@$(BIN)/python -m benchmarks.local_aws
+bench-client: .venv/.everything  # what the client costs, compared with plain boto3 (5 minutes)
+	$(BENCHMARK)
 
-bench-serving: .venv/.everything  # what the handler costs, against other ways; writes docs/performance.md (6 minutes)
-	@$(BIN)/python -m benchmarks.serving
+bench-synth: .venv/.everything  # how long servable check and synth take, compared with an empty app (2 minutes)
+	$(BENCHMARK)
 
-bench-client: .venv/.everything  # what the client costs beside plain boto3; writes docs/performance.md (10 minutes)
-	@$(BIN)/python -m benchmarks.client
+bench-load: .venv/.everything  # the load generator, compared with Locust, and its knee (5 minutes)
+	$(BENCHMARK)
 
-bench-synth: .venv/.everything  # how long synth and servable check take, beside an empty app; writes docs/performance.md (2 minutes)
-	@$(BIN)/python -m benchmarks.synth
+bench-search: .venv/.everything  # how good tune's search is, compared with TPE and random search (12 minutes)
+	$(BENCHMARK)
 
-bench-load: .venv/.everything  # the load generator beside Locust's, and how near its knee is; writes docs/performance.md (7 minutes)
-	@$(BIN)/python -m benchmarks.load
+bench-batch: .venv/.everything  # a million rows through a transform job of the local AWS (3 minutes)
+	$(BENCHMARK)
 
-bench-search: .venv/.everything  # how good tune's search is, beside others; DATE=YYYY-MM-DD repeats; writes docs/performance.md (12 minutes)
-	@$(BIN)/python -m benchmarks.search $(if $(DATE),--date $(DATE))
-
-bench-tune: .venv/.everything  # whether tune finds a planted setting; RUNS=1 for fewer; writes docs/performance.md (2 hours)
-	@$(BIN)/python -m benchmarks.tune $(if $(RUNS),--runs $(RUNS))
-
-bench-rehearse: .venv/.everything  # how long rehearsed days take, and whether they hold; writes docs/performance.md (5 minutes)
-	@$(BIN)/python -m benchmarks.rehearse
-
-bench-replay: .venv/.everything  # captured requests replayed: memory, pace; writes docs/performance.md (5 minutes)
-	@$(BIN)/python -m benchmarks.replay
-
-bench-batch: .venv/.everything  # a million rows through a transform job of the local AWS; ROWS=20000 for fewer; writes docs/performance.md (10 minutes)
-	@$(BIN)/python -m benchmarks.batch $(if $(ROWS),--rows $(ROWS))
-
-bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
-	@$(BIN)/python -m benchmarks.seeds $(SEEDS)
+bench-articles: .venv/.everything  # the articles' experiments, both sides in one run (10 minutes)
+	$(BENCHMARK)
 
 bench-verdicts: .venv/.everything  # how often verdicts are wrong; SEED=N repeats; writes docs/verdicts.md (40 minutes)
 	@$(BIN)/python -m benchmarks.verdicts $(if $(SEED),--seed $(SEED))
-
-rollout-table: .venv/.everything  # what a rollout does with a faulty model; writes the table of docs/updating.md (3 minutes)
-	@$(BIN)/python -m scripts.rollout_table
 
 every-preset: .venv/.everything  # each call of every preset's life in the local AWS against the execution role's policies (3 minutes)
 	@$(BIN)/python -m pytest tests/servable_local/aws/every_preset.py

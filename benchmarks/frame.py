@@ -1,66 +1,72 @@
-"""The frame of every benchmark: the computer, a clock, turns and a folder around what it measures.
+"""The frame of every benchmark: its result file and its section of docs/performance.md.
 
-A benchmark is a package with a page.md, its section of docs/performance.md. Its `__main__` measures, computes
-the section's `fields` from result.json, and says what is wanted: `bounds`, drawn as a table, and `met` for
-what no table has. `python -m benchmarks.frame` writes the page again, without measuring.
+A benchmark is a module with TITLE, TEXT, BOUNDS, and CLAIMS (whether it only tests others' claims), and a
+function `measure(folder, log)` that returns a `Result`. A bound is a ratio of two numbers of the same run, so
+that it holds on another computer too; the median of the repeats has to lie within it.
 """
 
-import importlib
 import json
 import os
 import platform
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
-
-from benchmarks.tables import BOUNDS, Bound
-from model_packaging.beside import write_beside
+from statistics import median
+from types import ModuleType
+from typing import TypedDict, TypeVar
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
-# Package -> title of its section, in the page's order.
-SECTIONS = {
-    "packaging": "Packing",
-    "local": "The endpoint on this computer",
-    "local_aws": "The local AWS beside others",
-    "serving": "The handler",
-    "client": "The client",
-    "synth": "Synth",
-    "load": "The load generator",
-    "search": "Searching",
-    "tune": "Tuning",
-    "seeds": "The articles, side by side",
-    "rehearse": "Rehearsed days",
-    "replay": "Captured requests replayed",
-    "batch": "A table through a transform job",
-}
-Result = dict[str, Any]
+RESULTS = ROOT / "benchmarks" / "results"
+# In the order of the page.
+NAMES = ("packaging", "serving", "client", "synth", "load", "search", "batch", "articles")
+HEAD = """\
+# Performance
+
+See what packing, the handler, the client, and the local tools cost. Each section names the target of make
+that measures it again and writes this page; don't edit it. A cell is the median of the repeats, with the
+lowest and the highest in parentheses. A ratio compares two numbers of the same repeat, and its bound leaves
+room for other computers. The local container is Python: use its numbers to compare settings, not to predict
+an instance.
+"""
 Log = Callable[[str], None]
-Measure = Callable[[Path, Log], Any]
+Spread = list[float]
+"""Median, lowest, and highest; or a single value that wasn't repeated."""
+NO_BOUND = (0.0, float("inf"))
+Bounds = Mapping[str, tuple[float, float]]
+"""The lowest and highest accepted median of each ratio."""
 Way = TypeVar("Way")
 
 
-def main(name: str, measure: Measure) -> int:
-    """Measure, write result.json and the page, and return the exit code: 1 where a bound is not met."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
-            write(name, measure(Path(folder), clock()))
-    except KeyboardInterrupt:
-        print("interrupted; result.json has what was finished before", file=sys.stderr)
-        return 130
+class Result(TypedDict):
+    """What a benchmark measured: rows of spreads by column, and ratios by label."""
+
+    table: dict[str, dict[str, Spread]]
+    ratios: dict[str, Spread]
+
+
+def main(name: str) -> int:
+    """Run a benchmark and write its result and the page; return 1 if a bound isn't met."""
+    benchmark, computer = load_benchmark(name), describe_computer()
+    with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
+        result: Result = benchmark.measure(Path(folder), start_clock())
+    text = json.dumps({"computer": computer, **result}, indent=1)
+    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     write_page()
-    print(markdown())
-    benchmark, result = _benchmark(name), read(name)
-    met = getattr(benchmark, "met", lambda _: True)(result)
-    return int(not met or not all(bound.met for bound in _bounds(benchmark, result)))
+    print(write_section(name))
+    met = (is_met(benchmark, *ratio) for ratio in result["ratios"].items())
+    return int(not benchmark.CLAIMS and not all(met))
 
 
-def clock() -> Log:
+def load_benchmark(name: str) -> ModuleType:
+    """Import a benchmark by its name, because it imports this module."""
+    return import_module(f"benchmarks.{name}")
+
+
+def start_clock() -> Log:
     """Return a function that writes lines to standard error, each with the seconds since now."""
     start = time.monotonic()
 
@@ -70,92 +76,96 @@ def clock() -> Log:
     return log
 
 
-def machine() -> Result:
-    """Describe the computer. Call it before the run: later the load average is the benchmark's own."""
+def describe_computer() -> str:
+    """Describe the computer. Call it before the run: the load average of the run is the benchmark's own."""
     cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     models = [line.split(":")[1].strip() for line in cpu if line.startswith("model name")]
-    return {
-        "cores": os.cpu_count(),
-        "processor": models[0] if models else platform.machine(),
-        "python": platform.python_version(),
-        "load_before": round(os.getloadavg()[0], 2),
-        "date": time.strftime("%Y-%m-%d"),
-    }
+    return (
+        f"{os.cpu_count()} cores, {models[0] if models else platform.machine()}, "
+        f"Python {platform.python_version()}; load average {os.getloadavg()[0]:.2f} before the run; "
+        f"{time.strftime('%Y-%m-%d')}"
+    )
 
 
-def in_turn(ways: Iterable[Way], repeats: int) -> Iterator[tuple[int, Way]]:
-    """Yield (repeat, way): each repeat starts with another way, so that none always comes first."""
+def take_turns(ways: Iterable[Way], repeats: int) -> Iterator[Way]:
+    """Yield every way in each repeat, starting with a different one, so that none always comes first."""
     order = [*ways]
     for repeat in range(repeats):
         turn = repeat % len(order)
-        for way in order[turn:] + order[:turn]:
-            yield repeat, way
+        yield from order[turn:] + order[:turn]
 
 
-def rounds(ways: Mapping[str, Callable[[], Way]], repeats: int, log: Log) -> dict[str, list[Way]]:
-    """Measure each way in turn; return what each repeat measured, by way."""
+def repeat_ways(
+    ways: Mapping[str, Callable[[], Way]], repeats: int, log: Log
+) -> dict[str, list[Way]]:
+    """Measure each way in turn; return the measurements of each way."""
     measured: dict[str, list[Way]] = {way: [] for way in ways}
-    for repeat, way in in_turn(ways, repeats):
+    for way in take_turns(ways, repeats):
         measured[way].append(ways[way]())
-        log(f"{repeat + 1} of {repeats}: {way}: {measured[way][-1]}")
+        log(f"{way}: {measured[way][-1]}")
     return measured
 
 
-def result_file(name: str) -> Path:
-    return ROOT / "benchmarks" / name / "result.json"
+def spread(values: Sequence[float]) -> Spread:
+    """Summarize repeats, rounded to four digits."""
+    several = (median(values), min(values), max(values)) if len(values) > 1 else values
+    return [float(f"{value:.4g}") for value in several]
 
 
-def read(name: str) -> Result:
-    """Read the last result; empty if the benchmark has not run."""
-    file = result_file(name)
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+def divide(above: Sequence[float], below: Sequence[float]) -> Spread:
+    """Summarize the ratios of two ways, each measured in the same repeat."""
+    return spread([upper / lower for upper, lower in zip(above, below, strict=True)])
 
 
-def write(name: str, result: Result) -> None:
-    write_beside(result_file(name), (json.dumps(result, indent=2) + "\n").encode())
+def is_met(benchmark: ModuleType, label: str, ratio: Spread) -> bool:
+    """Return whether the median of a ratio is within its bound; of a claim, every repeat has to be."""
+    bounds: Bounds = benchmark.BOUNDS
+    least, most = bounds.get(label, NO_BOUND)
+    return all(least <= value <= most for value in ratio[: None if benchmark.CLAIMS else 1])
 
 
 def write_page() -> None:
-    write_beside(PAGE, markdown().encode())
+    """Write docs/performance.md from the last result of each benchmark."""
+    PAGE.write_text("\n".join([HEAD, *map(write_section, NAMES)]), encoding="utf-8")
 
 
-def markdown() -> str:
-    """The page: one section for each benchmark, from what it measured last."""
-    head = Path(__file__).with_name("head.md").read_text(encoding="utf-8")
-    return "\n".join([head, *map(section, SECTIONS)])
+def write_section(name: str) -> str:
+    """Return a benchmark's section of the page."""
+    benchmark, file = load_benchmark(name), RESULTS / f"{name}.json"
+    head = f"## {benchmark.TITLE}\n\n{benchmark.TEXT}"
+    if not file.exists():
+        return f"{head}\n`make bench-{name}` hasn't been run.\n"
+    result = json.loads(file.read_text(encoding="utf-8"))
+    lines = [head, f"`make bench-{name}`: {result['computer']}.\n"]
+    if result["table"]:
+        columns = list(dict.fromkeys(key for row in result["table"].values() for key in row))
+        lines += [write_row("", *columns), f"|---|{'---:|' * len(columns)}"]
+        for label, row in result["table"].items():
+            cells = (write_spread(row[column]) if column in row else "" for column in columns)
+            lines.append(write_row(label, *cells))
+        lines.append("")
+    words = ("shows", "doesn't show") if benchmark.CLAIMS else ("met", "**not met**")
+    lines += [write_row("ratio", "measured", "bound", ""), "|---|---:|---:|---|"]
+    for label, ratio in result["ratios"].items():
+        verdict = words[not is_met(benchmark, label, ratio)]
+        bound = write_bound(*benchmark.BOUNDS.get(label, NO_BOUND))
+        lines.append(write_row(label, write_spread(ratio, "x"), bound, verdict if bound else ""))
+    return "\n".join(lines) + "\n"
 
 
-def section(name: str) -> str:
-    """A benchmark's section: its page.md with the fields of its result."""
-    result, benchmark = read(name), _benchmark(name)
-    command = f"make bench-{name}".replace("_", "-")
-    if not result:
-        return f"`{command}` has not been run here yet.\n"
-    bounds = [*BOUNDS, *(bound.row() for bound in _bounds(benchmark, result))]
-    fields = {"bounds": bounds, "computer": ""}
-    if machine := result.get("machine"):
-        fields["computer"] = (
-            f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
-            f"load average {machine['load_before']} before the run; {machine['date']}."
-        )
-    fields |= benchmark.fields(result)
-    texts = {
-        name: "\n".join(field) if isinstance(field, list) else field
-        for name, field in fields.items()
-    }
-    template = result_file(name).with_name("page.md").read_text(encoding="utf-8")
-    source = f"Generated from `benchmarks/{name}/result.json`; measured by `{command}`."
-    return f"## {SECTIONS[name]}\n\n{source}\n\n{template.format(result=result, **texts)}"
+def write_row(*cells: str) -> str:
+    """Return a row of a Markdown table."""
+    return f"|{'|'.join(cells)}|"
 
 
-def _benchmark(name: str) -> Any:
-    # By its name: a benchmark imports this module.
-    return importlib.import_module(f"benchmarks.{name}.__main__")
+def write_spread(values: Spread, unit: str = "") -> str:
+    """Format a spread with three significant digits: 12x (10-15)."""
+    middle, *ends = (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}" for value in values)
+    return f"{middle}{unit}" + (f" ({ends[0]}-{ends[1]})" if ends else "")
 
 
-def _bounds(benchmark: Any, result: Result) -> list[Bound]:
-    return [*getattr(benchmark, "bounds", lambda _: ())(result)]
-
-
-if __name__ == "__main__":
-    write_page()
+def write_bound(least: float, most: float) -> str:
+    """Format a bound; empty where there is none."""
+    if least and most < float("inf"):
+        return f"{least:g}x-{most:g}x"
+    return f"≥{least:.3g}x" if least else f"≤{most:g}x" * (most < float("inf"))

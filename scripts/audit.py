@@ -1,9 +1,7 @@
-"""`make audit`: vulnerabilities known of the releases that requirements*.txt and package-lock.json hold.
+"""Ask OSV and npm's registry about known vulnerabilities of the locked packages: `make audit`.
 
-uv asks the OSV database (https://osv.dev) about the Python packages; npm asks its registry about the
-CDK CLI. Both send names and versions, and nothing else. Run by itself, `python -m scripts.audit` ends
-with 0 where both know nothing, with 1 where one knows a vulnerability, and with 3 where none is known but
-one could not be asked. A binary inside a package (Node, OpenSSL in a wheel) has no entry of its own there.
+`uv audit` asks about requirements*.txt, `npm audit` about package-lock.json. Exit codes: 0 where both know
+of none, 1 where one knows a vulnerability, 3 where none is known but a database did not answer.
 """
 
 import argparse
@@ -12,160 +10,97 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tomlkit
 from packaging.requirements import Requirement
-from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-VULNERABLE = 1
-NOT_ASKED = 3
-# Advisories that do not concern this project, by their id, each with the reason.
+VULNERABLE, NOT_ASKED = 1, 3
+# Advisories of OSV that do not concern this project, by ID, each with the reason.
 ACCEPTED: dict[str, str] = {}
-_MOST_SECONDS = 300
-# uv wants a source for each release; a folder is one that it asks nothing of.
-_SOURCE = {"registry": "wheels"}
 
 
-class NotAskedError(Exception):
-    """`str()` says which database gave no answer, and why."""
+def read_pins(root: Path) -> list[tuple[str, str]]:
+    """Return (name, version) of every release in the locks, for every platform, each once."""
+    lines = [line for file in root.glob("requirements*.txt") for line in file.open()]
+    pins = [Requirement(line.split(" \\")[0].strip()) for line in lines if line[:1].isalnum()]
+    return sorted({(pin.name, str(pin.specifier).removeprefix("==")) for pin in pins})
 
 
-@dataclass(frozen=True)
-class Vulnerability:
-    """One advisory about one locked release."""
-
-    package: str
-    version: str
-    ids: frozenset[str]
-    """The advisory's names in every database: GHSA-…, CVE-…, PYSEC-…"""
-    summary: str
-    remedy: str
-
-    def __str__(self) -> str:
-        names = ", ".join(sorted(self.ids))
-        return f"{self.package} {self.version}: {names}: {self.summary}; {self.remedy}"
-
-
-def pinned(files: Sequence[Path]) -> list[tuple[str, str]]:
-    """(name, version) of every release in the locks, for every platform, each once."""
-    found = set()
-    for file in files:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if line[:1].isalnum():
-                requirement = Requirement(line.partition("#")[0].strip(" \\"))
-                (pin,) = requirement.specifier
-                found.add((requirement.name, Version(pin.version)))
-    return [(name, str(version)) for name, version in sorted(found)]
-
-
-def python_vulnerabilities(
-    releases: Sequence[tuple[str, str]], *, service: str | None = None
-) -> Iterator[Vulnerability]:
-    """Vulnerabilities that OSV knows. `service`: another address than its own. Raises `NotAskedError`."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _write_project(folder, releases)
-        command = [sys.executable, "-m", "uv", "audit", "--frozen", "--no-config"]
-        command += ["--output-format", "json", "--preview-features", "audit-command,json-output"]
-        command += ["--project", str(folder)]
-        answer = _run(command + (["--service-url", service] if service else []), folder)
-    if answer.returncode not in (0, 1):
-        raise NotAskedError(f"OSV: {_last_words(answer)}")
-    report = _json(answer)
-    audited = report["summary"]["audited_packages"]
-    if audited != len(releases):
-        raise NotAskedError(f"OSV: uv asked about {audited} of {len(releases)} Python packages")
-    for vulnerability in report["vulnerabilities"]:
-        fixed = ", ".join(vulnerability["fix_versions"])
-        yield Vulnerability(
-            package=vulnerability["dependency"]["name"],
-            version=vulnerability["dependency"]["version"],
-            ids=frozenset([vulnerability["id"], *vulnerability["aliases"]]),
-            summary=vulnerability["summary"] or vulnerability["link"],
-            remedy=f"fixed in {fixed}" if fixed else "no release fixes it yet",
-        )
-
-
-def node_vulnerabilities(root: Path, *, registry: str | None = None) -> Iterator[Vulnerability]:
-    """Vulnerabilities that the npm registry knows of package-lock.json. Raises `NotAskedError`."""
-    npm = Path(sys.executable).with_name("npm")
-    command = [str(npm), "audit", "--json", "--package-lock-only", "--fetch-retries=1"]
-    answer = _run(command + ([f"--registry={registry}"] if registry else []), root)
-    report = _json(answer)
-    if "vulnerabilities" not in report:
-        raise NotAskedError(f"the npm registry: {report.get('message', 'no answer')}")
-    packages = json.loads((root / "package-lock.json").read_text(encoding="utf-8"))["packages"]
-    for name, found in report["vulnerabilities"].items():
-        version = packages.get(f"node_modules/{name}", {}).get("version", "")
-        for one in found["via"]:
-            if isinstance(one, dict):  # a name is a package whose own advisory is listed
-                advisory = str(one["url"]).rpartition("/")[2]
-                remedy = f"affected: {one['range']}; {one['url']}"
-                yield Vulnerability(name, version, frozenset([advisory]), one["title"], remedy)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Known vulnerabilities of the locked packages.")
-    parser.add_argument("--root", type=Path, default=ROOT, help="Folder of the locks.")
-    parser.add_argument("--osv-url", help="Address of an OSV service (default: OSV's own).")
-    parser.add_argument("--npm-registry", help="Address of npm's registry (default: its setting).")
-    options = parser.parse_args(arguments)
-    releases = pinned(sorted(options.root.glob("requirements*.txt")))
-    python = python_vulnerabilities(releases, service=options.osv_url)
-    audits = {
-        f"{len(releases)} Python packages": python,
-        "the CDK CLI": node_vulnerabilities(options.root, registry=options.npm_registry),
-    }
-    vulnerable = unanswered = 0
-    for packages, vulnerabilities in audits.items():
-        try:
-            known = list(vulnerabilities)
-        except NotAskedError as problem:
-            unanswered += 1
-            print(f"not audited: {packages}: could not ask {problem}", file=sys.stderr)
-            continue
-        print(f"audited: {packages}: {len(known) or 'no'} known vulnerabilities")
-        for one in known:
-            reason = next((ACCEPTED[name] for name in one.ids if name in ACCEPTED), None)
-            vulnerable += reason is None
-            print(f"accepted: {one}: {reason}" if reason else f"vulnerable: {one}")
-    return VULNERABLE if vulnerable else NOT_ASKED * bool(unanswered)
-
-
-def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:
-    """The locks in the form that `uv audit` reads."""
+def audit_python(root: Path, service: str) -> int | None:
+    """Print and count what OSV knows; None if it did not answer about each release."""
+    pins = read_pins(root)
+    packages: list[dict[str, Any]] = [
+        {"name": name, "version": version, "source": {"registry": "wheels"}}
+        for name, version in pins
+    ]
     own = {"name": "locked", "version": "0"}
-    pins = [{"name": name, "version": version, "source": _SOURCE} for name, version in releases]
-    packages = [{**own, "source": {"virtual": "."}, "dependencies": pins}, *pins]
-    project = {"project": {**own, "requires-python": ">=3.11"}}
-    (folder / "pyproject.toml").write_text(tomlkit.dumps(project), encoding="utf-8")
-    lock = {"version": 1, "requires-python": ">=3.11", "package": packages}
-    (folder / "uv.lock").write_text(tomlkit.dumps(lock), encoding="utf-8")
+    lock = [{**own, "source": {"virtual": "."}, "dependencies": packages}, *packages]
+    with tempfile.TemporaryDirectory() as name:
+        project = {"project": {**own, "requires-python": ">=3.11"}}
+        Path(name, "pyproject.toml").write_text(tomlkit.dumps(project), encoding="utf-8")
+        uv_lock = {"version": 1, "requires-python": ">=3.11", "package": lock}
+        Path(name, "uv.lock").write_text(tomlkit.dumps(uv_lock), encoding="utf-8")
+        command = [sys.executable, "-m", "uv", "audit", "--frozen", "--no-config"]
+        command += ["--project", name, f"--service-url={service}"]
+        command += ["--output-format", "json", "--preview-features", "audit-command,json-output"]
+        ignored = [option for advisory in ACCEPTED for option in ("--ignore", advisory)]
+        report = read_report([*command, *ignored], Path(name))
+    if report.get("summary", {}).get("audited_packages") != len(pins):
+        return None
+    for each in report["vulnerabilities"]:
+        names = ", ".join(sorted({each["id"], *each["aliases"]}))
+        fixed = ", ".join(each["fix_versions"]) or "no release yet"
+        package = f"{each['dependency']['name']} {each['dependency']['version']}"
+        said = each["summary"] or each["link"]
+        print(f"vulnerable: {package}: {names}: {said}; fixed in {fixed}")
+    return len(report["vulnerabilities"])
 
 
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _MOST_SECONDS}
+def audit_node(root: Path, registry: list[str]) -> int | None:
+    """Print and count what npm's registry knows; None if it did not answer."""
+    npm = str(Path(sys.executable).with_name("npm"))
+    command = [npm, "audit", "--json", "--package-lock-only", "--fetch-retries=1", *registry]
+    known = read_report(command, root).get("vulnerabilities")
+    for name, found in (known or {}).items():
+        for each in found["via"]:
+            where = f"{each['title']}; {each['url']}" if isinstance(each, dict) else f"by {each}"
+            print(f"vulnerable: {name}: {where}")
+    return None if known is None else len(known)
+
+
+def read_report(command: list[str], folder: Path) -> dict[str, Any]:
+    """Run an audit, and return its report; empty where it is not a JSON object."""
+    environment = {**os.environ, "NO_COLOR": "1"}
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     try:
-        return subprocess.run(command, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, **options)
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        raise NotAskedError(str(problem)) from None
-
-
-def _json(answer: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    try:
-        report = json.loads(answer.stdout)
+        report = json.loads(ran.stdout)
     except ValueError:
-        raise NotAskedError(f"{answer.args[0]}: {_last_words(answer)}") from None
+        print(" ".join(ran.stderr.split()), file=sys.stderr)
+        return {}
     return report if isinstance(report, dict) else {}
 
 
-def _last_words(answer: subprocess.CompletedProcess[str]) -> str:
-    return " ".join(answer.stderr.split()) or f"exit code {answer.returncode}"
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="List known vulnerabilities of locked packages.")
+    parser.add_argument("--root", type=Path, default=ROOT, help="Folder of the locks.")
+    parser.add_argument("--osv-url", default="https://api.osv.dev/", help="Address of OSV.")
+    parser.add_argument("--npm-registry", help="Address of npm's registry (default: its setting).")
+    given = parser.parse_args(arguments)
+    registry = [f"--registry={given.npm_registry}"] if given.npm_registry else []
+    known = {
+        "OSV": audit_python(given.root, given.osv_url),
+        "the npm registry": audit_node(given.root, registry),
+    }
+    for database, count in known.items():
+        if count is None:
+            print(f"not audited: could not ask {database}", file=sys.stderr)
+        else:
+            print(f"audited by {database}: {count or 'no'} known vulnerabilities")
+    return VULNERABLE if any(known.values()) else NOT_ASKED * (None in known.values())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Copies of the project for tests to break, and the real CDK CLI to run in them."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -10,6 +11,9 @@ from servable_local.aws import LocalAws
 from servable_local.aws.local_aws import ACCOUNT, REGION
 
 ROOT = Path(__file__).resolve().parents[1]
+_MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+# Those that `make test-pythons` tries.
+PYTHONS = tuple(re.findall(r"^PYTHONS := (.*)$", _MAKEFILE, re.MULTILINE)[0].split())
 NOT_COPIED = shutil.ignore_patterns(
     ".git",
     ".venv",

@@ -58,6 +58,7 @@ LONGEST = (
     "demo/test_demo.py",
     "demo/test_faults.py",
     "servable_handler/test_fuzz.py",
+    "benchmarks/test_runs.py",
     "wheels/test_new_project.py",
     "servable_local/aws/test_cdk.py",
     "deployment/test_day_two.py",
@@ -91,6 +92,7 @@ LONGEST = (
 # subject another slow test deploys, kills or draws from too, and exports of every Keras version.
 # docs/decisions/0069-what-a-change-waits-for.md has the reasons.
 RELEASE = (
+    "benchmarks/test_runs.py",
     "wheels/test_new_project.py",
     "wheels/test_environments.py",
     "wheels/test_other_app.py",

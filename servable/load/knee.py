@@ -42,8 +42,7 @@ def one_peak(values: Numbers, weights: Numbers) -> Numbers:
 
 _DRAWS = 400
 # Near saturation even the blocks of a step resemble each other, and vary too little: with this the
-# interval holds the known answer of simulated queues in about 19 of 20 (seeds 0-5; `make bench-load`
-# counts with others). With 1 it was in 12 of 18.
+# interval holds the known answer of simulated queues in about 19 of 20 (seeds 0-5); with 1, in 12 of 18.
 _WIDER = 2.0
 # The plateau: steps whose smoothed throughput is so near to the highest. Steps are known within
 # 5 % at best, mostly within 2: nearer ones would be the luckiest, not the level.

@@ -1,67 +1,85 @@
-"""The frame of every benchmark: what it writes, shows and returns."""
+"""The frame of every benchmark: what it writes, shows, and returns."""
 
+import json
 from pathlib import Path
-from statistics import median
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks import frame
-from benchmarks.tables import Bound, spread
 
-VALUES = st.lists(st.floats(0.1, 100), min_size=1, max_size=7)
+COMPUTER = "2 cores"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A benchmark of our own, whose result and page lie in this folder."""
-    (tmp_path / "page.md").write_text("{result[ran]} times", encoding="utf-8")
-    report = SimpleNamespace(fields=lambda _: {}, met=lambda result: result["ran"] < 2)
-    monkeypatch.setattr(frame, "result_file", lambda name: tmp_path / "result.json")
-    monkeypatch.setattr(frame, "_benchmark", lambda name: report)
-    monkeypatch.setattr(frame, "SECTIONS", {"own": "Own"})
+    """A benchmark of our own, which measures the ratios that stand in its file `ratios`."""
+
+    def measure(folder: Path, log: frame.Log) -> frame.Result:
+        ratios = json.loads((tmp_path / "ratios").read_text(encoding="utf-8"))
+        return {"table": {"ours": {"seconds": [1234.5]}}, "ratios": ratios}
+
+    own = SimpleNamespace(
+        TITLE="Own", TEXT="What it is.\n", CLAIMS=False, BOUNDS={"a / b": (2, 3)}, measure=measure
+    )
+    monkeypatch.setattr(frame, "load_benchmark", lambda name: own)
+    monkeypatch.setattr(frame, "describe_computer", lambda: COMPUTER)
+    monkeypatch.setattr(frame, "RESULTS", tmp_path)
     monkeypatch.setattr(frame, "PAGE", tmp_path / "performance.md")
+    monkeypatch.setattr(frame, "NAMES", ("own",))
     return tmp_path
 
 
-def interrupted(*_: Any) -> Any:
-    raise KeyboardInterrupt
-
-
-@given(VALUES, st.floats(0.1, 100))
-def test_a_bound_s_row_says_met_exactly_where_the_median_is_within(
-    values: list[float], most: float
+@pytest.mark.parametrize(
+    ("ratio", "code", "row"),
+    [
+        ([2.0, 1.0, 4.0], 0, "|a / b|2x (1-4)|2x-3x|met|"),
+        ([1.99, 1.0, 4.0], 1, "|a / b|1.99x (1-4)|2x-3x|**not met**|"),
+        ([3.01], 1, "|a / b|3.01x|2x-3x|**not met**|"),
+    ],
+)
+def test_a_bound_is_for_the_median_and_decides_the_exit_code(
+    folder: Path, ratio: list[float], code: int, row: str
 ) -> None:
-    row = Bound(label="seconds", values=values, most=most).row()
-    assert ("| met |" in row) == (median(values) <= most)
+    (folder / "ratios").write_text(json.dumps({"a / b": ratio}), encoding="utf-8")
+    assert frame.main("own") == code
+    page = (folder / "performance.md").read_text(encoding="utf-8")
+    assert row in page
+    assert "|ours|1,234|" in page or "|ours|1,235|" in page
+    assert f"`make bench-own`: {COMPUTER}." in page
 
 
-@given(VALUES, st.floats(0.1, 100))
-def test_a_least_is_a_bound_from_below(values: list[float], least: float) -> None:
-    assert Bound(label="rate", values=values, least=least).met == (median(values) >= least)
+def test_a_claim_shows_if_every_repeat_is_within_and_is_no_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame.load_benchmark("own"), "CLAIMS", True)
+    for ratio, word in (([2.5, 2.0, 3.0], "shows"), ([2.5, 1.9, 3.0], "doesn't show")):
+        (folder / "ratios").write_text(json.dumps({"a / b": ratio}), encoding="utf-8")
+        assert frame.main("own") == 0
+        assert f"|{word}|" in (folder / "performance.md").read_text(encoding="utf-8")
 
 
-def test_what_was_not_repeated_has_no_spread() -> None:
-    assert spread([1234.5]) == "1,234"
+def test_what_was_not_measured_is_said(folder: Path) -> None:
+    assert "`make bench-own` hasn't been run." in frame.write_section("own")
 
 
-def test_performance_md_is_what_the_results_and_the_pages_of_benchmarks_make() -> None:
-    """Else `python -m benchmarks.frame` writes it again."""
-    assert frame.PAGE.read_text(encoding="utf-8") == frame.markdown()
+def test_performance_md_is_what_the_results_make() -> None:
+    """Otherwise `python -m benchmarks page` writes it again."""
+    sections = [frame.HEAD, *map(frame.write_section, frame.NAMES)]
+    assert frame.PAGE.read_text(encoding="utf-8") == "\n".join(sections)
+    assert len("\n".join(sections).split()) <= 1_500
 
 
-def test_the_page_shows_what_was_measured(folder: Path) -> None:
-    frame.main("own", lambda *_: {"ran": 1})
-    assert "1 times" in (folder / "performance.md").read_text(encoding="utf-8")
+def test_every_ratio_has_a_bound() -> None:
+    files = [frame.RESULTS / f"{name}.json" for name in frame.NAMES]
+    for file in (file for file in files if file.exists()):
+        measured = json.loads(file.read_text(encoding="utf-8"))["ratios"]
+        assert set(measured) <= set(frame.load_benchmark(file.stem).BOUNDS)
 
 
-@pytest.mark.parametrize(("ran", "code"), [(1, 0), (2, 1)])
-def test_a_bound_that_is_not_met_is_the_exit_code(folder: Path, ran: int, code: int) -> None:
-    assert frame.main("own", lambda *_: {"ran": ran}) == code
+def test_each_repeat_starts_with_a_different_way() -> None:
+    assert [*frame.take_turns("abc", 3)] == [*"abc", *"bca", *"cab"]
 
 
-def test_an_interrupted_run_writes_no_result(folder: Path) -> None:
-    assert (frame.main("own", interrupted), [*folder.glob("*.json")]) == (130, [])
+def test_a_ratio_is_of_the_same_repeat() -> None:
+    assert frame.divide([2.0, 9.0], [1.0, 3.0]) == [2.5, 2.0, 3.0]

@@ -1,37 +1,58 @@
-"""docs/verdicts.md: from what was measured last, and no rate that was not measured."""
+"""docs/verdicts.md: the table is what was measured last, and counts what is wrong."""
+
+import json
+from pathlib import Path
 
 import pytest
 
-from benchmarks.frame import ROOT, read
-from benchmarks.verdicts.__main__ import PAGE, page
+from benchmarks import verdicts
+from tests.checkouts import ROOT
 
-COMMANDS = [
-    "check", "check --run", "load --gate", "tune", "verify", "replay --gate", "rehearse",
-    "plan", "doctor",
-]  # fmt: skip
-PAGES = [
-    "rules",
-    "tuning",
-    "operating",
-    "replay",
-    "scaling",
-    "updating",
-    "pipelines",
-]
-
-
-def test_the_page_is_what_was_measured_last() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(read("verdicts"))
+PAGE = verdicts.PAGE.read_text(encoding="utf-8")
+COMMANDS = (
+    "check",
+    "check --run",
+    "load --gate",
+    "tune",
+    "verify",
+    "replay --gate",
+    "rehearse",
+    "plan",
+)
+PAGES = ("rules", "tuning", "operating", "replay", "scaling", "updating", "pipelines")
 
 
-def test_without_a_measurement_no_rate_is_claimed() -> None:
-    rows = [line.split(" | ")[-2:] for line in page({}).splitlines() if line.startswith("| [")]
-    assert {rate.split(" at ")[0].rstrip(" |") for row in rows for rate in row} == {"not measured"}
+@pytest.mark.parametrize(
+    ("passes", "counts"),
+    [(True, [5, 3, 1, 1, 1]), (False, [5, 3, 1, 1, 3]), (None, [5, 3, 1, 1, 0])],
+)
+def test_a_verdict_is_wrong_where_it_says_the_contrary(
+    passes: bool | None, counts: list[int]
+) -> None:
+    said = ["met", "holds", "better", "NOT met", "cannot be told"]
+    assert verdicts.count_verdicts(passes, said) == counts
+
+
+def test_a_better_that_is_false_is_wrong_where_either_verdict_can_be_right() -> None:
+    assert verdicts.count_verdicts(None, ["better", "falsely better"]) == [2, 2, 0, 0, 1]
+
+
+def test_the_table_is_what_was_measured_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "verdicts.md"
+    copy.write_text(PAGE.partition("|load|")[0], encoding="utf-8")
+    monkeypatch.setattr(verdicts, "PAGE", copy)
+    verdicts.write_table()
+    assert copy.read_text(encoding="utf-8") == PAGE
+    measured = json.loads(verdicts.FILE.read_text(encoding="utf-8"))
+    assert set(measured) <= set(verdicts.MEASURES)
+    assert sum(len(result["cases"]) for result in measured.values()) <= 60
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_verdict_has_a_row(command: str) -> None:
-    assert f"| [`{command}`](" in page({})
+    assert f"| [`{command}`](" in PAGE
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,90 +1,42 @@
-"""Every claim of infra/catalog and infra/policy has a source and a date; old ones are named."""
+"""Every table of infra/catalog, and every row that names a source of its own, has a source and a date."""
 
-import datetime
 import json
-from pathlib import Path
+import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from scripts import check
-from scripts.claims import StatedFact, claims, main
+from tests.checkouts import ROOT
 
-TODAY = datetime.date(2026, 11, 22)
-
-
-def project(tmp_path: Path, *, table: object = None, module: str = "") -> Path:
-    for folder in ("infra/catalog", "infra/policy"):
-        (tmp_path / folder).mkdir(parents=True)
-    if table is not None:
-        (tmp_path / "infra/catalog/facts.json").write_text(json.dumps(table))
-    (tmp_path / "infra/policy/rules.py").write_text(module)
-    return tmp_path
+TABLES = sorted((ROOT / "infra" / "catalog").glob("*.json"))
+DATE = re.compile(r"20\d\d-\d\d(-\d\d)?|date not stated")
 
 
-def claim(date: str) -> StatedFact:
-    return StatedFact(date, "infra/policy/rules.py", "line 1", "https://example.com")
+def sources(part: Any, date: object, key: str = "table") -> Iterator[tuple[str, object, object]]:
+    """Yield (key, source, date) of the table and of each row with a source."""
+    if isinstance(part, dict):
+        date = part.get("date", part.get("as_of", date))
+        if "source" in part or key == "table":
+            yield key, part.get("source"), date
+        for name, value in part.items():
+            yield from sources(value, date, name)
+    elif isinstance(part, list):
+        for value in part:
+            yield from sources(value, date, key)
 
 
-def test_every_claim_has_a_source_and_a_date() -> None:
-    assert [str(one) for one in claims() if one.missing] == []
+@pytest.mark.parametrize("file", TABLES, ids=lambda file: file.name)
+def test_a_table_and_its_rows_have_a_source_and_a_date(file: Any) -> None:
+    found = [*sources(json.loads(file.read_text(encoding="utf-8")), None)]
+    assert found
+    assert [each for each in found if not each[1] or not DATE.fullmatch(str(each[2]))] == []
 
 
-def test_the_oldest_comes_first() -> None:
-    dates = [one.date for one in claims()]
-    assert dates == sorted(dates)
-
-
-@pytest.mark.parametrize(
-    ("date", "old"),
-    [
-        ("2025-05-22", False),
-        ("2025-05-21", True),
-        ("2025-05", True),
-        ("2025-06", False),
-        ("2026-11-22", False),
-        ("date not stated", True),
-    ],
-)
-def test_a_claim_is_old_after_18_months(date: str, old: bool) -> None:
-    assert claim(date).old(TODAY) is old
-
-
-def test_a_number_without_a_source_is_found(tmp_path: Path) -> None:
-    (found,) = claims(project(tmp_path, module="# Enough.\nMOST = 5\n"))
-    assert (found.what, found.missing) == ("MOST", "a source and a date")
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "# Assumption: enough.\nMOST = 5\n",
-        '"""Source: serve.py of the image."""\n\nMOST = 5\n',
-        "MIB_PER_GIB = 1024\n",
-        "# Assumptions, both.\nLEAST = 1\nMOST = 5\n",
-    ],
-)
-def test_an_assumption_a_file_and_a_unit_need_no_page(tmp_path: Path, module: str) -> None:
-    assert claims(project(tmp_path, module=module)) == []
-
-
-def test_a_page_without_a_date_is_found(tmp_path: Path) -> None:
-    (found,) = claims(project(tmp_path, module="# https://example.com/limits\nMOST = 5\n"))
-    assert (found.source, found.missing) == ("https://example.com/limits", "a date")
-
-
-def test_rows_have_their_own_date_or_the_tables(tmp_path: Path) -> None:
-    rows = {"a": {"source": "p"}, "b": {"source": "q", "as_of": "2021-08"}}
-    table = {"source": "each row", "date": "2026-11-22", "rows": rows}
-    found = {one.what: one.date for one in claims(project(tmp_path, table=table))}
-    assert found == {"table": "2026-11-22", "rows.a": "2026-11-22", "rows.b": "2021-08"}
-
-
-def test_the_check_names_prices_of_2021_and_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main() == 0
-    said = capsys.readouterr().out
-    assert "claims are older than 18 months" in said
-    assert "2021-08" in said
-
-
-def test_make_check_asks_for_claims() -> None:
-    assert check.CHECKS["claims"][1:] == ["scripts/claims.py"]
+def test_a_row_without_a_date_is_found() -> None:
+    rows = {"a": {"source": "p", "as_of": "2021-08"}, "b": {"source": "q"}}
+    assert [*sources({"source": "each row", "rows": rows}, None)] == [
+        ("table", "each row", None),
+        ("a", "p", "2021-08"),
+        ("b", "q", None),
+    ]

@@ -20,10 +20,10 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from scripts.documentation.command_lines import PROGRAMS
-from scripts.documentation.pages import pages
 from servable.main import servable
 from tests.checkouts import ROOT
+from tests.docs.command_lines import PROGRAMS
+from tests.docs.pages import pages
 from tests.servable.test_check_against import git
 
 PAGES = ("README.md", "docs/*.md", "examples/*/README.md")

@@ -5,10 +5,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.documentation.command_lines import PROGRAMS
-from scripts.documentation.pages import commands, pages
 from tests.checkouts import ROOT
 from tests.docs import outputs, test_accepting_page
+from tests.docs.command_lines import PROGRAMS
+from tests.docs.pages import commands, pages
 from tests.docs.test_readme import README
 from tests.docs.test_tutorial import PICTURES, TYPED, typed
 

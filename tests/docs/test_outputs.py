@@ -7,13 +7,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.queueing import curve
 from servable.load.objective import Objective
 from servable.load.output import say
 from servable.load.schedule import Schedule
 from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
+from tests.servable.tune.queueing import curve
 
 SHOWN = [
     # Every policy's days are computed: ten seconds of a processor.

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts import check_pages, demo
-from scripts.documentation.command_lines import PROGRAMS
-from scripts.documentation.pages import pages
+from scripts import demo
 from tests.checkouts import ROOT
+from tests.docs import check_pages
+from tests.docs.command_lines import PROGRAMS
+from tests.docs.pages import pages
 
 # (what a page says, what the check says of it)
 BROKEN = {

@@ -18,9 +18,9 @@ from markdown_it import MarkdownIt
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from scripts.documentation.pages import PATTERNS
 from tests.checkouts import ROOT
 from tests.chromium import chromium
+from tests.docs.pages import PATTERNS
 
 pytestmark = pytest.mark.long
 SITE = ROOT / "build" / "site"

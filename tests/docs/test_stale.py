@@ -1,4 +1,4 @@
-"""`make check` fails when a page, a command's help, a link or the picture is no longer true."""
+"""`make check` fails when a page, a command's help, or a link is no longer true."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from scripts import generate
 from scripts.check import CHECKS
-from scripts.documentation import command_reference, import_graph
+from scripts.documentation import command_reference
 from servable.main import COMMANDS
 from tests.checkouts import ROOT
 
@@ -28,7 +28,7 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("check", ["scripts/generate.py", "scripts.check_pages"])
+@pytest.mark.parametrize("check", ["scripts/generate.py", "tests.docs.check_pages"])
 def test_make_check_runs_it(check: str) -> None:
     assert any(check in command for command in CHECKS.values())
 
@@ -77,44 +77,3 @@ def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
 def test_every_command_is_on_the_page_of_commands(wanted: dict[str, str]) -> None:
     named = {f"## servable {command}" for command in COMMANDS}
     assert named <= set(wanted["docs/reference/commands.md"].splitlines())
-
-
-ARROWS = frozenset(
-    {
-        ("servable", "servable_local"),
-        ("servable_local", "model_packaging"),
-        ("model_packaging", "servable_tensors"),
-    }
-)
-
-
-def test_another_import_changes_the_picture() -> None:
-    assert import_graph.svg(ARROWS) != import_graph.svg(ARROWS | {("stacks", "servable_tensors")})
-
-
-def test_an_import_that_follows_from_others_does_not_change_the_picture() -> None:
-    assert import_graph.svg(ARROWS) == import_graph.svg(ARROWS | {("servable", "servable_tensors")})
-
-
-def test_an_import_in_a_circle_is_refused() -> None:
-    with pytest.raises(import_graph.NotDrawnError, match="import each other"):
-        import_graph.svg(ARROWS | {("servable_tensors", "servable")})
-
-
-def test_a_package_without_a_part_in_the_picture_is_refused() -> None:
-    with pytest.raises(import_graph.NotDrawnError, match="infra.pigeons stands in no part"):
-        import_graph.part_of("infra.pigeons")
-
-
-def test_what_cannot_be_drawn_is_said_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Not delitem: what it gives back stands last, and the picture follows their order.
-    parts = {name: part for name, part in import_graph.PARTS.items() if name != "servable"}
-    monkeypatch.setattr(import_graph, "PARTS", parts)
-    monkeypatch.setattr(
-        generate,
-        "GENERATED",
-        {"docs/architecture.svg": lambda: import_graph.part_of("servable.main")},
-    )
-    said = generate.main(["--check"])
-    assert said is not None
-    assert "servable.main stands in no part of the picture: add it to PARTS" in said

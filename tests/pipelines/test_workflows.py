@@ -9,9 +9,8 @@ import click
 import pytest
 
 from infra.parameters.loading import ValidFile, load
-from scripts.every_python import PYTHONS
 from servable.main import COMMANDS, servable
-from tests.checkouts import ROOT
+from tests.checkouts import PYTHONS, ROOT
 from tests.pipelines.workflows import FILES, FOLDER, STEPS, Step, read
 
 TEMPLATE = ROOT / "servable" / "new" / "template" / "dot-github" / "workflows"

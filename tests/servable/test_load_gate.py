@@ -13,9 +13,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.verdicts.load_gate import BROKEN, arrivals
-from benchmarks.verdicts.load_gate import run as simulated
-from benchmarks.verdicts.steady_queue import SIMULATED, judge, measure, simulate, slow_seconds
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
 from servable.load import command
@@ -34,6 +31,9 @@ from servable.load.options import LoadOptions
 from servable.precision import Interval
 from tests.conftest import VALID, Environment
 from tests.servable.tune.measured import curve, step
+from tests.verdicts.load_gate import BROKEN, arrivals
+from tests.verdicts.load_gate import run as simulated
+from tests.verdicts.steady_queue import SIMULATED, judge, measure, simulate, slow_seconds
 
 OBJECTIVE = Objective(most_ms=100)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scripts.every_python import PYTHONS
 from servable.doctor.machine import python_named
 from servable_client import forks
+from tests.checkouts import PYTHONS
 from tests.servable_client.predict_bodies import answering
 from tests.servable_client.runtime_server import RuntimeServer
 

@@ -166,16 +166,12 @@ def test_a_vulnerable_cdk_cli_ends_with_1_and_names_the_advisory(
     assert (code, "GHSA-aaaa-bbbb-cccc" in capsys.readouterr().out) == (1, True)
 
 
-def test_an_accepted_advisory_is_shown_with_its_reason_and_ends_with_0(
-    database: Database,
-    locks: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_an_accepted_advisory_ends_with_0(
+    database: Database, locks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.vulnerable = {"jinja2"}
     monkeypatch.setitem(audit.ACCEPTED, "CVE-2025-1", "no template of a stranger is rendered")
-    code = run(locks, database.address, database.address, monkeypatch)
-    assert (code, "no template of a stranger" in capsys.readouterr().out) == (0, True)
+    assert run(locks, database.address, database.address, monkeypatch) == 0
 
 
 @pytest.mark.parametrize("silent", ["osv", "npm", "both"])

@@ -19,14 +19,13 @@ from packaging.utils import canonicalize_name
 
 from model_packaging.digest import sha256_of
 from scripts.build_wheels import OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
-from scripts.every_python import PYTHONS
 from servable import __version__
 from servable.doctor.machine import LEAST_PYTHON
 from servable.extras import COMMANDS, MODULES
 from servable.main import COMMANDS as EVERY_COMMAND
 from servable.new.project_files import STAMP
 from servable.new.release_wheel import DISTRIBUTION
-from tests.checkouts import ROOT
+from tests.checkouts import PYTHONS, ROOT
 from tests.wheels.built import REPOSITORY, file_of, metadata
 from tests.wheels.environment import requirements_of
 

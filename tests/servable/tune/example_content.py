@@ -4,8 +4,6 @@ import functools
 
 import numpy as np
 
-from benchmarks.queueing import curve
-from benchmarks.search.surfaces import FAMILIES, NOISE
 from infra.parameters.environment import Environment
 from servable.load.knee import knee
 from servable.load.objective import Objective
@@ -17,6 +15,8 @@ from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Budget, Measurement
+from tests.servable.tune.queueing import curve
+from tests.servable.tune.surfaces import FAMILIES, NOISE
 
 OBJECTIVE = Objective(most_ms=100.0)
 ENVIRONMENT = Environment.model_validate(

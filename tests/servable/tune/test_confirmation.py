@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.verdicts.tune import search
 from servable.tune.search.confirmation import confirmation, pairs_planned
 from servable.tune.search.recommended import ChosenPoint, choose
 from servable.tune.search.space import Space
 from servable.tune.search.trial import TRIALS, Measurement, Trial
+from tests.verdicts.tune import search
 
 FOUR = Space({"workers": (1, 2, 4, 8)})
 START, BETTER = 0, 3

@@ -4,14 +4,14 @@ import statistics
 
 import pytest
 
-from benchmarks.queueing import curve as simulated
-from benchmarks.queueing import mmc_highest_rate
 from servable.latencies import Latencies
 from servable.load.knee import knee, saturation
 from servable.load.objective import Objective
 from servable.load.schedule import Schedule
 from servable.precision import Interval
 from tests.servable.tune.measured import curve, step
+from tests.servable.tune.queueing import curve as simulated
+from tests.servable.tune.queueing import mmc_highest_rate
 
 REQUESTS = 8000
 # (cores, p99 in ms): work of 10 ms at random; 46 ms is the work's own p99.

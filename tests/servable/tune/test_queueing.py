@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.queueing import mmc_highest_rate, mmc_latency_above, simulate
 from servable_scaling.rehearsal.queueing import erlang_c
+from tests.servable.tune.queueing import mmc_highest_rate, mmc_latency_above, simulate
 
 
 def test_erlang_c_is_the_table_s_value() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.search.surfaces import FAMILIES
+from tests.servable.tune.surfaces import FAMILIES
 
 
 @pytest.mark.parametrize("family", FAMILIES)

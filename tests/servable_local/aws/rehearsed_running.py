@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import workload
+from benchmarks import endpoints
 from servable_local.aws.clock import ScaledClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
@@ -40,8 +40,8 @@ class WaitedClock(ScaledClock):
 def main(cases: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="servable-alike-") as temporary:
         folder, clock = Path(temporary), WaitedClock(SECONDS_PER_MINUTE)
-        models = {"small": workload.model(folder / "model")}
-        archive = workload.pack(folder / "model.tar.gz", models, {}).read_bytes()
+        models = {"small": endpoints.model(folder / "model")}
+        archive = endpoints.pack(folder / "model.tar.gz", models, {}).read_bytes()
         (folder / "aws").mkdir()
         server = Server(folder=folder / "aws", clock=clock)
         server.start()

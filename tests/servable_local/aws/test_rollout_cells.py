@@ -9,7 +9,7 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.rollout_cells import Cells, predicted
 
 pytestmark = pytest.mark.long
-# One of each fault and each strategy, of which wrong answers go live; `make rollout-table` tries all twenty.
+# One of each fault and each strategy, of which wrong answers go live.
 FIVE = [
     ("canary", "answers 500"),
     ("linear", "answers 400"),

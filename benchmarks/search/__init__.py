@@ -1,1 +1,0 @@
-"""Quality of the search: on surfaces whose best point is known, beside other searches."""

@@ -1,1 +1,0 @@
-"""inference.py files, each a contender: packed as they are, never imported here."""

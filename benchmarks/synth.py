@@ -1,0 +1,75 @@
+"""Duration of `servable check` and synth, compared with an app that has nothing in it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from benchmarks.frame import ROOT, Log, Result, divide, repeat_ways, spread
+
+TITLE = "Check and synth"
+CLAIMS = False
+TEXT = """\
+Seconds of `servable check` for four environments, and of `python app.py` without the CDK CLI, each run in a
+process of its own. Ten more environments are like `prod`, the largest one; models are hashed from the
+cache. cdk-nag and the validation of templates are off, as they are in deployments.
+"""
+EMPTY, CHECK, ALL, MORE = "empty CDK app", "`servable check`", "every environment", "ten more"
+BOUNDS = {
+    # A check that takes longer isn't run before every commit.
+    f"{CHECK} / {EMPTY}": (0, 1.5),
+    f"{ALL} / {EMPTY}": (0, 4),
+    f"one of {MORE} / {EMPTY}": (0, 0.5),
+}
+REPEATS, MORE_ENVIRONMENTS = 5, 10
+EMPTY_APP = (
+    "import aws_cdk as cdk; "
+    "cdk.App(analytics_reporting=False, builtin_cloud_formation_validation=False).synth()"
+)
+
+
+def measure(folder: Path, log: Log) -> Result:
+    """Time every way in turn."""
+    environments = ROOT / "environments"
+    more = shutil.copytree(environments, folder / "environments")
+    for number in range(MORE_ENVIRONMENTS):
+        text = f'extends = "prod"\n\n[endpoint]\nname = "ranker-more-{number}"\n'
+        (more / f"more-{number}.toml").write_text(text, encoding="utf-8")
+    run = partial(_run, folder / "out")
+    ways = {
+        EMPTY: partial(run, environments, "-c", EMPTY_APP),
+        CHECK: partial(
+            run, environments, "-m", "servable", "check", "dev", "local", "prod", "staging"
+        ),
+        ALL: partial(run, environments, "app.py"),
+        MORE: partial(run, more, "app.py"),
+    }
+    for way in ways.values():
+        way()  # caches filled, models hashed
+    seconds = repeat_ways(ways, REPEATS, log)
+    each = [
+        (more - every) / MORE_ENVIRONMENTS
+        for more, every in zip(seconds[MORE], seconds[ALL], strict=True)
+    ]
+    ratios = [divide(values, seconds[EMPTY]) for values in (seconds[CHECK], seconds[ALL], each)]
+    return {
+        "table": {way: {"seconds": spread(values)} for way, values in seconds.items()},
+        "ratios": dict(zip(BOUNDS, ratios, strict=True)),
+    }
+
+
+def _run(out: Path, environments: Path, *arguments: str) -> float:
+    """Time one run as the CDK CLI starts it. Raises CalledProcessError."""
+    shutil.rmtree(out, ignore_errors=True)
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    context["environments"] = str(environments)
+    variables = {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(out)}
+    environment = {**os.environ, **variables, "CDK_CONTEXT_JSON": json.dumps(context)}
+    start = time.perf_counter()
+    command = [sys.executable, *arguments]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    return time.perf_counter() - start

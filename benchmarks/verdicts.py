@@ -1,0 +1,76 @@
+"""Measure how often verdicts are wrong, and write the table of docs/verdicts.md.
+
+    python -m benchmarks.verdicts [--seed N] [load | queue | tune | replay | rehearse]...
+
+Without a seed a fresh one is drawn: nobody has looked at its cases. The other verdicts keep what they have.
+"""
+
+import argparse
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from benchmarks.frame import RESULTS, ROOT, start_clock, write_row
+from tests.verdicts import load_gate, rehearse, replay_gate, steady_queue, tune
+
+PAGE, FILE = ROOT / "docs" / "verdicts.md", RESULTS / "verdicts.json"
+# Runs of each case of the load gate, of each busy queue, searches, replays, and days.
+RUNS, QUEUES, SEARCHES, REPLAYS, DAYS = 500, 400, 15, 40, 60
+HEAD = ("verdict", "case", "cases", "passes", "fails", "inconclusive", "wrong")
+
+
+# A kind of case, whether it should pass (None if either verdict can be right), and the verdicts on it.
+Trials = Iterable[tuple[str, bool | None, list[str]]]
+MEASURES: Mapping[str, Callable[[int], Trials]] = {
+    "load": lambda seed: load_gate.run_trials(seed, RUNS),
+    "queue": lambda seed: steady_queue.run_trials(seed, QUEUES),
+    "tune": lambda seed: tune.run_trials(seed, SEARCHES),
+    "replay": lambda seed: replay_gate.run_trials(seed, REPLAYS),
+    "rehearse": lambda seed: rehearse.run_trials(seed, DAYS),
+}
+PASS, FAIL = (
+    ("met", "better", "falsely better", "holds"),
+    ("NOT met", "not better", "does not hold"),
+)
+
+
+def count_verdicts(passes: bool | None, verdicts: list[str]) -> list[int]:
+    """Count the verdicts: all, those that pass, fail, and are inconclusive, and the wrong ones."""
+    passed, failed = (sum(each in words for each in verdicts) for words in (PASS, FAIL))
+    wrong = {True: failed, False: passed, None: verdicts.count("falsely better")}[passes]
+    return [len(verdicts), passed, failed, len(verdicts) - passed - failed, wrong]
+
+
+def write_table() -> None:
+    """Write the table between the page's heading of rates and its next heading."""
+    results = json.loads(FILE.read_text(encoding="utf-8"))
+    lines = [write_row(*HEAD), "|---|---|---:|---:|---:|---:|---:|"]
+    for name, result in results.items():
+        for case, counts in result["cases"].items():
+            lines.append(write_row(name, case, *(f"{count:,}" for count in counts)))
+    # Results of an earlier version have no seed: this one draws other cases from it.
+    runs = [
+        f"{name} on {result['date']}" + (f" (`--seed {result['seed']}`)" if result["seed"] else "")
+        for name, result in results.items()
+    ]
+    lines += ["", f"Measured by `make bench-verdicts`: {', '.join(runs)}.", ""]
+    text = PAGE.read_text(encoding="utf-8")
+    table = re.compile(r"^\|verdict\|case\|.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    PAGE.write_text(table.sub(lambda _: "\n".join(lines) + "\n", text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASURES)}")
+    given, log = parser.parse_args(), start_clock()
+    results = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    for name in given.names or MEASURES:
+        log(name)
+        trials = MEASURES[name](given.seed)
+        cases = {case: count_verdicts(passes, verdicts) for case, passes, verdicts in trials}
+        results[name] = {"seed": given.seed, "date": time.strftime("%Y-%m-%d"), "cases": cases}
+        FILE.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_table()

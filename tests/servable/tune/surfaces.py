@@ -1,0 +1,165 @@
+"""Made-up endpoints whose requests per second are a formula of their settings.
+
+A seed draws the formula's parameters. The seeds 0 to 49 were looked at while the search was developed; the
+benchmark draws others, from a date.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infra.parameters.loading import ValidFile, load
+from infra.parameters.placement import placements
+from servable.tune.machine_space import Machines, machines
+from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
+from servable.tune.search.start import rules_of_thumb
+from tests.checkouts import ROOT
+
+# Relative standard deviation of one measurement, as of a load test of half a minute.
+NOISE = 0.05
+USERS_PER_CORE = 8
+FLAT = "flat"
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surface:
+    """A grid of settings, and the throughput of each of its points, without noise."""
+
+    space: Space
+    rps: Callable[[Point], float]
+    """0 is a container that does not start."""
+    wanted: Sequence[Point]
+    """Tried first: today's settings, then the rules of thumb."""
+
+    @cached_property
+    def values(self) -> Values:
+        """Requests per second of every point of the space."""
+        points = map(self.space.point, range(len(self.space)))
+        return np.array([self.rps(point) for point in points])
+
+
+@functools.cache
+def _space(grid: tuple[tuple[str, tuple[Value, ...]], ...]) -> Space:
+    """Space of a family: a seed changes the throughput of the points, and not which there are."""
+    return Space(dict(grid))
+
+
+def slowest(*limits: float) -> float:
+    """The smallest of several limits, rounded where two of them meet; 0 where one is 0."""
+    least = min(limits)
+    if least <= 0:
+        return 0.0
+    return float(least * sum((least / limit) ** 4.0 for limit in limits) ** (-1 / 4.0))
+
+
+def number(point: Point, setting: str) -> int:
+    """A setting that counts something; nothing is 1."""
+    return int(point[setting] or 1)
+
+
+class QueueingFormula:
+    """A closed formula for workers, model servers, op threads and batching on some cores.
+
+    Bounds of a closed queueing network (the slowest station, and the time of a lone request against the
+    latency limit), with costs for threads that share cores. Source of the bounds: Lazowska et al.,
+    Quantitative System Performance, 1984, chapter 5.
+    """
+
+    def __init__(self, seed: int, cores: int) -> None:
+        of = np.random.default_rng([103, cores, seed])
+        self.cores = cores
+        # CPU of a request in a worker, of a call of the model, of a request's rows.
+        self.handler_s, self.call_s, self.rows_s = (
+            0.004 * float(np.exp(of.normal(0, spread))) for spread in (0.7, 0.9, 0.9)
+        )
+        # Share of an operation that its threads can divide, and their waste.
+        self.parallel, self.intra_waste = float(of.uniform(0.0, 0.9)), float(of.uniform(0.02, 0.25))
+        # Slower by this while as many threads wait for a core as there are cores.
+        self.crowding = float(of.uniform(0.01, 0.15))
+        alone_s = self.handler_s + self.call_s + self.rows_s
+        self.limit_s = alone_s * float(of.uniform(3, 15))
+        self.process_gib, self.memory_gib = float(of.uniform(0.3, 1.5)), 2.0 * cores
+
+    def rps(self, point: Point) -> float:
+        """The highest load whose latency stays below the limit; 0 where memory does not suffice."""
+        workers, processes = number(point, "gunicorn_workers"), number(point, "tfs_processes")
+        inter, intra = number(point, "inter_op_threads"), number(point, "intra_op_threads")
+        if processes * self.process_gib + workers * 0.125 > 0.9 * self.memory_gib:
+            return 0.0
+        users = USERS_PER_CORE * self.cores
+        alone_s = self.handler_s + self.rows_s + self.call_s
+        batch, waited, size = 1.0, 0.0, point[BATCH_SIZE]
+        if size is not None:
+            waited = int(point["batching.timeout_micros"] or 0) / 1e6
+            arriving = 1 + waited * users / processes / alone_s / 8
+            batch = max(1.0, min(float(size), arriving, users / processes))
+        speed_up = 1 / ((1 - self.parallel) + self.parallel / intra)
+        model_s = self.call_s / batch + self.rows_s  # CPU of one request's part of a batch
+        alone_s = self.handler_s + (self.call_s + batch * self.rows_s) / speed_up + waited
+        threads = min(processes * inter, users) * min(intra, 2 * self.cores)
+        crowd = 1 + self.crowding * max(0.0, (min(workers, users) + threads) / self.cores - 2)
+        request_s = self.handler_s + model_s * (1 + self.intra_waste * (intra - 1))
+        carried = slowest(
+            min(workers, self.cores) / self.handler_s,
+            processes * min(inter, self.cores) * speed_up / model_s,
+            self.cores / request_s / crowd,
+            users / alone_s,
+        )
+        # Near the limit little load is left before the slowest hundredth is over it.
+        return carried * max(0.0, 1 - alone_s / self.limit_s)
+
+
+def queueing(seed: int, *, cores: int) -> Surface:
+    counts = sorted({1, 2, max(1, cores // 8), max(1, cores // 4), cores // 2, cores, 2 * cores})
+    grid: dict[str, tuple[Value, ...]] = {
+        "tfs_processes": tuple(count for count in counts if count <= cores),
+        "gunicorn_workers": tuple(counts),
+        "inter_op_threads": tuple(sorted({1, 2, 4, cores})),
+        "intra_op_threads": tuple(sorted({1, 2, 4, cores})),
+        BATCH_SIZE: (None, 8, 32, 128),
+        "batching.timeout_micros": (0, 1000, 5000),
+    }
+    space, rps = _space(tuple(grid.items())), QueueingFormula(seed, cores).rps
+    return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=cores))
+
+
+@functools.cache
+def _prod() -> tuple[Machines, int]:
+    """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
+    loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
+    assert isinstance(loaded, ValidFile)  # `make check` reads it
+    rows = loaded.environment.traffic.rows_per_request or 1
+    return machines(loaded, placements(loaded.environment)[0]), rows
+
+
+def own_grid(seed: int) -> Surface:
+    tuned, rows = _prod()
+    formula = QueueingFormula(seed, tuned.kinds[tuned.today].placement.instance.vcpus)
+    onednn = np.random.default_rng([108, seed]).uniform(0.9, 1.2)
+
+    def rps(point: Point) -> float:
+        requests = number(point, BATCH_SIZE) / rows
+        batched = {**point, BATCH_SIZE: requests if requests >= 1 else None}
+        return formula.rps(batched) * (onednn if point["onednn"] else 1.0)
+
+    return Surface(space=tuned.space, rps=rps, wanted=tuned.wanted)
+
+
+def flat(seed: int) -> Surface:
+    """A server that is limited by something no setting touches: every point has the same throughput."""
+    height = float(np.random.default_rng([105, seed]).uniform(10, 500))
+    return replace(queueing(seed, cores=16), rps=lambda _: height)
+
+
+FAMILIES: dict[str, Callable[[int], Surface]] = {
+    "queueing, 4 cores": functools.partial(queueing, cores=4),
+    "queueing, 16 cores": functools.partial(queueing, cores=16),
+    "queueing, 36 cores": functools.partial(queueing, cores=36),
+    "own grid of prod": own_grid,
+    FLAT: flat,
+}

@@ -1,0 +1,177 @@
+"""A day, request by request, written apart from `servable_scaling`: the oracle of `servable rehearse`.
+
+Every request has its moment, its instance, its place in that instance's queue and its service time.
+Instances start after so many seconds, datapoints are seen after so many, and a tracking policy or a schedule
+changes the number of instances. Nothing here is imported from what it judges.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+MINUTE_SECONDS = 60
+# Standard normal quantile of 99 %.
+Z99 = 2.3263478740408408
+# The alarms of a tracking policy: minutes above, minutes below, the low threshold as a share of the target;
+# and the largest share of the instances that it removes at once.
+HIGH, LOW, LOW_SHARE, GRADUAL = 3, 15, 0.9, 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedPolicy:
+    """A tracking policy, in requests a minute and instance."""
+
+    minimum: int
+    maximum: int
+    target: float
+    out_cooldown_seconds: float = 300
+    in_cooldown_seconds: float = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedInstance:
+    """`servers` requests at once, lognormal service times, and a queue without an end."""
+
+    servers: int
+    p50_seconds: float
+    p99_seconds: float
+    least_outstanding: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """The numbers that AWS doesn't publish."""
+
+    start_seconds: float
+    delay_seconds: float
+
+
+class _Fleet:
+    """Instances with their servers and queues; departures are known when a request comes."""
+
+    def __init__(self, instance: SimulatedInstance, count: int) -> None:
+        self.instance = instance
+        # For those that take requests: the moments at which their servers are free, and [requests in it].
+        self.free: list[list[float]] = []
+        self.inside: list[list[int]] = []
+        self.departures: list[tuple[float, int, list[int]]] = []
+        self.add(count)
+
+    def add(self, count: int) -> None:
+        for _ in range(count):
+            self.free.append([0.0] * self.instance.servers)
+            self.inside.append([0])
+
+    def remove(self, count: int) -> None:
+        """The newest take no more requests, and finish those that they have."""
+        if count > 0:
+            del self.free[-count:], self.inside[-count:]
+
+    def take(self, number: int, at: float, service: float, drawn: float) -> float:
+        """Return the latency of the request that comes now."""
+        departures, inside = self.departures, self.inside
+        while departures and departures[0][0] <= at:
+            heapq.heappop(departures)[2][0] -= 1
+        fewest = self.instance.least_outstanding
+        chosen = inside.index(min(inside)) if fewest else int(drawn * len(inside))
+        free = self.free[chosen]
+        ends = max(at, free[0]) + service
+        heapq.heapreplace(free, ends)
+        inside[chosen][0] += 1
+        heapq.heappush(departures, (ends, number, inside[chosen]))
+        return ends - at
+
+
+class _Scaler:
+    """The number of instances, decided at the begin of each minute."""
+
+    def __init__(self, policy: SimulatedPolicy, around: Surroundings, count: int) -> None:
+        self.policy, self.around = policy, around
+        self.desired = count
+        self.starting: list[tuple[float, int]] = []
+        self.datapoints: list[float] = []
+        self.out_until = self.in_until = -math.inf
+        self.before = count
+        self.pending = ""
+
+    def decide(self, minute: int, fleet: _Fleet) -> None:
+        now = minute * MINUTE_SECONDS
+        if self.starting:
+            return  # the endpoint is updating
+        if self.pending:
+            cool = self.policy.out_cooldown_seconds, self.policy.in_cooldown_seconds
+            if self.pending == "out":
+                self.out_until = now + cool[0]
+            else:
+                self.in_until = now + cool[1]
+            self.pending = ""
+        target = self.policy.target
+        seen = int((now - self.around.delay_seconds) // MINUTE_SECONDS)
+        points = self.datapoints[: max(0, seen)]
+        if len(points) >= HIGH and all(each > target for each in points[-HIGH:]):
+            base = self.before if now < self.out_until else self.desired
+            wanted = min(self.policy.maximum, math.ceil(base * points[-1] / target - 1e-9))
+            if wanted > self.desired:
+                self.before, self.pending, self.in_until = self.desired, "out", -math.inf
+                self._set(wanted, now, fleet)
+        elif len(points) >= LOW and all(each < LOW_SHARE * target for each in points[-LOW:]):
+            needed = math.ceil(self.desired * points[-1] / target - 1e-9)
+            gradual = self.desired - max(1, math.floor(self.desired * GRADUAL))
+            wanted = max(needed, gradual, self.policy.minimum)
+            if wanted < self.desired and now >= self.in_until:
+                self.pending = "in"
+                self._set(wanted, now, fleet)
+
+    def _set(self, wanted: int, now: float, fleet: _Fleet) -> None:
+        if wanted > self.desired:
+            self.starting.append((now + self.around.start_seconds, wanted - self.desired))
+        else:
+            fleet.remove(self.desired - wanted)
+        self.desired = wanted
+
+    def started(self, until: float) -> int:
+        ready = sum(count for at, count in self.starting if at <= until)
+        self.starting = [(at, count) for at, count in self.starting if at > until]
+        return ready
+
+
+def simulate(
+    requests: Sequence[float],
+    instance: SimulatedInstance,
+    policy: SimulatedPolicy,
+    around: Surroundings,
+    *,
+    instances: int,
+    p99_seconds: float,
+    seed: int,
+) -> int:
+    """Return the minutes in which p99 is above the objective, `p99_seconds`.
+
+    `requests`: expected in each minute. `instances`: at the beginning.
+    """
+    chance = np.random.default_rng(seed)
+    counts = chance.poisson(np.asarray(requests, float))
+    begins = np.repeat(np.arange(len(counts)) * MINUTE_SECONDS, counts)
+    moments = np.sort(begins + chance.uniform(0, MINUTE_SECONDS, len(begins))).tolist()
+    sigma = math.log(instance.p99_seconds / instance.p50_seconds) / Z99
+    normal = chance.standard_normal(len(moments))
+    services = (instance.p50_seconds * np.exp(sigma * normal)).tolist()
+    drawn = chance.random(len(moments)).tolist()
+    fleet, scaler = _Fleet(instance, instances), _Scaler(policy, around, instances)
+    first, broken = 0, 0
+    for minute, count in enumerate(counts):
+        scaler.decide(minute, fleet)
+        slow = 0
+        for number in range(first, first + count):
+            at = moments[number]
+            fleet.add(scaler.started(at))
+            slow += fleet.take(number, at, services[number], drawn[number]) > p99_seconds
+        first += count
+        fleet.add(scaler.started((minute + 1) * MINUTE_SECONDS))
+        scaler.datapoints.append(count / len(fleet.free))
+        # The slowest 1 %, rounded down, may be above the objective.
+        broken += bool(slow > 0.01 * count)
+    return broken

@@ -1,0 +1,100 @@
+"""M/D/1 queues in steady state, measured by the load gate: long queues break a busy instance's objective.
+
+Requests arrive at random moments, and one server takes the same time for each (Kleinrock, Queueing Systems,
+volume 1, 1975, chapter 5).
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from servable.latencies import Latencies
+from servable.load.gate import verdict
+from servable.load.generator.step_report import BLOCK_SECONDS
+from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
+from servable.load.objective import Objective
+from servable.precision import Interval
+
+SIMULATED = MeasuredTarget(target="simulated", address="", started_at="", machine="simulated")
+# (utilization, requests/s, share of slow requests, seconds): a share above the allowed 1 % must not pass.
+BROKEN = tuple(
+    (utilization, 45.0, share, seconds)
+    for utilization in (0.6, 0.8, 0.9, 0.95)
+    for share in (0.015, 0.02)
+    for seconds in (120.0, 200.0)
+)
+KEPT = ((0.6, 45.0, 0.005, 600.0), (0.8, 45.0, 0.002, 1800.0))
+Times = NDArray[np.float64]
+
+
+def simulate(
+    utilization: float, rate: float, seconds: float, chance: np.random.Generator
+) -> tuple[Times, Times]:
+    """Return when each request is due and how long it takes, in seconds, after a long warm-up."""
+    service, warm_up = utilization / rate, 20_000 / rate
+    due = np.cumsum(chance.exponential(1 / rate, int(rate * (seconds + warm_up) * 1.1) + 100))
+    # Lindley's recursion in closed form: the wait is the walk's height above its lowest point so far.
+    walk = np.concatenate(([0.0], np.cumsum(service - np.diff(due))))
+    took = walk - np.minimum.accumulate(np.minimum(walk, 0)) + service
+    measured = (due >= warm_up) & (due < warm_up + seconds)
+    return due[measured] - warm_up, took[measured]
+
+
+def slow_seconds(utilization: float, share: float) -> float:
+    """Return the latency that `share` of the requests exceed, at one request per second."""
+    _, took = simulate(utilization, 1.0, 4e6, np.random.default_rng(1))
+    return float(np.quantile(took, 1 - share))
+
+
+def measure(due: Times, took: Times, seconds: float) -> LoadStep:
+    """Return what the load generator would report of these requests."""
+    latencies = Latencies.of(1000 * took)
+    blocks = math.ceil(seconds / BLOCK_SECONDS)
+    ends = np.searchsorted(due, BLOCK_SECONDS * np.arange(1, blocks))
+    parts = [Latencies.of(1000 * part) for part in np.split(took, ends)]
+    rate = len(due) / seconds
+    return LoadStep(
+        rate_rps=rate,
+        warm_up_seconds=0,
+        seconds=seconds,
+        throughput_rps=Interval(value=rate, low=rate, high=rate),
+        latencies=latencies,
+        tails=tuple(part.above(latencies.p95_ms) for part in parts),
+        answered=tuple(part.count for part in parts),
+        failures=(0,) * blocks,
+        send_lags=Latencies(),
+        generator_cpu_share=0.0,
+    )
+
+
+def judge(due: Times, took: Times, seconds: float, objective_seconds: float) -> str:
+    """Return the gate's verdict on these requests."""
+    curve = LoadCurve(asked=SIMULATED, loop="open", steps=(measure(due, took, seconds),))
+    return verdict(curve, Objective(most_ms=1000 * objective_seconds)).held
+
+
+def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool, list[str]]]:
+    """Run the gate at each utilization: `count` runs where the objective is broken, half as many otherwise."""
+    with ProcessPoolExecutor(2) as pool:
+        for utilization, cases in itertools.groupby(BROKEN, key=lambda case: case[0]):
+            jobs = [(seed, number, count // 4, case) for number, case in enumerate(cases)]
+            verdicts = [verdict for held in pool.map(_run_case, jobs) for verdict in held]
+            yield f"queue, {utilization:.0%} busy, 1.5% or 2% slow, 2 to 3 min", False, verdicts
+        for case in KEPT:
+            utilization, _, share, seconds = case
+            jobs = [(seed, number, count // 4, case) for number in range(2)]
+            verdicts = [verdict for held in pool.map(_run_case, jobs) for verdict in held]
+            label = f"queue, {utilization:.0%} busy, {share:.1%} slow, {seconds / 60:g} min"
+            yield label, True, verdicts
+
+
+def _run_case(job: tuple[int, int, int, tuple[float, float, float, float]]) -> list[str]:
+    seed, number, count, (utilization, rate, share, seconds) = job
+    chance = np.random.default_rng([seed, number, int(100 * utilization)])
+    limit = slow_seconds(utilization, share) / rate
+    runs = (simulate(utilization, rate, seconds, chance) for _ in range(count))
+    return [judge(due, took, seconds, limit) for due, took in runs]

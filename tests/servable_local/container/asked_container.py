@@ -1,6 +1,7 @@
 """A container by its address, to which observed and other requests are sent."""
 
 import http.client
+import json
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -51,7 +52,10 @@ class AskedContainer:
         return ObservedAnswer.of(response.status, headers.get("content-type", ""), content, headers)
 
     def ask_all(self, container: ContainerSetup) -> Iterator[tuple[Case, ObservedAnswer]]:
-        """Send every case in its order."""
+        """Send every case in its order, to a multi-model container without any loaded model."""
+        if container.is_multi_model:
+            for name in json.loads(self.send("GET", "/models")[1]):
+                self.send("DELETE", f"/models/{name}")
         for case in container.cases:
             yield case, self.ask(case)
 

@@ -64,17 +64,7 @@ class StsApi(TokenResponse):
 
     def get_federation_token(self) -> ActionResult:
         upstream = cast(dict[str, Any], super().get_federation_token().result)
-        size = {
-            "PackedPolicySize": upstream["PackedPolicySize"] if self._get_param("Policy") else 0
-        }
-        return ActionResult(upstream | {"Credentials": self._session()} | size)
-
-    def assume_role(self) -> ActionResult:
-        """What of a policy or of tags is packed has a size."""
-        answer = cast(dict[str, Any], super().assume_role().result)
-        if not any(self._get_param(name) for name in ("Policy", "PolicyArns", "Tags")):
-            del answer["PackedPolicySize"]
-        return ActionResult(answer)
+        return ActionResult(upstream | {"Credentials": self._session()})
 
     def _session(self) -> dict[str, Any]:
         duration = timedelta(seconds=self._get_int_param("DurationSeconds", 43200))

@@ -78,7 +78,7 @@ def judge(due: Times, took: Times, seconds: float, objective_seconds: float) -> 
 
 
 def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool, list[str]]]:
-    """Run the gate at each utilization: `count` runs where the objective is broken, half as many otherwise."""
+    """Run the gate `count` times at each utilization if the objective is broken, else half as often."""
     with ProcessPoolExecutor(2) as pool:
         for utilization, cases in itertools.groupby(BROKEN, key=lambda case: case[0]):
             jobs = [(seed, number, count // 4, case) for number, case in enumerate(cases)]

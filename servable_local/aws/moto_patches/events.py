@@ -1,14 +1,12 @@
-"""EventBridge: delivers to topics, queues, logs and API destinations, and says of buses what AWS does.
+"""EventBridge: delivers to topics, queues, logs, buses, and API destinations.
 
 Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an event matches,
 an InputPath is ignored, a template's `<name>` without a value stays as it is, an event has no account, and a
 queue that is not there ends the request. AWS publishes to the topic, leaves out what the event does not hold,
 and sends what cannot be delivered to the target's dead-letter queue. An API destination is sent no body and
-no key, and a bus another event. Objects in lists match nothing. Buses lack times and descriptions, and no
-event is tested against a pattern.
+no key, and a bus another event. Objects in lists match nothing.
 Sources: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
-eb-api-destinations.html and eb-rule-dlq.html beside it (headers, 5 s; 2026-11-28); what was recorded from AWS
-is in tests/servable_local/aws/aws_answers.jsonl in the repository.
+eb-api-destinations.html and eb-rule-dlq.html next to it (headers, 5 s; 2026-11-28).
 
 Nothing leaves this computer: an API destination elsewhere is not posted to.
 """
@@ -29,14 +27,11 @@ from moto.core.utils import (
     utcfromtimestamp,
 )
 from moto.events.models import (
-    EventBus,
-    EventBusPolicyStatement,
     EventPattern,
     EventsBackend,
     Rule,
     events_backends,
 )
-from moto.events.responses import EventsHandler
 from moto.events.utils import PAGINATION_MODEL
 from moto.logs.models import logs_backends
 from moto.sns.models import sns_backends
@@ -48,8 +43,6 @@ from servable_local.aws.moto_patches.topics import HERE
 
 _SEND = Rule.send_to_targets
 _PUT_EVENTS = EventsBackend.put_events
-_ADD_POLICY, _DESCRIBE = EventBus.add_policy, EventBusPolicyStatement.describe
-_CREATE_BUS, _LIST_BUSES = EventsHandler.create_event_bus, EventsHandler.list_event_buses
 _PLACE = re.compile(r"<([^<>]+)>")
 
 
@@ -57,13 +50,6 @@ def install() -> None:
     """Idempotent."""
     setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
     setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
-    setattr(EventBus, "add_policy", _add_policy)  # noqa: B010
-    # Upstream a permission takes the place of those of the same caller, and not of its own id alone.
-    setattr(EventBus, "_remove_principals_statements", lambda bus, *callers: None)  # noqa: B010
-    setattr(EventBusPolicyStatement, "describe", _describe)  # noqa: B010
-    setattr(EventsHandler, "create_event_bus", _create_bus)  # noqa: B010
-    setattr(EventsHandler, "list_event_buses", _list_buses)  # noqa: B010
-    setattr(EventsHandler, "test_event_pattern", _test_pattern)  # noqa: B010
     setattr(EventPattern, "_flatten_dict", staticmethod(_flat))  # noqa: B010
     PAGINATION_MODEL["list_targets_by_rule"]["unique_attribute"] = "Id"
 
@@ -77,18 +63,6 @@ def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, An
         next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
         for bus in buses
     ]
-
-
-def _add_policy(bus: EventBus, policy: dict[str, Any]) -> None:
-    """A policy takes the place of whatever was permitted."""
-    bus.remove_statements()
-    _ADD_POLICY(bus, policy)
-
-
-def _describe(statement: EventBusPolicyStatement) -> dict[str, Any]:
-    shown = _DESCRIBE(statement)
-    everybody = str(shown["Principal"]).endswith("::*:root'}")
-    return shown | ({"Principal": "*"} if everybody else {})
 
 
 def _with_an_object(event: dict[str, Any]) -> dict[str, Any]:
@@ -222,30 +196,6 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
 
 def _time(given: Any) -> str:
     return iso_8601_datetime_without_milliseconds(utcfromtimestamp(int(given)))
-
-
-def _create_bus(api: Any) -> Any:
-    body, headers = _CREATE_BUS(api)
-    description = api._get_param("Description")
-    described = {"Description": description} if description else {}
-    return json.dumps(json.loads(body) | described), headers
-
-
-def _list_buses(api: Any) -> Any:
-    body, headers = _LIST_BUSES(api)
-    listed = json.loads(body)
-    for shown in listed["EventBuses"]:
-        bus = api.events_backend.event_buses[shown["Name"]]
-        shown["CreationTime"], shown["LastModifiedTime"] = bus.creation_time, bus.last_modified_time
-        if bus.description:
-            shown["Description"] = bus.description
-    return json.dumps(listed), headers
-
-
-def _test_pattern(api: Any) -> str:
-    pattern = EventPattern.load(api._get_param("EventPattern"))
-    event = json.loads(api._get_param("Event"))
-    return json.dumps({"Result": pattern.matches_event(event)})
 
 
 def _flat(node: Any, prefix: str = "", found: dict[str, Any] | None = None) -> dict[str, list[Any]]:

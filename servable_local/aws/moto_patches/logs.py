@@ -34,7 +34,6 @@ _RETENTION_DAYS = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
     *(3288, 3653),
 )
-_OF_ACCOUNT = {"policyScope": "ACCOUNT"}
 Queries = dict[str, dict[str, Any]]
 
 
@@ -182,78 +181,6 @@ class LogsApi(LogsResponse):
                 constraint=must, parameter="retentionInDays", value=days
             )
         return str(super().put_retention_policy())
-
-    def put_resource_policy(self) -> str:
-        """Kept as AWS writes it: with a version, and a principal alone is no list."""
-        try:
-            policy = json.loads(self._get_param("policyDocument"))
-        except ValueError:
-            raise InvalidParameterException("The policy document is no JSON.") from None
-        statements = policy.get("Statement", [])
-        for statement in statements if isinstance(statements, list) else [statements]:
-            who = statement.get("Principal")
-            for kind, named in who.items() if isinstance(who, dict) else ():
-                if isinstance(named, list) and len(named) == 1:
-                    who[kind] = named[0]
-        document = json.dumps({"Version": "2008-10-17", **policy})
-        name = self._get_param("policyName")
-        kept = self.logs_backend.put_resource_policy(name, document)
-        return json.dumps({"resourcePolicy": kept.describe() | _OF_ACCOUNT})
-
-    def describe_resource_policies(self) -> str:
-        policies = self.logs_backend.describe_resource_policies()
-        shown = [policy.describe() | _OF_ACCOUNT for policy in policies]
-        return json.dumps({"resourcePolicies": shown})
-
-    def start_query(self) -> str:
-        names = self._get_param("logGroupNames") or [self._get_param("logGroupName")]
-        if names == [None]:
-            raise InvalidParameterException("A query names a log group at least.")
-        for name in names:
-            if name not in self.logs_backend.groups:
-                raise ResourceNotFoundException(
-                    f"Log group '{name}' does not exist for account ID '{self.current_account}' "
-                    "(Service: AWSLogs; Status Code: 400; Error Code: ResourceNotFoundException; "
-                    f"Request ID: {uuid.uuid4()}; Proxy: null)"
-                )
-        return str(super().start_query())
-
-    def describe_queries(self) -> str:
-        """As AWS writes a query: with its group and its time, which is in seconds."""
-        asked, status, shown = self._get_param("logGroupName"), self._get_param("status"), []
-        for query in self.logs_backend.queries.values():
-            group = asked or query.log_group_names[0]
-            if group in query.log_group_names and status in (None, query.status):
-                source = f'SOURCE "{group}" START={query.start_time}000 END={query.end_time}999'
-                text = {"queryLanguage": "CWLI", "queryString": f"{source} | {query.query}"}
-                shown.append(query.to_json(group) | text)
-        return json.dumps({"queries": shown})
-
-    def _query(self) -> Any:
-        query = self.logs_backend.queries.get(self._get_param("queryId"))
-        if query is None:
-            raise ResourceNotFoundException("The specified query does not exist.")
-        return query
-
-    def get_query_results(self) -> str:
-        """With what was looked through for it."""
-        query, groups = self._query(), self.logs_backend.groups
-        first, end = query.start_time * 1000, (query.end_time + 1) * 1000
-        found = [
-            event.message.encode()
-            for name in query.log_group_names
-            for stream in (groups[name].streams.values() if name in groups else ())
-            for event in stream.events
-            if first <= event.timestamp < end
-        ]
-        counts = {"recordsMatched": len(query.results), "recordsScanned": len(found)}
-        statistics = counts | {"bytesScanned": sum(map(len, found))}
-        answer = query.to_result_json() | {"queryLanguage": "CWLI", "statistics": statistics}
-        return json.dumps(answer)
-
-    def stop_query(self) -> str:
-        """Every query has ended: they are answered at once."""
-        raise InvalidParameterException(f"Query {self._query().query_id} is not running.")
 
     def associate_kms_key(self) -> str:
         group = self._group()

@@ -44,8 +44,7 @@ class StsApi(TokenResponse):
 
     def get_federation_token(self) -> ActionResult:
         upstream = cast(dict[str, Any], super().get_federation_token().result)
-        own = {"Credentials": self._session(), "PackedPolicySize": 0}
-        return ActionResult(upstream | own)
+        return ActionResult(upstream | {"Credentials": self._session()})
 
     def _session(self) -> dict[str, Any]:
         duration = timedelta(seconds=self._get_int_param("DurationSeconds", 43200))

@@ -69,5 +69,5 @@ def announced(index: CaptureIndex, pace: ReplayPace) -> str:
             f"while p99 is within {pace.objective_ms:g} ms" if pace.objective_ms else "32 at once"
         )
         return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps what was answered"
-    pace = f"at the captured pace: {duration(last - first)}"
-    return f"{what}, {pace}; Ctrl-C keeps what was answered"
+    captured = f"at the captured pace: {duration(last - first)}"
+    return f"{what}, {captured}; Ctrl-C keeps what was answered"

@@ -19,7 +19,7 @@ COMMANDS = (
     "rehearse",
     "plan",
 )
-PAGES = ("rules", "tuning", "operating", "replay", "scaling", "updating", "pipelines")
+PAGES = ("reference/rules", "tuning", "operating", "replay", "scaling", "updating", "pipelines")
 
 
 @pytest.mark.parametrize(

@@ -57,4 +57,4 @@ def test_every_verdict_has_a_row(command: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_pages_of_the_commands_link_to_it(name: str) -> None:
-    assert "(verdicts.md" in (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert "verdicts.md" in (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")

@@ -169,6 +169,7 @@ WITH_FILES = {
     "endpoint-name-shared",
     "model-channels-first",
     "model-graph-version",
+    "model-unfilled",
     "model-variables",
     "model-vocabulary",
     "version-zero",

@@ -43,6 +43,11 @@ def _versions(environment: Environment, model_name: str) -> list[str]:
     return sorted(versions)
 
 
+def answer_seconds(environment: Environment) -> float:
+    """Return how long the code may take for a response."""
+    return math.inf if environment.asynchronous else ANSWER_SECONDS
+
+
 class CodeFolderRule(Rule):
     """A rule about each code folder: `look` takes its model's name and the folder."""
 
@@ -76,7 +81,7 @@ class Code(CodeFolderRule):
                 python=image.python if image else None,
                 provided=image.modules if image else None,
                 variables=set.intersection(*given) if image else None,
-                seconds=math.inf if self.environment.asynchronous else ANSWER_SECONDS,
+                seconds=answer_seconds(self.environment),
             ):
                 place = f"{fault.file.relative_to(self.loaded.root)}:{fault.line}"
                 key = f"models.{name}.code"

@@ -162,7 +162,10 @@ class UnfilledReads:
             }
             body = _Body(function.node_def, arguments, frozenset())
             starts = [*function.ret.values(), *function.control_ret.values()]
-            self._summaries[name] = self._read(body, [start.encode() for start in starts])
+            tensors = [start.encode() for start in starts]
+            if not function.control_ret:  # TensorFlow 1 ran every operation with an effect
+                tensors += [node.name for node in function.node_def if _WRITES.fullmatch(node.op)]
+            self._summaries[name] = self._read(body, tensors)
         return self._summaries[name]
 
     def _read(self, body: "_Body", starts: Sequence[bytes]) -> _Uses:
@@ -356,8 +359,8 @@ def _names(roots: Iterable[_Root]) -> tuple[str, ...]:
 _FIXES: Mapping[str, tuple[str, str]] = {
     "variable": (
         "that nothing restores or initializes",
-        "export with model.export(FOLDER) of Keras, not with tf.saved_model.save; a tf.Module must hold "
-        "each variable as an attribute; in TensorFlow 1 name an initializer as main_op",
+        "export a Keras model with model.export(FOLDER) instead of tf.saved_model.save; keep each "
+        "variable as an attribute of the tf.Module; in TensorFlow 1, pass its initializer as main_op",
     ),
     "table": (
         "that nothing initializes",
@@ -373,8 +376,8 @@ _FIXES: Mapping[str, tuple[str, str]] = {
         "export a graph whose inputs are placeholders instead of an input queue",
     ),
     "placeholder": (
-        "that no input of it feeds",
-        "add it to the signature's inputs, or make it a tf.compat.v1.placeholder_with_default",
+        "that no input feeds",
+        "add it to the inputs of the signature, or make it a tf.compat.v1.placeholder_with_default",
     ),
     "path": (
         "for the path of a table's file, which must be an asset",
@@ -395,7 +398,7 @@ def describe(found: Unfilled) -> tuple[str, str]:
     names = ", ".join(name[:100] for name in found.names[:_MOST_NAMES])
     names += f", and {more} more" if more > 0 else ""
     if found.kind == "device":
-        return f"the graph needs the device {names}, {what}: the model does not load", fix
+        return f"the graph needs the device {names}, {what}: loading or requests fail", fix
     kind = "variable" if found.kind == "path" else found.kind
     several = "s" if len(found.names) > 1 else ""
     if found.signature:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from model_packaging.dependencies import requirements_file
 from model_packaging.existing_archive import MOST_ASSET_BYTES, Member, unpack_what_counts
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
@@ -223,6 +224,10 @@ def _check_code(
                 "may read the archive can read; take it out, and read it from AWS Secrets Manager"
             )
     if switches == ["code/requirements.txt"]:
+        found.problems += [
+            f"{file.relative_to(folder)}:{line}: {problem}; {remedy}"
+            for file, line, problem, remedy in requirements_file.faults_at_start(code)
+        ]
         found.warnings.append(
             "code/requirements.txt: is installed by pip whenever a container starts; "
             "vendor the packages as code/lib/"

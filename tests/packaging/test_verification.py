@@ -199,6 +199,13 @@ def test_secrets_in_the_code_are_a_problem(good: Path) -> None:
     assert problem.startswith("code/.env: looks like a file of environment variables")
 
 
+def test_a_local_path_among_requirements_is_a_problem(good: Path) -> None:
+    archive = changed(good, add=file("code/requirements.txt", b"/home/me/a.whl\n"))
+    assert problems(archive)[-1].startswith(
+        "code/requirements.txt:1: asks for the local path /home/me/a.whl"
+    )
+
+
 def pack_export(name: str, tmp_path: Path, change: Callable[[Path], None] | None = None) -> Path:
     """An archive of one of the exports, with version 1 at its root."""
     folder = Path(shutil.copytree(EXPORTS / name, tmp_path / name))
@@ -215,7 +222,7 @@ def test_variables_that_nothing_restores_are_a_problem(tmp_path: Path) -> None:
     assert problem.startswith(
         "1/saved_model.pb: signature 'serving_default' reads the variables sequential/dense/bias, "
         "sequential/dense/kernel that nothing restores or initializes: its requests fail; "
-        "export with model.export"
+        "export a Keras model with model.export"
     )
 
 

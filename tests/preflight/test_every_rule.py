@@ -158,6 +158,7 @@ WITH_FILES = {
     "isolation-calls",
     "rows-above-shape",
     "code-not-vendored",
+    "code-fails-at-start",
     "code-installed-at-start",
     "code-holds-secrets",
     "change-async-removed",

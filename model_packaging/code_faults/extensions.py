@@ -19,6 +19,8 @@ _OTHER_SYSTEMS = re.compile(r"darwin|win|musl|aarch64|arm|i386|i686|ppc64|s390x"
 # Source: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html, read 2026-11-29
 _ELF_64, _X86_64 = b"\x7fELF\x02", b"\x3e\x00"
 _ELF_HEAD = 20
+# What only the setup.py of NumPy and its like sets.
+_SETUP = re.compile(r"__[A-Z]+_SETUP__")
 # Mach-O of both byte orders, its archives of several processors, and Windows.
 _OTHER_FILES = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
 
@@ -89,6 +91,9 @@ def _imports_at_load(file: Path, python: str) -> Iterator[Import]:
         return
     later = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If)
     at_load = [node for node in tree.body if not isinstance(node, later)]
+    for node in tree.body:
+        if isinstance(node, ast.If) and _SETUP.fullmatch(ast.unparse(node.test)):
+            at_load += node.orelse
     yield from (
         found for found in imports(ast.Module(body=at_load, type_ignores=[])) if not found.optional
     )

@@ -89,6 +89,16 @@ FOREIGN = "lib/pkg/_c.cpython-39-x86_64-linux-gnu.so"
         ("error", {"inference.py": "import pkg.a\n", "lib/pkg/a.py": "from ._c import x\n"}),
         ("error", {"inference.py": "import q\n", "lib/q.py": "import pkg._c\n"}),
         ("error", {"inference.py": "import own\n", "own.py": "import pkg._c\n"}),
+        (
+            "error",
+            {
+                "inference.py": "import pkg\n",
+                "lib/pkg/__init__.py": (
+                    "if __PKG_SETUP__:\n    pass\nelse:\n    try:\n        from . import _c\n"
+                    "    except ImportError as error:\n        raise ImportError('built?') from error\n"
+                ),
+            },
+        ),
         ("warning", {"inference.py": "import json\n"}),
         ("warning", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": ""}),
         ("warning", {"inference.py": "try:\n    import pkg._c\nexcept ImportError:\n    pass\n"}),

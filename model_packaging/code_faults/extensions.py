@@ -6,7 +6,7 @@ Source: https://docs.python.org/3/library/importlib.html (EXTENSION_SUFFIXES), h
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from model_packaging.handler_functions import CodeFinding
@@ -39,8 +39,11 @@ def foreign_extensions(lib: Path, python: str, imported: Iterable[Import]) -> It
         for module, files in reasons.items()
         if all(why for _, why in files) and not module.with_name(f"{module.name}.py").is_file()
     }
-    reached = _reached(lib, imported, python) if foreign and python else set()
+    reached = _reached(lib, imported, python, foreign.keys()) if foreign and python else set()
+    failing = {_package(lib, module) for module in reached}
     for module, (file, reason) in foreign.items():
+        if module not in reached and _package(lib, module) in failing:
+            continue  # one finding is enough for a package
         problem = f"is built for {reason}, and the image has Python {python} on Linux, x86-64"
         remedy = "name its package in requirements.txt, and run: servable package ENV"
         yield CodeFinding(file, 0, problem, remedy, "error" if module in reached else "warning")
@@ -60,10 +63,18 @@ def _reason(file: Path, tags: str, python: str) -> str:
     return f"Python 3.{version[1]}" if version and python not in ("", f"3.{version[1]}") else ""
 
 
-def _reached(lib: Path, imported: Iterable[Import], python: str) -> set[Path]:
-    """Return the modules of lib/, without suffix, that these imports are sure to run."""
+def _package(lib: Path, module: Path) -> str:
+    return module.relative_to(lib).parts[0] if module.is_relative_to(lib) else ""
+
+
+def _reached(
+    lib: Path, imported: Iterable[Import], python: str, foreign: Container[Path]
+) -> set[Path]:
+    """Return the foreign modules, the first of each package, that these imports are sure to run."""
     waiting = [(lib, each) for each in imported if not each.optional and not each.level]
+    seen: set[Path] = set()
     reached: set[Path] = set()
+    failing: set[str] = set()
     while waiting:
         base, each = waiting.pop()
         modules = [base]
@@ -71,9 +82,13 @@ def _reached(lib: Path, imported: Iterable[Import], python: str) -> set[Path]:
             modules.append(modules[-1] / part)
         modules += [modules[-1] / name for name in each.names]
         for module in modules[1:]:
-            if module in reached:
+            if module in seen or _package(lib, module) in failing:
                 continue
-            reached.add(module)
+            seen.add(module)
+            if module in foreign:
+                reached.add(module)
+                failing.add(_package(lib, module))
+                continue
             package = module / "__init__.py"
             file = package if package.is_file() else module.with_name(f"{module.name}.py")
             for found in _imports_at_load(file, python):

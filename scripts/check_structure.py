@@ -194,8 +194,8 @@ MOST_LINES_OF_FOLDERS = {
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-# Components, batches alone; numbers against each other, paths, one-way scaling; unfilled variables.
-MOST_LINES_RUN = {"check": 5_378 + 116 + 121 + 290, "synth": 7_740 + 224 + 187 + 290}
+# Components, batches alone; numbers against each other, paths, one-way scaling; what nothing fills, pins.
+MOST_LINES_RUN = {"check": 5_378 + 116 + 121 + 310, "synth": 7_740 + 224 + 187 + 290}
 
 
 def main() -> int:

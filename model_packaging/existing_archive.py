@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Self
 from isal import igzip, igzip_lib, isal_zlib
 
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.variables import MOST_CHECKED_BYTES
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -44,6 +45,8 @@ _MOST_GRAPH_BYTES = 1 << 31
 _MOST_FOLDERS = 100
 _AGAIN = "pack it again"
 _READ = frozenset({"saved_model.pb", "variables.index", "tf_serving_warmup_requests"})
+# Larger assets, and larger files of variables, are not looked into.
+MOST_ASSET_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,8 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
 def _unpacking(archive: Path, member: Member, folder: Path) -> Iterator[None]:
     try:
         yield
+    except gzip.BadGzipFile:  # an OSError about the archive, which `_opened` reports
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room there, or set TMPDIR to another folder"
@@ -180,6 +185,8 @@ def _write(target: Path, size: int, content: IO[bytes]) -> None:
     """The content where it is looked into, a hole of its size where it is not."""
     target.parent.mkdir(parents=True, exist_ok=True)
     looked_into = target.name in _READ or "code" in target.parts
+    looked_into |= "assets" in target.parts and size <= MOST_ASSET_BYTES
+    looked_into |= target.name.startswith("variables.data") and size <= MOST_CHECKED_BYTES
     with target.open("wb") as file:
         if not looked_into or size > _MOST_GRAPH_BYTES:
             file.truncate(size)

@@ -79,6 +79,7 @@ def check_code(
         there |= set(PACKAGES if hooks else ())
     findings: list[CodeFinding] = []
     waiting, seen, used = [entry], {entry}, set()
+    others: list[Import] = []
     while waiting:
         file = waiting.pop()
         try:
@@ -105,13 +106,14 @@ def check_code(
             files = code.files_of(imported, importer=file)
             waiting += [new for new in files if new not in seen]
             seen.update(files)
+            others += [] if files else [imported]
             if not files and not imported.optional:
                 findings += _missing(file, imported, code, there, python)
     findings += hiding_files(folder, used)
     if (folder / requirements_file.WANTED).is_file():
         findings += [CodeFinding(*fault) for fault in requirements_file.faults(folder)]
     if (folder / "lib").is_dir():
-        findings += foreign_extensions(folder / "lib", python or "")
+        findings += foreign_extensions(folder / "lib", python or "", others)
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
 
 

@@ -227,6 +227,8 @@ def _statements(node: ast.AST) -> list[ast.stmt]:
 
 
 def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
+    if isinstance(handler.body[-1], ast.Raise):
+        return False  # it only explains the error
     if handler.type is None:
         return True
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]

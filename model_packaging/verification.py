@@ -1,23 +1,36 @@
-"""Would the container serve this archive? Everything that can be known without running it."""
+"""Verifies whether the container would serve an archive, as far as that is known without running it."""
 
+import math
 import tempfile
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from model_packaging.existing_archive import Member, unpack_what_counts
+from model_packaging.dependencies import requirements_file
+from model_packaging.existing_archive import MOST_ASSET_BYTES, Member, unpack_what_counts
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.warm_up import check_warm_up
 from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.saved_model.initialization import vocabulary_fault
 from model_packaging.saved_model.operations import GraphOperations, operations
-from model_packaging.saved_model.reading import WARM_UP, suggest_version
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP, suggest_version
+from model_packaging.saved_model.unfilled import describe
+from model_packaging.saved_model.variables import (
+    MOST_CHECKED_BYTES,
+    differences,
+    stored_variables,
+)
+from model_packaging.secret_files import secret_files
+from model_packaging.tree import tree
 
 _SWITCHES = ("code/lib", "code/requirements.txt")
+# What the image reads in code/, and what Servable reads there when it packs; nowhere else.
+_CODE_FILES = frozenset({"inference.py", "transforms.py", "requirements.txt"})
 
 LOOKED_AT = (
-    "entries, signatures, variables, assets, warm-up records, the graph's operations, and the code's "
-    "syntax and imports"
+    "entries, signatures, variables, assets, warm-up records, the graph's operations and what they read, "
+    "and the code's syntax, imports, and secrets"
 )
 NOT_LOOKED_AT = (
     "memory, batching and requests, which `servable check ENV` looks at; whether the model computes and "
@@ -38,51 +51,127 @@ class Verified:
     problems: tuple[str, ...]
     """Each a whole sentence: the entry, what is wrong, what to do."""
     warnings: tuple[str, ...]
+    not_looked_at: tuple[str, ...] = (NOT_LOOKED_AT,)
+    """What only an environment or a running container shows, and what was too large for this archive."""
 
 
-def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified:
-    """All problems at once. Raises `PackagingError` where the archive cannot be read to its end.
+@dataclass
+class _Findings:
+    """Sentences about an archive, as they are found."""
 
-    `python` and `provided` are the image's, as for `check_code`.
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    not_looked_at: list[str] = field(default_factory=list)
+
+
+def verify(
+    archive: Path, *, python: str, provided: Collection[str], seconds: float = math.inf
+) -> Verified:
+    """Return all findings at once. Raises `PackagingError` if the archive can't be read to its end.
+
+    `python`, `provided`, and `seconds` are those of `check_code`.
     """
+    found = _Findings()
     with tempfile.TemporaryDirectory(prefix="servable-verify-") as name:
         folder = Path(name)
         members, sha256 = unpack_what_counts(archive, folder)
-        problems = [
+        found.problems += [
             f"{member.shown}: is a {member.kind}; pack files and folders only, inside the archive"
             for member in members
             if member.kind not in ("file", "folder")
         ]
-        warnings: list[str] = []
         versions: list[tuple[str, int, SavedModelInfo]] = []
         graphs: list[tuple[str, GraphOperations]] = []
-        folders = list(_versions(folder, problems))
+        folders = list(_versions(folder, found.problems))
         for model, number, version in folders:
             try:
                 info = read(version)
                 versions.append((model, number, info))
                 shown = (version / "saved_model.pb").relative_to(folder).as_posix()
                 graphs.append((shown, operations(version)))
+                _check_model(version.relative_to(folder), info, graphs[-1][1], found)
                 if info.has_warm_up:
                     check_warm_up(version / WARM_UP, info)
             except PackagingError as refusal:
                 path = refusal.path
                 path = path.relative_to(folder) if path.is_relative_to(folder) else path
-                problems.append(f"{path}: {refusal.problem}; {refusal.remedy}")
+                found.problems.append(f"{path}: {refusal.problem}; {refusal.remedy}")
         if not folders:
-            problems.append(
+            found.problems.append(
                 f"{archive}: holds no <version>/saved_model.pb with a version of digits only; "
                 "pack 1/saved_model.pb or MODEL/1/saved_model.pb"
             )
-        _check_code(folder, python, provided, problems, warnings)
+        found.problems += _misplaced_code(folder)
+        _check_code(folder, python, provided, seconds, found)
     return Verified(
         sha256=sha256,
         members=tuple(members),
         versions=tuple(versions),
         graphs=tuple(graphs),
-        problems=tuple(problems),
-        warnings=tuple(warnings),
+        problems=tuple(found.problems),
+        warnings=tuple(found.warnings),
+        not_looked_at=(*found.not_looked_at, NOT_LOOKED_AT),
     )
+
+
+def _check_model(
+    shown: Path, info: SavedModelInfo, graph: GraphOperations, found: _Findings
+) -> None:
+    """Add what `servable check` reports of a model's files. Raises `PackagingError`."""
+    stored = stored_variables(info.folder)
+    again = "export the SavedModel again, or pack all files of one export"
+    wrong = list(differences(graph.restored or (), stored))
+    if info.variable_bytes > MOST_CHECKED_BYTES:
+        found.not_looked_at.append(f"the checksums of {shown}/variables, which are large")
+    else:
+        wrong += [
+            f"{variable.file.name}: the checksum of {key!r} does not match its bytes"
+            for key, variable in stored.items()
+            if not variable.is_intact
+        ]
+    found.problems += [f"{shown}/variables: {each}; {again}" for each in wrong[:1]]
+    if graph.unfilled is None or graph.restored is None or graph.vocabularies is None:
+        found.not_looked_at.append(
+            f"what {shown}/saved_model.pb restores and reads: it is too large"
+        )
+    for problem, remedy in map(describe, graph.unfilled or ()):
+        found.problems.append(f"{shown}/saved_model.pb: {problem}; {remedy}")
+    for table in graph.vocabularies or ():
+        file = info.folder / "assets" / table.file
+        if file.stat().st_size > MOST_ASSET_BYTES:
+            found.not_looked_at.append(f"the lines of {shown}/assets/{table.file}: it is too large")
+        elif fault := vocabulary_fault(file, table):
+            found.problems.append(
+                f"{shown}/assets/{table.file}: {fault}; correct it, and export again"
+            )
+    if DEFAULT_SIGNATURE not in info.signatures:
+        found.warnings.append(
+            f"{shown}: has no signature {DEFAULT_SIGNATURE}, which requests without a signature name use; "
+            f"it has {', '.join(info.signatures)}"
+        )
+
+
+def _misplaced_code(folder: Path) -> Iterator[str]:
+    """Yield a problem for each folder of code that the image doesn't read.
+
+    Source: serve.py of https://github.com/aws/deep-learning-containers, which reads
+    /opt/ml/model/code/inference.py and /opt/ml/model/code/requirements.txt alone (2026-11-24)
+    """
+    seen = set()
+    for file in sorted(folder.rglob("*")):
+        shown = file.relative_to(folder)
+        is_inside = shown.parts[0] == "code" and len(shown.parts) > 1
+        if file.name.lower() not in _CODE_FILES or not file.is_file():
+            continue
+        if is_inside and (len(shown.parts) > 2 or file.name in _CODE_FILES):
+            continue  # modules of the code's own; without code/inference.py that is a problem of its own
+        if file.name.lower() == "requirements.txt" and file.parent.name.lower() != "code":
+            continue
+        if not {"assets", "assets.extra"}.isdisjoint(shown.parts) or shown.parent in seen:
+            continue
+        seen.add(shown.parent)
+        right = f"code/{file.name.lower()}"
+        yield f"{shown}: the image reads only {right} at the archive's root; move it to {right}"
 
 
 def _versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Path]]:
@@ -109,25 +198,37 @@ def _versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Pat
 
 
 def _check_code(
-    folder: Path,
-    python: str,
-    provided: Collection[str],
-    problems: list[str],
-    warnings: list[str],
+    folder: Path, python: str, provided: Collection[str], seconds: float, found: _Findings
 ) -> None:
     code = folder / "code"
     switches = [name for name in _SWITCHES if (folder / name).exists()]
     if (code / "inference.py").is_file():
-        for finding in check_code(code, python=python, provided=provided):
-            text = f"{finding.file.relative_to(folder)}:{finding.line}: {finding.problem}; {finding.remedy}"
-            (problems if finding.severity == "error" else warnings).append(text)
+        kinds = {"error": found.problems, "warning": found.warnings}
+        for fault in check_code(code, python=python, provided=provided, seconds=seconds):
+            text = f"{fault.file.relative_to(folder)}:{fault.line}: {fault.problem}; {fault.remedy}"
+            kinds.get(fault.severity, found.not_looked_at).append(text)
     elif switches:
-        problems.append(
+        found.problems.append(
             f"{switches[0]}: is there without code/inference.py, so that the container no longer "
             "converts CSV and bare lists itself and answers them 400; add inference.py, or take it out"
         )
+    elif code.is_dir() and any(file.is_file() for file in code.rglob("*")):
+        found.problems.append(
+            "code/: holds no inference.py, and the image reads nothing else there; "
+            "add inference.py with a handler, or take the folder out"
+        )
+    if code.is_dir():
+        for secret in secret_files(tree(code, name="code")):
+            found.problems.append(
+                f"{secret.path.relative_to(folder)}: looks like {secret.looks_like}, which everybody who "
+                "may read the archive can read; take it out, and read it from AWS Secrets Manager"
+            )
     if switches == ["code/requirements.txt"]:
-        warnings.append(
+        found.problems += [
+            f"{file.relative_to(folder)}:{line}: {problem}; {remedy}"
+            for file, line, problem, remedy in requirements_file.faults_at_start(code)
+        ]
+        found.warnings.append(
             "code/requirements.txt: is installed by pip whenever a container starts; "
             "vendor the packages as code/lib/"
         )

@@ -20,6 +20,11 @@ _SOURCE = re.compile(
 )
 _ELSEWHERE = re.compile(r"://|\$\{|^(git|hg|svn|bzr)\+")
 _PATH = re.compile(r"[./~]|[^\s@]*[/\\]|[^\s@]*\.(whl|zip|tar\.gz)")
+_OPTION = re.compile(r"-(?!e\b|-editable)")
+# A user with a password, or a token in its place; git@ is the user of SSH, and ${NAME} a variable.
+_CREDENTIALS = re.compile(r"(\bhttps?://)(?!\$\{|git@)[^\s/@:]*(?::(?!\$\{)[^\s/@]+)?@")
+# SageMaker unpacks the archive there.
+_ARCHIVE = "/opt/ml/model/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OWN_IMAGE = "name an image of your own that has it (models.NAME.image)"
 # Packages that need a library or a program of the system, which no image installs:
@@ -64,6 +69,86 @@ def faults(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
                 first = line.split()[0]
                 places = [at for raw, at in numbers.items() if raw.split()[:1] == [first]]
                 yield file, min(places, default=0), *fault
+    yield from contradictions(code)
+
+
+def faults_at_start(code: Path) -> Iterator[tuple[Path, int, str, str]]:
+    """Yield (file, line, problem, remedy) of lines that pip can't follow in a container, or must not hold.
+
+    pip looks for a path from its working folder, which isn't code/ there. Raises OSError.
+    """
+    for file in files(code):
+        for number, line in _numbered(file):
+            wanted = line.removeprefix("--editable").removeprefix("-e").strip(" =").split(" --")[0]
+            where = wanted.partition("@ ")[2].strip() or wanted
+            if _CREDENTIALS.search(line):
+                shown = _CREDENTIALS.sub(r"\1***@", line)
+                problem = f"{shown!r} holds credentials, which everybody who may read the archive can read"
+                remedy = (
+                    'set install = "vendored", and give the URL to pip in its own configuration'
+                )
+                yield file, number, problem, remedy
+            elif not line.startswith("-c") and not _OPTION.match(line) and _is_local(where):
+                problem = f"asks for the local path {where}, which pip doesn't find in a container"
+                yield (
+                    file,
+                    number,
+                    problem,
+                    'set install = "vendored", or name a package of an index',
+                )
+
+
+def _is_local(place: str) -> bool:
+    """Return whether a requirement is a file or folder outside the container."""
+    path = place.removeprefix("file://").removeprefix("file:")
+    if path.startswith(_ARCHIVE):
+        return False
+    return path != place or (not _ELSEWHERE.search(place) and _PATH.match(place) is not None)
+
+
+def contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
+    """Yield a fault for each package that is pinned to a version that a different line excludes.
+
+    Lines with a marker are left out. Raises OSError.
+    """
+    given: dict[str, list[tuple[Path, int, Requirement]]] = {}
+    for file in files(code):
+        for number, line in _numbered(file):
+            try:
+                wanted = Requirement(line.split(" --")[0])
+            except InvalidRequirement:
+                continue  # an option, or a fault of its own
+            if wanted.marker is None:
+                name = canonicalize_name(wanted.name)
+                given.setdefault(name, []).append((file, number, wanted))
+    for name, lines in given.items():
+        pins = [(each, _pinned(each[2])) for each in lines]
+        excluded = [
+            (file, number, pin, other)
+            for (file, number, _), pin in pins
+            for _, _, other in lines
+            if pin is not None and not other.specifier.contains(pin, prereleases=True)
+        ]
+        if excluded:
+            file, number, pin, other = excluded[-1]
+            problem = f"pins {name}=={pin}, and a different line asks for {name}{other.specifier}"
+            yield file, number, problem, "keep one of them: pip finds no version for both", "error"
+
+
+def _pinned(wanted: Requirement) -> str | None:
+    exact = [each.version for each in wanted.specifier if each.operator == "=="]
+    return exact[0] if exact and not exact[0].endswith("*") else None
+
+
+def _numbered(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of `_lines`, each with its number in the file."""
+    raw_lines = file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
+    at = 0
+    for line in _lines(file):
+        first = line.split()[0]
+        at = next((n for n in range(at, len(raw_lines)) if raw_lines[n].split()[:1] == [first]), at)
+        yield at + 1, line
+        at += 1
 
 
 def _fault(file: Path, line: str) -> tuple[str, str, Severity] | None:

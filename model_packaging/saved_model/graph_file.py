@@ -26,6 +26,10 @@ _SEARCHED = (b"VarHandleOp", b"Variable")  # one of them is in each
 
 # tensorflow/cc/saved_model/constants.h: kSavedModelAssetsKey.
 _ASSETS = b"saved_model_assets"
+# kSavedModelInitOpSignatureKey, and the collections that TensorFlow 1 used, in the loader's order.
+# Source: GetInitOp in tensorflow/cc/saved_model/loader_util.cc, read 2026-11-29
+_INIT_SIGNATURE = "__saved_model_init_op"
+_INIT_COLLECTIONS = (b"saved_model_main_op", b"legacy_init_op")
 
 _SEARCHED_BYTES = 1 << 27
 
@@ -43,6 +47,8 @@ class MetaGraph:
     """From where to where in the file its GraphDef is; in parts where protobuf would merge them."""
     has_asset_collection: bool
     """Whether it names assets as TensorFlow 1 did, in a collection."""
+    init_op: str
+    """The operation that TensorFlow Serving runs after it has restored the variables; "" for none."""
 
 
 def refuse_pointer(file: Path) -> None:
@@ -78,7 +84,7 @@ def meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
                 elif number != _SCHEMA_VERSION:
                     raise WireError(f"unknown field {number}")
             graphs = [_meta_graph(data, *place, variables=variables) for place in places]
-        except (WireError, DecodeError) as damage:
+        except (WireError, DecodeError, UnicodeDecodeError) as damage:
             raise PackagingError(file, f"is truncated or damaged ({damage})", _AGAIN) from None
     if not graphs:
         problem = "is not a SavedModel: it holds no graph"
@@ -88,6 +94,7 @@ def meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
 
 def _meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> MetaGraph:
     small, has_variables, places, collection = [], False, [], False
+    init_ops: dict[bytes, str] = {}
     for number, kind, start, end in fields(data, first, last):
         if number in _SMALL and kind == BYTES:
             # Fields in a row are a message again: protobuf merges what is repeated.
@@ -106,8 +113,25 @@ def _meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> M
                 has_variables |= any(op in VARIABLE_OPS for op in _ops(data, start, end))
         elif number == _COLLECTION and kind == BYTES:
             collection |= data[start : start + 64].find(_ASSETS) >= 0
+            if any(data[start : start + 64].find(key) >= 0 for key in _INIT_COLLECTIONS):
+                init_ops |= _named_nodes(data, start, end)
     message = wire.MetaGraphDef.FromString(b"".join(small))
-    return MetaGraph(message, has_variables, tuple(places), collection)
+    init_op = next((init_ops[key] for key in _INIT_COLLECTIONS if key in init_ops), "")
+    if _INIT_SIGNATURE in message.signature_def:
+        init_op = message.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE].name
+    return MetaGraph(message, has_variables, tuple(places), collection, init_op)
+
+
+def _named_nodes(data: Buffer, start: int, end: int) -> dict[bytes, str]:
+    """Return the name of a collection and its first node: an entry of MetaGraphDef.collection_def."""
+    keys = [data[first:last] for first, last in _inside(data, start, end, 1)]
+    values = [
+        data[first:last].decode()
+        for collection in _inside(data, start, end, 2)
+        for nodes in _inside(data, *collection, 1)
+        for first, last in _inside(data, *nodes, 1)
+    ]
+    return {keys[0]: values[0]} if keys and values else {}
 
 
 def _ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:

@@ -25,14 +25,15 @@ from model_packaging.saved_model.attributes import (
     canonical,
     named_functions,
 )
-from model_packaging.saved_model.graph_file import VARIABLE_OPS, meta_graphs
+from model_packaging.saved_model.graph_file import VARIABLE_OPS, MetaGraph, meta_graphs
 from model_packaging.saved_model.initialization import (
     FILLS,
     Initialization,
     RestoredVariable,
     VocabularyTable,
 )
-from model_packaging.saved_model.reading import served
+from model_packaging.saved_model.reading import METHODS, served
+from model_packaging.saved_model.unfilled import HOLDERS, PLACEHOLDERS, Unfilled, UnfilledReads
 from servable_tensors import wire
 from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, varint, written_varint
 
@@ -45,6 +46,10 @@ _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 _LARGE_BYTES = 1 << 16
 # Nodes that are all held as messages take ten times these bytes.
 _MOST_FOLLOWED_BYTES = 1 << 24
+# A larger node is a constant of numbers: names of variables and files take less.
+_NUMBERS_BYTES = 1 << 20
+# What may have to be filled, and is in a function instead of the graph; or a device of another computer.
+_INSIDE = (*PLACEHOLDERS, b"/job:")
 # Operations with attributes that are remembered as they are written, to pass over them at once.
 _MOST_WRITTEN, _WRITTEN_BYTES = 1 << 14, 1 << 12
 _MUST_COMPILE = "_XlaMustCompile"
@@ -55,7 +60,7 @@ _COMPILE = b"\n\x0f_XlaMustCompile\x12"
 CACHED_FROM_BYTES, _CACHED_TO_BYTES = 1 << 20, 1 << 27
 FOLDER = "graph-operations"
 # Raise it when something else is read, or kept in another form.
-_FORMAT = 2
+_FORMAT = 3
 
 # Nodes are looked at in blocks, each of which ends with more than the tag and the length of one.
 _BLOCK_BYTES, _HEAD = 1 << 20, 16
@@ -95,6 +100,8 @@ class GraphOperations:
     restored: tuple[RestoredVariable, ...] | None = ()
     """Variables that are read from the checkpoint; None of a graph that is too large to be followed."""
     vocabularies: tuple[VocabularyTable, ...] | None = ()
+    unfilled: tuple[Unfilled, ...] | None = ()
+    """What a signature reads and nothing fills; None of a graph that is too large to be followed."""
 
 
 # What takes the name of a file: which input that is. Those whose file is one of the model's own
@@ -146,7 +153,10 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
             ops = {operation.op.encode() for operation in operations}
             restore = graph.message.saver_def.restore_op_name if ops & VARIABLE_OPS else ""
             files = assets if ops & FILLS else {}
-            at_load = reading.initialization() if restore or files else Initialization(b"", [], {})
+            is_followed = bool(ops & HOLDERS.keys()) or reading.has_unfed(graph.message)
+            nodes = reading.nodes() if restore or files or is_followed else []
+            at_load = None if nodes is None else reading.initialization(nodes)
+            unfilled = reading.unfilled(graph, nodes or []) if is_followed else []
             result = GraphOperations(
                 producer=reading.producer,
                 min_consumer=reading.min_consumer,
@@ -155,6 +165,7 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
                 operations=operations,
                 restored=None if at_load is None else tuple(at_load.restored(restore)),
                 vocabularies=None if at_load is None else tuple(at_load.vocabularies(files)),
+                unfilled=None if nodes is None else tuple(unfilled),
             )
         except (WireError, DecodeError, UnicodeDecodeError, IndexError) as damage:
             problem = f"is truncated or damaged ({damage})"
@@ -193,19 +204,79 @@ class _Reading:
             if inner == _FUNCTION and kind == BYTES
         }
         self._found: dict[str, Operation] = {}
+        self._is_named_inside = False
 
-    def initialization(self) -> Initialization | None:
-        """Nodes that run at load; None if the graph's own nodes, without functions, are too many."""
-        places = [
-            (first, last)
-            for (start, end), _ in self._main
-            for number, kind, first, last in fields(self._data, start, end)
-            if (number, kind) == (_NODE, BYTES)
-        ]
-        if sum(last - first for first, last in places) > _MOST_FOLLOWED_BYTES:
-            return None
-        nodes = [wire.NodeDef.FromString(self._data[first:last]) for first, last in places]
+    def nodes(self) -> list[Any] | None:
+        """Return the graph's own nodes; None if they are too many without their constants."""
+        nodes, size = [], 0
+        for (start, end), _ in self._main:
+            for number, kind, first, last in fields(self._data, start, end):
+                if (number, kind) != (_NODE, BYTES):
+                    continue
+                is_large = last - first > _NUMBERS_BYTES
+                whole = _without_constant(self._data, first, last) if is_large else None
+                nodes.append(wire.NodeDef.FromString(whole or self._data[first:last]))
+                size += len(whole or b"") or last - first
+                if size > _MOST_FOLLOWED_BYTES:
+                    return None
+        return nodes
+
+    def initialization(self, nodes: list[Any]) -> Initialization:
+        """Return what runs when the model is loaded."""
         return Initialization(self._data, nodes, self._functions)
+
+    def has_unfed(self, message: Any) -> bool:
+        """Return whether a placeholder or another computer's device may be needed by a signature.
+
+        `message`: wire.MetaGraphDef. A search of the bytes spares a frozen graph from being followed.
+        """
+        if self._is_named_inside:
+            return True
+        fed = [
+            {tensor.name.partition(":")[0] for tensor in signature.inputs.values()}
+            for signature in message.signature_def.values()
+        ]
+        fed_by_all = (
+            [_field(_NODE, name.encode()) for name in set.intersection(*fed)] if fed else []
+        )
+        for (start, end), _ in self._main:
+            if self._data.find(b"/job:", start, end) >= 0:
+                return True
+            at = start
+            while (at := self._data.find(b"Placeholder", at, end)) >= 0:
+                before = self._data[max(start, at - _WRITTEN_BYTES) : at - 2]
+                if not any(before.endswith(name) for name in fed_by_all):
+                    return True
+                at += 1
+        return False
+
+    def unfilled(self, graph: MetaGraph, nodes: list[Any]) -> Iterator[Unfilled]:
+        """Yield what the signatures that requests can call read, and nothing fills."""
+        message = graph.message
+        signatures = {
+            name: signature
+            for name, signature in message.signature_def.items()
+            if signature.method_name in METHODS
+        }
+        restore = message.saver_def.restore_op_name
+        assets = [asset.tensor_info.name.encode() for asset in message.asset_file_def]
+        reads = UnfilledReads(nodes, self._function)
+        yield from reads.find(signatures, restore_op=restore, init_op=graph.init_op, assets=assets)
+
+    def _function(self, name: str) -> Any | None:
+        """Return a wire.FunctionDef without large constants; None for a name that isn't a function's."""
+        if name not in self._functions:
+            return None
+        first, last = self._functions[name]
+        if last - first < _MOST_FOLLOWED_BYTES:
+            return wire.FunctionDef.FromString(self._data[first:last])
+        parts = []
+        for number, kind, start, end in fields(self._data, first, last):
+            if kind == BYTES:
+                large = number == _FUNCTION_NODE and end - start > _LARGE_BYTES
+                whole = _without_constant(self._data, start, end) if large else None
+                parts.append(_field(number, whole or self._data[start:end]))
+        return wire.FunctionDef.FromString(b"".join(parts))
 
     def read(self, assets: frozenset[bytes] | None) -> tuple[Operation, ...]:
         """`assets`: nodes of the graph that are fed with the paths of assets; None: any may be."""
@@ -235,6 +306,7 @@ class _Reading:
                     calls.append((name, True))
                     continue
                 read.add(name)
+                self._is_named_inside |= any(self._data.find(op, *place) >= 0 for op in _INSIDE)
                 more = self._add(name, nodes, place, _FUNCTION_NODE, compiled, frozenset())
                 calls += more
                 waiting += [callee for callee, call_compiled in more if call_compiled <= compiled]

@@ -1,6 +1,7 @@
 """variables/: the index and the data files that it says there are."""
 
 import functools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +9,14 @@ from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import refuse_pointer
+from model_packaging.saved_model.initialization import RestoredVariable
 from model_packaging.saved_model.sorted_table import DamagedTableError, entries
 from servable_tensors import wire
 from servable_tensors.tfrecord import crc32c, masked
 from servable_tensors.wire_fields import WireError
 
+# More bytes of variables than these are not compared with their checksums: half a second, at 15 MB/s.
+MOST_CHECKED_BYTES = 8 << 20
 _AGAIN = "export the SavedModel again, or copy it again"
 
 
@@ -116,3 +120,24 @@ def _read(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
     except (DamagedTableError, WireError, DecodeError) as damage:
         raise PackagingError(index, f"is truncated or damaged ({damage})", _AGAIN) from None
     return stored, shards
+
+
+def differences(
+    restored: Iterable[RestoredVariable], stored: Mapping[str, StoredVariable]
+) -> Iterator[str]:
+    """Yield variables that the graph restores and the checkpoint does not have, or has otherwise."""
+    for variable in restored:
+        there = stored.get(variable.key)
+        if there is None:
+            yield f"variables.index has no {variable.key!r}, which the graph restores"
+        elif there.dtype != variable.dtype:
+            yield f"{variable.key!r} is {there.dtype}, and the graph restores {variable.dtype}"
+        elif variable.shape is not None and not _fits(there.shape, variable.shape):
+            shape = [size or "?" for size in variable.shape]
+            yield f"{variable.key!r} has the shape {list(there.shape)}, and the graph's {shape}"
+
+
+def _fits(shape: tuple[int, ...], declared: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(declared) and all(
+        size in (None, given) for given, size in zip(shape, declared, strict=True)
+    )

@@ -1,6 +1,7 @@
 """`servable package ENV`: pack its models and list the archive; or inspect an existing archive."""
 
 import json
+import math
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ from rich.progress import Progress
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check, errors
+from infra.preflight.model.code import answer_seconds
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress as Callback
@@ -128,10 +130,11 @@ def _list(archive: Path, as_json: bool) -> int:
 
 def _verify(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
     # Imported here: it reads code with libraries that packing does not wait for.
-    from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, verify
+    from model_packaging.verification import LOOKED_AT, verify
 
     image = image_for(loaded)
-    verified = verify(archive, python=image.python, provided=image.modules)
+    seconds = answer_seconds(loaded.environment) if loaded else math.inf
+    verified = verify(archive, python=image.python, provided=image.modules, seconds=seconds)
     verified = with_graph_faults(verified, loaded)
     if as_json:
         click.echo(json.dumps(output.verified_json(archive, verified), indent=2))
@@ -143,6 +146,10 @@ def _verify(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
             click.echo(problem, err=True)
         if not verified.problems:
             version = tensorflow_for(loaded)
-            click.echo(f"  no problem found: the image of TensorFlow {version} can serve it")
-        click.echo(f"  looked at: {LOOKED_AT}\n  not looked at: {NOT_LOOKED_AT}")
+            click.echo(
+                f"  no problem found for the image of TensorFlow {version} in what was looked at"
+            )
+        click.echo(
+            f"  looked at: {LOOKED_AT}\n  not looked at: {'; '.join(verified.not_looked_at)}"
+        )
     return 1 if verified.problems else 0

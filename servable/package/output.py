@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from model_packaging.saved_model import SavedModelInfo
-from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, Verified
+from model_packaging.verification import LOOKED_AT, Verified
 from servable.console import EscapingConsole
 from servable.package.package import Package
 
@@ -101,7 +101,7 @@ def verified_json(file: Path, verified: Verified) -> dict[str, Any]:
         "problems": list(verified.problems),
         "warnings": list(verified.warnings),
         "looked_at": LOOKED_AT,
-        "not_looked_at": NOT_LOOKED_AT,
+        "not_looked_at": "; ".join(verified.not_looked_at),
     }
 
 

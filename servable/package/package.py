@@ -160,7 +160,8 @@ def with_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
 
     CPU kernels are required if the environment names an instance type without a GPU.
     """
-    table = op_table(tensorflow_for(loaded))
+    version = tensorflow_for(loaded)
+    table = op_table(version)
     cpu = False
     if loaded is not None:
         every = _containers(loaded)
@@ -172,6 +173,16 @@ def with_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
         for fault in () if table is None else graph_faults(graph, table, cpu=cpu):
             sentence = f"{shown}: {fault.problem}; {fault.allowed}; {fault.remedy}"
             sentences[severities[fault.rule]].append(sentence)
+    if not images.has("rewritten_code", version):
+        sentences[Severity.ERROR] += [
+            f"{model or '.'}/0: the image of TensorFlow {version} does not start with version 0; "
+            "rename the folder to 1"
+            for model, number, _ in verified.versions
+            if number == 0
+        ]
+    if table is None:
+        unknown = f"operations of the graph, which are not known for TensorFlow {version}"
+        verified = replace(verified, not_looked_at=(unknown, *verified.not_looked_at))
     return replace(
         verified,
         problems=(*verified.problems, *sentences[Severity.ERROR]),

@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parent
 MODELS = FOLDER / "models"
-# No request can call it, and no CPU runs it: neither becomes an environment.
+# Its signature reads variables that loading does not fill.
+UNFILLED = "keras-saved"
+# No request can call it, no CPU runs it, or its requests fail: none becomes an environment.
 REFUSED = {
+    UNFILLED: "reads the variables sequential/dense/bias, sequential/dense/kernel that nothing restores",
     "module-unsigned": "has no signature that a request could call",
     "jax-cuda": "its module is for CUDA, and an instance type without a GPU is CPU",
 }
@@ -38,6 +41,4 @@ def answers(name: str) -> Answers:
 
 
 NAMES = sorted(path.name for path in MODELS.iterdir())
-# Its signature reads variables that loading does not fill: only a request shows it.
-UNFILLED = "keras-saved"
-SERVED = [name for name in NAMES if name not in (*REFUSED, *FORESTS, UNFILLED)]
+SERVED = [name for name in NAMES if name not in (*REFUSED, *FORESTS)]

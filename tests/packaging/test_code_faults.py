@@ -7,6 +7,7 @@ import pytest
 
 from infra.catalog.images import image_modules
 from model_packaging.dependencies import asks
+from model_packaging.dependencies.requirements_file import faults_at_start
 from model_packaging.python_code import check_code
 
 IMAGE = image_modules("2.20")
@@ -74,3 +75,89 @@ def test_an_import_is_not_checked_where_the_modules_are_not_known(tmp_path: Path
     (tmp_path / "inference.py").write_text(f"import orjson, json\n{HANDLER}")
     (finding,) = check_code(tmp_path, python=None, provided=None)
     assert (finding.severity, finding.problem) == ("not checked", "imports orjson")
+
+
+FOREIGN = "lib/pkg/_c.cpython-39-x86_64-linux-gnu.so"
+
+
+@pytest.mark.parametrize(
+    ("severity", "files"),
+    [
+        ("error", {"inference.py": "import fast\n", "lib/fast.cpython-39-x86_64-linux-gnu.so": ""}),
+        ("error", {"inference.py": "def f():\n    from pkg import _c\n", FOREIGN: ""}),
+        ("error", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": "from . import _c\n"}),
+        ("error", {"inference.py": "import pkg.a\n", "lib/pkg/a.py": "from ._c import x\n"}),
+        ("error", {"inference.py": "import q\n", "lib/q.py": "import pkg._c\n"}),
+        ("error", {"inference.py": "import own\n", "own.py": "import pkg._c\n"}),
+        (
+            "error",
+            {
+                "inference.py": "import pkg\n",
+                "lib/pkg/__init__.py": (
+                    "if __PKG_SETUP__:\n    pass\nelse:\n    try:\n        from . import _c\n"
+                    "    except ImportError as error:\n        raise ImportError('built?') from error\n"
+                ),
+            },
+        ),
+        ("warning", {"inference.py": "import json\n"}),
+        ("warning", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": ""}),
+        ("warning", {"inference.py": "try:\n    import pkg._c\nexcept ImportError:\n    pass\n"}),
+        (
+            "warning",
+            {
+                "inference.py": "import pkg\n",
+                "lib/pkg/__init__.py": "try:\n    from . import _c\nexcept ImportError:\n    _c = 0\n",
+            },
+        ),
+        (
+            "warning",
+            {
+                "inference.py": "import pkg\n",
+                "lib/pkg/__init__.py": "def f():\n    from . import _c\n",
+            },
+        ),
+    ],
+)
+def test_a_foreign_module_that_the_code_imports_is_an_error(
+    tmp_path: Path, severity: str, files: dict[str, str]
+) -> None:
+    given = files if any(name.endswith(".so") for name in files) else {**files, FOREIGN: ""}
+    found(tmp_path, given)
+    assert IMAGE
+    findings = check_code(tmp_path, python="3.12", provided=IMAGE.modules)
+    assert [one.severity for one in findings if one.file.suffix == ".so"] == [severity]
+
+
+AT_START = {
+    "./wheels/a.whl": "asks for the local path ./wheels/a.whl",
+    "-e ./mylib": "asks for the local path ./mylib",
+    "/home/me/a-1.0-py3-none-any.whl": "asks for the local path /home/me/a-1.0-py3-none-any.whl",
+    "a @ file:///home/me/a.whl": "asks for the local path file:///home/me/a.whl",
+    "--extra-index-url https://me:secret@host/simple": "'--extra-index-url https://***@host/simple' holds",
+    "-i https://t0ken@host/simple": "'-i https://***@host/simple' holds credentials",
+    "git+https://t0ken@github.com/o/r.git": "'git+https://***@github.com/o/r.git' holds credentials",
+}
+
+
+@pytest.mark.parametrize("line", AT_START)
+def test_a_line_that_fails_in_a_container_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "requirements.txt").write_text(f"# one\norjson\n{line}\n")
+    ((_, number, problem, _),) = faults_at_start(tmp_path)
+    assert (number, problem.startswith(AT_START[line])) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "orjson==3.9.0",
+        "-c constraints.txt",
+        "-r more.txt",
+        "--find-links ./wheels",
+        "-i https://host/a",
+    ]
+    + ["git+ssh://git@github.com/o/r.git", "-i https://${USER}:${TOKEN}@host/simple"]
+    + ["a @ https://host/a.whl", "orjson --hash=sha256:00", "/opt/ml/model/code/a.whl"],
+)
+def test_a_line_that_works_in_a_container_is_not_accused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{line}\n")
+    assert list(faults_at_start(tmp_path)) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging import existing_archive
+from model_packaging import existing_archive, verification
 from model_packaging.archive import pack
 from model_packaging.existing_archive import listing
 from model_packaging.inputs import ArchiveInputs
@@ -19,6 +19,8 @@ from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 from model_packaging.verification import Verified, verify
 from tests.conftest import RANKER
+
+EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
 
 
 @pytest.fixture
@@ -159,6 +161,104 @@ def test_what_switches_the_conversion_off_without_a_handler_is_a_problem(
 ) -> None:
     (problem,) = problems(changed(good, without="code", add=file(switch)))
     assert "is there without code/inference.py" in problem
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model_b/code/inference.py", "1/code/inference.py", "export/code/inference.py"]
+    + ["Code/inference.py", "code/Inference.py", "inference.py", "src/transforms.py"]
+    + ["model_b/code/requirements.txt", "CODE/requirements.txt"],
+)
+def test_code_that_the_image_never_reads_is_a_problem(good: Path, name: str) -> None:
+    right = f"code/{name.rpartition('/')[2].lower()}"
+    (problem,) = problems(changed(good, add=file(name, b"def handler(data, context): ...\n")))
+    assert problem == (
+        f"{name}: the image reads only {right} at the archive's root; move it to {right}"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["code/pkg/inference.py", "code/lib/pkg/inference.py", "1/assets/inference.py"]
+    + ["1/assets.extra/requirements.txt", "docs/requirements.txt"],
+)
+def test_files_with_the_names_of_code_are_no_problem_elsewhere(good: Path, name: str) -> None:
+    assert problems(changed(good, add=file(name, b"x = 1\n"))) == ()
+
+
+def test_code_without_a_handler_is_a_problem(good: Path) -> None:
+    archive = changed(good, without="code", add=file("code/handler.py", b"x = 1\n"))
+    (problem,) = problems(archive)
+    assert problem.startswith(
+        "code/: holds no inference.py, and the image reads nothing else there"
+    )
+
+
+def test_secrets_in_the_code_are_a_problem(good: Path) -> None:
+    (problem,) = problems(changed(good, add=file("code/.env", b"TOKEN=1\n")))
+    assert problem.startswith("code/.env: looks like a file of environment variables")
+
+
+def test_a_local_path_among_requirements_is_a_problem(good: Path) -> None:
+    archive = changed(good, add=file("code/requirements.txt", b"/home/me/a.whl\n"))
+    assert problems(archive)[-1].startswith(
+        "code/requirements.txt:1: asks for the local path /home/me/a.whl"
+    )
+
+
+def pack_export(name: str, tmp_path: Path, change: Callable[[Path], None] | None = None) -> Path:
+    """An archive of one of the exports, with version 1 at its root."""
+    folder = Path(shutil.copytree(EXPORTS / name, tmp_path / name))
+    if change:
+        change(folder / "1")
+    target = tmp_path / "export.tar.gz"
+    with tarfile.open(target, "w:gz") as tar:
+        tar.add(folder, ".")
+    return target
+
+
+def test_variables_that_nothing_restores_are_a_problem(tmp_path: Path) -> None:
+    (problem,) = problems(pack_export("keras-saved", tmp_path))
+    assert problem.startswith(
+        "1/saved_model.pb: signature 'serving_default' reads the variables sequential/dense/bias, "
+        "sequential/dense/kernel that nothing restores or initializes: its requests fail; "
+        "export a Keras model with model.export"
+    )
+
+
+def test_variables_are_verified_as_check_does(tmp_path: Path) -> None:
+    def exchange(version: Path) -> None:
+        shutil.rmtree(version / "variables")
+        shutil.copytree(EXPORTS / "keras-fixed" / "1" / "variables", version / "variables")
+
+    (problem,) = problems(pack_export("keras-open", tmp_path, exchange))
+    assert problem.startswith("1/variables: 'variables/0/.ATTRIBUTES/VARIABLE_VALUE' has the shape")
+
+
+def test_a_flipped_bit_in_the_variables_is_a_problem(tmp_path: Path) -> None:
+    def flip(version: Path) -> None:
+        data = version / "variables" / "variables.data-00000-of-00001"
+        damaged = bytearray(data.read_bytes())
+        damaged[3] ^= 1
+        data.write_bytes(damaged)
+
+    (problem,) = problems(pack_export("keras-open", tmp_path, flip))
+    assert "the checksum of 'variables/0/" in problem
+
+
+def test_what_is_too_large_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pack_export("keras-open", tmp_path)
+    assert verified(archive).not_looked_at == (verification.NOT_LOOKED_AT,)
+    monkeypatch.setattr(verification, "MOST_CHECKED_BYTES", 1)
+    found = verified(archive).not_looked_at
+    assert found[0] == "the checksums of 1/variables, which are large"
+
+
+def test_a_signature_that_requests_must_name_is_a_warning(tmp_path: Path) -> None:
+    (warning,) = verified(pack_export("module-signatures", tmp_path)).warnings
+    assert warning.startswith("1: has no signature serving_default, which requests without")
 
 
 def test_requirements_installed_at_start_are_a_warning(good: Path) -> None:

@@ -100,6 +100,38 @@ def test_installing_at_start_is_a_warning(environment: Environment) -> None:
     assert [finding.severity for finding in check(environment(text))] == [Severity.WARNING]
 
 
+AT_START = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
+
+
+def test_a_line_that_pip_cannot_follow_in_a_container_is_an_error(
+    environment: Environment, project: Path
+) -> None:
+    (project / "code" / "requirements.txt").write_text("orjson\n-i https://t0ken@host/simple\n")
+    (found,) = errors(check(environment(AT_START)))
+    assert (found.rule, found.key) == ("code-fails-at-start", "models.ranker.code")
+    assert found.problem == (
+        "code/requirements.txt:2: '-i https://***@host/simple' holds credentials, which everybody who "
+        "may read the archive can read"
+    )
+
+
+def test_the_minutes_of_a_serverless_start_are_named(
+    environment: Environment, project: Path
+) -> None:
+    (project / "code" / "requirements.txt").write_text("orjson\n")
+    serverless = AT_START.replace(
+        "[variants.primary]",
+        "[variants.primary]\nserverless = { memory_mib = 2048, max_concurrency = 5 }",
+    )
+    sentence = "on Serverless Inference, pip and the model's load share 3 minutes"
+    found = {
+        text: [one for one in check(environment(text)) if one.rule == "code-installed-at-start"]
+        for text in (AT_START, serverless)
+    }
+    assert sentence not in found[AT_START][0].problem
+    assert found[serverless][0].problem.endswith(sentence)
+
+
 def test_hooks_alone_are_code(environment: Environment, project: Path) -> None:
     (project / "code" / "inference.py").unlink()
     (project / "code" / "transforms.py").write_text("def preprocess(body, context): ...\n")

@@ -80,6 +80,27 @@ def test_more_variables_than_are_read_in_half_a_second_are_not_checked(
     assert severities == {Severity.NOT_CHECKED}
 
 
+def test_variables_that_nothing_restores_are_an_error(project: Path, export: Export) -> None:
+    export("keras-saved")
+    (finding,) = check(overlaid(project, ""))
+    assert (finding.rule, finding.severity) == ("model-unfilled", Severity.ERROR)
+    assert finding.problem == (
+        "model/1/saved_model.pb: signature 'serving_default' reads the variables "
+        "sequential/dense/bias, sequential/dense/kernel that nothing restores or initializes: "
+        "its requests fail"
+    )
+    assert finding.remedy.startswith("export a Keras model with model.export(FOLDER)")
+
+
+def test_a_graph_that_is_too_large_to_be_followed_is_not_checked(
+    project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export("keras-saved")
+    monkeypatch.setattr("model_packaging.saved_model.operations._MOST_FOLLOWED_BYTES", 1)
+    found = [one for one in check_all(overlaid(project, "")) if one.rule == "model-unfilled"]
+    assert [one.severity for one in found] == [Severity.NOT_CHECKED]
+
+
 def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:

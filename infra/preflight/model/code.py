@@ -11,10 +11,14 @@ from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.model import Model
+from infra.parameters.sources import shown_path
 from infra.parameters.variant import machine_of
 from infra.policy.hosting import newest_version
+from infra.policy.sizing import SERVERLESS_START_SECONDS
+from infra.policy.update import SECONDS_PER_MINUTE
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
+from model_packaging.dependencies import requirements_file
 from model_packaging.places import WHEELS
 from model_packaging.python_code import CodeFolder, check_code
 from model_packaging.python_source import PythonSyntaxError, imports, parse
@@ -41,6 +45,11 @@ def _versions(environment: Environment, model_name: str) -> list[str]:
             version = stated if stated in images.versions() else newest_version(instance)
             versions.add(".".join((version or "").split(".")[:2]))
     return sorted(versions)
+
+
+def answer_seconds(environment: Environment) -> float:
+    """Return how long the code may take for a response."""
+    return math.inf if environment.asynchronous else ANSWER_SECONDS
 
 
 class CodeFolderRule(Rule):
@@ -76,7 +85,7 @@ class Code(CodeFolderRule):
                 python=image.python if image else None,
                 provided=image.modules if image else None,
                 variables=set.intersection(*given) if image else None,
-                seconds=math.inf if self.environment.asynchronous else ANSWER_SECONDS,
+                seconds=answer_seconds(self.environment),
             ):
                 place = f"{fault.file.relative_to(self.loaded.root)}:{fault.line}"
                 key = f"models.{name}.code"
@@ -170,12 +179,38 @@ class CodeInstalledAtStart(CodeFolderRule):
     def look(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install == "at start" and dependencies.asks(folder):
-            yield self.finding(name=name)
+            finding = self.finding(name=name)
+            running = variants_running(self.environment, name)
+            if any(variant.serverless is not None for variant in running):
+                minutes = SERVERLESS_START_SECONDS / SECONDS_PER_MINUTE
+                limit = (
+                    f"on Serverless Inference, pip and the model's load share {minutes:.0f} minutes"
+                )
+                finding = replace(finding, problem=f"{finding.problem}; {limit}")
+            yield finding
             if (folder / "lib").is_dir():
                 problem = (
                     f"{model.code}/lib is there, and so the image never installs requirements.txt"
                 )
                 yield self.finding(f"models.{name}.code", problem, allowed="one of both")
+
+
+class CodeFailsAtStart(CodeFolderRule):
+    """A line of requirements.txt that works here, and not in a container, or that shows a password.
+
+    Source: https://pip.pypa.io/en/stable/reference/requirements-file-format/ (paths are relative to the
+    working folder), and serve.py of 2.20 and before, which runs pip in another folder than code/
+    """
+
+    example = '# code/requirements.txt with ./wheels/a.whl, and models.ranker.install = "at start"'
+
+    def look(self, name: str, folder: Path) -> Findings:
+        if self.environment.models[name].install != "at start":
+            return
+        with contextlib.suppress(OSError):  # the rule Code reports it
+            for file, line, problem, remedy in requirements_file.faults_at_start(folder):
+                place = f"{shown_path(file, self.loaded.root)}:{line}"
+                yield self.finding(f"models.{name}.code", f"{place}: {problem}", remedy=remedy)
 
 
 class IsolationInstalls(ModelRule):

@@ -23,7 +23,7 @@ from servable.serve.artifact import cached, downloaded
 from servable_local.container.compiled_packages import fetched_packages
 
 # servable_local/container/model_server/process.py writes it.
-_FAILED_RECORD = re.compile(
+FAILED_RECORD = re.compile(
     rf"model (?P<model>\S+) version [0-9]+: {WARM_UP}: record (?P<number>[0-9]+): (?P<problem>.*)",
     re.DOTALL,
 )
@@ -48,15 +48,15 @@ class PreparedVariant:
 
     def explained(self, reason: str) -> str:
         """Why a container does not start, with key and file of a failing warm-up request."""
-        failed = _FAILED_RECORD.search(reason)
+        failed = FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):
             return reason
         problem = " ".join(failed["problem"].split())  # TensorFlow's goes over several lines
         return (
-            f"{self.file}: models.{failed['model']}.warm_up: the model fails on "
-            f"{files[int(failed['number']) - 1]}, so that the container does not start: "
-            f"{problem}; write a request there that the model answers, or remove it from warm_up"
+            f"{problem}; {self.file}: models.{failed['model']}.warm_up: the model fails on "
+            f"{files[int(failed['number']) - 1]}, so that the container does not start; "
+            "write a request there that the model answers, or remove it from warm_up"
         )
 
 

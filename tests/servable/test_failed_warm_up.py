@@ -26,9 +26,9 @@ def test_the_key_and_the_file_of_a_failing_warm_up_request_are_named(
     number: int, file: str
 ) -> None:
     assert SERVED.explained(reason("ranker", number)) == (
-        f"environments/dev.toml: models.ranker.warm_up: the model fails on {file}, so that the "
-        "container does not start: no rows; write a request there that the model answers, or "
-        "remove it from warm_up"
+        f"no rows; environments/dev.toml: models.ranker.warm_up: the model fails on {file}, so that "
+        "the container does not start; write a request there that the model answers, or remove it from "
+        "warm_up"
     )
 
 

@@ -40,7 +40,7 @@ def test_every_address_that_serve_prints_is_taken(
     server: RuntimeServer, given: str, path: str
 ) -> None:
     with Endpoint.local(f"{server.url}{given}") as endpoint:
-        endpoint.invoke(b"{}", content_type="application/json")
+        endpoint.predict(x=X)
     assert server.received[0].path == path
 
 

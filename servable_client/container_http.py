@@ -26,9 +26,8 @@ class ContainerHttp:
     def __init__(self, url: str, *, connections: int) -> None:
         if not url.startswith(("http://", "https://")):
             raise BadInputError(f"{url}: give the container's address, as http://127.0.0.1:8080")
-        self._url = url.rstrip("/")
-        if not self._url.endswith(("/invocations", "/invoke")):
-            self._url += "/invocations"
+        self._url = url.rstrip("/").removesuffix("/invocations")
+        self._address = self._url if self._url.endswith("/invoke") else f"{self._url}/invocations"
         self._connections = connections
         in_each_process(self)
 
@@ -50,7 +49,7 @@ class ContainerHttp:
         try:
             answer = self._pool.request(
                 "POST",
-                self._url,
+                self._address,
                 body=request.body,
                 headers=headers,
                 timeout=timeout,

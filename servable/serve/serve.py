@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra.parameters.batch.job import BatchJob
@@ -43,6 +43,8 @@ class PreparedVariant:
     """TensorFlow version, as 2.20."""
     file: str = ""
     """The environment file."""
+    startup_timeout_seconds: float | None = None
+    """How long the file lets the container start; None: the file does not state it."""
     warm_up: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the warm-up requests that were packed here, by model."""
 
@@ -82,7 +84,8 @@ def prepared(
     placed = placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.hosting(environment.region)
-    return _prepared(loaded, name, chosen.model, decided, archive, download=download)
+    served = _prepared(loaded, name, chosen.model, decided, archive, download=download)
+    return replace(served, startup_timeout_seconds=placed.variant.startup_timeout_seconds)
 
 
 def prepared_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:

@@ -356,7 +356,8 @@ def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:
 
 
 BESIDE = re.compile(
-    r"\bsecho\(|terminal import .*\bplain\b|rich\.console import .*Console\b|\bConsole\(|get_console|rich import|std(out|err)\.buffer"
+    r"\bsecho\(|terminal import .*\bplain\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
+    r"rich import|std(out|err)\.buffer"
 )
 
 

@@ -84,21 +84,20 @@ def init(
     cdk.json, are written as well; without SAVED_MODEL, only those are written. With --from and --name,
     write a preview of an environment, which has its own stack and endpoint. With --from-endpoint,
     --from-config or --from-model, read what is live, whatever made it, write a file that says the same,
-    and list what it does not say. Exit 1: the file is written and `servable check` refuses it, or
-    nothing could be written.
+    and list what it does not say. Exit 1: `servable check` refuses the file, or nothing was written.
     """
-    if copy and not saved_model:
-        raise click.UsageError("--copy copies a SavedModel: give its folder")
     if any(live.values()):
-        if saved_model or source or expires_in_days is not None:
+        if saved_model or source or copy or expires_in_days is not None:
             raise click.UsageError(
                 "--from-endpoint, --from-config and --from-model are given alone"
             )
         live["request"] = request
         return _from_live(live, name, account, region, folder, as_json=as_json)
     if source is not None:
-        if saved_model or account or region:
-            raise click.UsageError("--from takes model, account and region from its environment")
+        if saved_model or account or region or copy:
+            raise click.UsageError(
+                "--from takes the model, account, and region from its environment"
+            )
         return _preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days applies to a preview: give --from ENV")
@@ -107,7 +106,7 @@ def init(
             "--request is sent to a model: give SAVED_MODEL, or --from-endpoint NAME"
         )
     if saved_model is None:
-        if name or account or region:
+        if name or account or region or copy:
             raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
         return _completed(as_json)
     # The folder need not be a project yet.

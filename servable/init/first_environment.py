@@ -124,21 +124,12 @@ def start(
     notes = [REQUIREMENTS] if mlflow != saved_model else []
     example = input_example(mlflow, signature) if request is None else _request_text(request)
     body = example or golden_request(signature, names[signature], notes)
+    shown, code = _relative(root, saved_model), _code_folder(saved_model)
     if signature != DEFAULT_SIGNATURE:
         notes.append(
             f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature: {', '.join(names)}"
         )
-    shown = _relative(root, saved_model)
-    if Path(shown).is_absolute():
-        notes.append(
-            f"{shown} is outside the project: other people and pipelines do not have it; `servable init "
-            "--copy` copies it into models/"
-        )
-    code = _code_folder(saved_model)
-    if code is not None:
-        notes.append(
-            f"{_relative(root, code)} is packed as the model's code: check the golden request"
-        )
+    notes += _place_notes(shown, None if code is None else _relative(root, code))
     return Start(
         name=file.stem,
         file=_relative(root, file),
@@ -164,6 +155,17 @@ def start(
         extends=folder == root / FOLDER and extendable(root, project),
         notes=notes,
     )
+
+
+def _place_notes(saved_model: str, code: str | None) -> Iterator[str]:
+    """Yield what to know about the folders of the model and its code."""
+    if Path(saved_model).is_absolute():
+        yield (
+            f"{saved_model} is outside the project: other people and pipelines do not have it; "
+            "`servable init --copy` copies it into models/"
+        )
+    if code is not None:
+        yield f"{code} is packed as the model's code: check the golden request"
 
 
 def _request_text(request: Path) -> str:

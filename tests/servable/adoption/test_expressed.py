@@ -444,7 +444,9 @@ def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
 
 
 def test_a_live_name_with_control_characters_gives_a_valid_comment() -> None:
-    row = NotCarried("alarm \x1b]0;owned\x07", "\x9b2J\x7f", "has no key", "lost")
+    row = NotCarried(
+        where="alarm \x1b]0;owned\x07", value="\x9b2J\x7f", reason="has no key", effect="lost"
+    )
     result = Expressed(tables={"account": "123456789012"}, sources={}, not_carried=(row,))
     text = environment_text(result, source="endpoint a\x1b[2J\nb")
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text) == []

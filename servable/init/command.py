@@ -94,19 +94,15 @@ def init(
         live["request"] = request
         return _from_live(live, name, account, region, folder, as_json=as_json)
     if source is not None:
-        if saved_model or account or region or copy:
+        if saved_model or account or region or copy or request:
             raise click.UsageError(
                 "--from takes the model, account, and region from its environment"
             )
         return _preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days applies to a preview: give --from ENV")
-    if request and not saved_model:
-        raise click.UsageError(
-            "--request is sent to a model: give SAVED_MODEL, or --from-endpoint NAME"
-        )
     if saved_model is None:
-        if name or account or region or copy:
+        if name or account or region or copy or request:
             raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
         return _completed(as_json)
     # The folder need not be a project yet.

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.segment import Segment
 from rich.text import Text
 
-from servable_local.terminal import escaped, plain
+from servable_local.terminal import escaped, plain, uses_color
 
 # Progress is shown at least every ten seconds; on a terminal as often as one reads it.
 SILENT_SECONDS, REFRESH_SECONDS = 8.0, 0.25
@@ -21,7 +21,12 @@ SILENT_SECONDS, REFRESH_SECONDS = 8.0, 0.25
 
 class EscapingConsole(Console):
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
-        super().__init__(file=plain(sys.stderr if stderr else sys.stdout), **options)
+        stream = plain(sys.stderr if stderr else sys.stdout)
+        if not uses_color(stream):
+            options["color_system"] = None
+        elif not stream.isatty():  # FORCE_COLOR: styles alone, without lines that are written again
+            options |= {"color_system": "standard", "force_terminal": False}
+        super().__init__(file=stream, **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

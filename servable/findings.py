@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
 from infra.preflight.rendering import is_untold, line, not_checked, summary
-from servable_local.terminal import escaped, plain
+from servable_local.terminal import escaped, plain, uses_color
 
 UNCHECKED = (
     "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
@@ -53,7 +54,7 @@ def print_findings(
 
 def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
     """Print findings to stderr, each once, file by file and errors first, without rules that were not
-    checked. `whole`: do not shorten them to the width of a terminal, under their file's name.
+    checked. `whole`: each on one line; otherwise, on a terminal, under their file's name and wrapped.
     """
     shown = [
         finding
@@ -74,28 +75,50 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
             if finding.file != file:
                 file = finding.file
                 styled_echo(file, bold=True, err=True)
-            text = f"  {fitted(finding, columns - 2)}"
-            cut |= "…" in text
+            lines = fitted(finding, columns)
+            cut |= lines[0].endswith("…")
+            text = "\n".join(lines)
         styled_echo(text, fg=COLOURS[finding.severity], err=True)
     if cut:
-        styled_echo("shortened: `servable check --explain` shows whole lines", dim=True, err=True)
+        styled_echo(
+            "shortened: `servable check --explain` shows whole problems", dim=True, err=True
+        )
 
 
-def fitted(finding: Finding, columns: int) -> str:
-    """The finding on one line of a terminal, without its file; what is wrong is cut before the remedy."""
+def fitted(finding: Finding, columns: int) -> list[str]:
+    """Return a finding as lines of a terminal, without its file: the problem on one, cut if it is long,
+    and the whole remedy.
+    """
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     head = "".join(f"{part}: " for part in (finding.line, finding.key) if part)
-    tail = f"; {finding.remedy} [{finding.acknowledgement}]"
-    rest = columns - len(mark) - len(head)
-    tail = _cut(tail, max(rest - min(len(finding.problem), columns // 3), 0))
-    problem = _cut(finding.problem, max(rest - len(tail), 0))
-    return _cut(f"{mark}{head}{problem}{tail}", columns)
+    remedy = f"{finding.remedy} [{finding.acknowledgement}]"
+    return [_cut(f"  {mark}{head}{finding.problem}", columns), *wrapped(remedy, columns, "    -> ")]
+
+
+def wrapped(text: str, columns: int, before: str) -> list[str]:
+    """Return a text in lines of at most these columns, indented; `before` stands before the first.
+
+    A word that is longer than a line, such as a path, stays whole.
+    """
+    return textwrap.wrap(
+        " ".join(text.split()),
+        columns,
+        initial_indent=before,
+        subsequent_indent=" " * len(before),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: max(characters - 1, 0)]}…"
 
 
-def styled_echo(text: str, *, err: bool = False, **style: Any) -> None:
-    """Print a line in a style: its sequences are click's, what it shows is escaped."""
-    click.secho(escaped(text), file=plain(sys.stderr if err else sys.stdout), **style)
+def styled_echo(text: str, *, then: str = "", err: bool = False, **style: Any) -> None:
+    """Print a line that begins in a style: its sequences are click's, what it shows is escaped.
+
+    `then`: the rest of the line, without the style.
+    """
+    stream = plain(sys.stderr if err else sys.stdout)
+    line = click.style(escaped(text), **style) + escaped(then)
+    click.echo(line, file=stream, color=uses_color(stream))

@@ -19,7 +19,7 @@ from servable import __version__
 from servable.extras import explained, missing_for, without
 from servable.hidden import HiddenPackageError, refuse_hidden
 from servable.project_folder import standing_in
-from servable.signals import interrupted_code, raise_on_ctrl_c
+from servable.signals import INTERRUPTED, interrupted_code, raise_on_ctrl_c
 from servable_local.terminal import escape_output
 
 COMMANDS = {
@@ -48,8 +48,6 @@ COMMANDS = {
 # Each command is in servable/NAME/command.py, except these:
 ELSEWHERE = {"pin": "servable.package.pin"}
 COULD_NOT = 2
-# Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
-INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):

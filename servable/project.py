@@ -1,16 +1,19 @@
-"""The project and the environments that a command works on, with the keys set for this run."""
+"""The project and the environments that a command works on, with the keys set for this run.
+
+Functions import what reads and checks environments: the help of a command does not wait for it.
+"""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from infra.parameters.finding import meant
-from infra.parameters.loading import Loaded, ValidFile, load
-from infra.parameters.overrides import from_options, strangers
-from infra.preflight.check import check, errors
-from infra.preflight.rendering import listed
 from servable.project_folder import FOLDER, is_project, standing_in
+
+if TYPE_CHECKING:
+    from infra.parameters.loading import Loaded, ValidFile
 
 # Packing vendors the code, and a model is packed before it is served on this computer.
 MENDED_BY_PACKING = "code-not-vendored"
@@ -65,7 +68,7 @@ def unknown(name: str, known: Collection[str]) -> click.UsageError:
     )
 
 
-def named(loaded: Iterable[Loaded], name: str) -> Loaded:
+def named(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
     """Return the environment of this name. Raises click.UsageError if there is none."""
     known = {environment.name: environment for environment in loaded}
     if name not in known:
@@ -75,11 +78,14 @@ def named(loaded: Iterable[Loaded], name: str) -> Loaded:
 
 def loaded_with(
     sets: tuple[str, ...], root: Path, files: Path, *, name: str | None = None
-) -> list[Loaded]:
+) -> "list[Loaded]":
     """Return every environment of the folder. `sets`: ENV.KEY=VALUE; with `name` also KEY=VALUE of it.
 
     Raises click.UsageError for a key that no environment has.
     """
+    from infra.parameters.loading import load
+    from infra.parameters.overrides import from_options, strangers
+
     overrides = from_options(dict(_parted(option, of=name) for option in sets))
     loaded = load(root, files, overrides, "--set")
     if name is None:  # else each key is of `name`, and `named` refuses a name that is unknown
@@ -89,12 +95,15 @@ def loaded_with(
     return loaded
 
 
-def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple[ValidFile, Path]:
+def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> "tuple[ValidFile, Path]":
     """Return (an environment whose file loads, the folder of its file).
 
     `sets`: KEY=VALUE, or ENV.KEY=VALUE. Raises click.UsageError for an unknown name, and
     ClickException for a file that does not load.
     """
+    from infra.parameters.loading import ValidFile
+    from infra.preflight.rendering import listed
+
     root, files = project(folder)
     loaded = named(loaded_with(sets, root, files, name=name), name)
     if not isinstance(loaded, ValidFile):
@@ -104,14 +113,14 @@ def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple
 
 def environment_with_endpoint(
     name: str, folder: str, sets: tuple[str, ...] = ()
-) -> tuple[ValidFile, Path]:
+) -> "tuple[ValidFile, Path]":
     """Return what `one_environment` does. Raises click.UsageError for an environment of batches alone."""
     loaded, files = one_environment(name, folder, sets)
     refuse_without_endpoint(loaded)
     return loaded, files
 
 
-def refuse_without_endpoint(loaded: ValidFile) -> None:
+def refuse_without_endpoint(loaded: "ValidFile") -> None:
     """Raise click.UsageError for an environment of batches alone."""
     if not loaded.environment.variants:
         raise click.UsageError(
@@ -120,8 +129,10 @@ def refuse_without_endpoint(loaded: ValidFile) -> None:
         )
 
 
-def refused(loaded: Loaded) -> list[str]:
+def refused(loaded: "Loaded") -> list[str]:
     """Return the errors of `servable check`, without those that packing corrects."""
+    from infra.preflight.check import check, errors
+
     return [str(finding) for finding in errors(check(loaded)) if finding.rule != MENDED_BY_PACKING]
 
 

@@ -6,6 +6,8 @@ The exit code is that of a shell: 128 and the signal's number, 130 after Ctrl-C 
 import os
 import signal
 
+# Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
+INTERRUPTED = 130
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _received = signal.SIGINT
 

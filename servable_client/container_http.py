@@ -18,12 +18,16 @@ _POOLS = {
 
 
 class ContainerHttp:
-    """Requests to a container, unsigned and without a proxy. `url`: as http://127.0.0.1:8080."""
+    """Requests to a container, unsigned and without a proxy.
+
+    `url`: as http://127.0.0.1:8080, or whole: http://127.0.0.1:8080/invocations, or .../models/NAME/invoke.
+    """
 
     def __init__(self, url: str, *, connections: int) -> None:
         if not url.startswith(("http://", "https://")):
             raise BadInputError(f"{url}: give the container's address, as http://127.0.0.1:8080")
-        self._url = url.rstrip("/")
+        self._url = url.rstrip("/").removesuffix("/invocations")
+        self._address = self._url if self._url.endswith("/invoke") else f"{self._url}/invocations"
         self._connections = connections
         in_each_process(self)
 
@@ -45,7 +49,7 @@ class ContainerHttp:
         try:
             answer = self._pool.request(
                 "POST",
-                f"{self._url}/invocations",
+                self._address,
                 body=request.body,
                 headers=headers,
                 timeout=timeout,

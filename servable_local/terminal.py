@@ -6,6 +6,7 @@ Characters of Bidi_Control show text in another order: https://www.unicode.org/r
 """
 
 import io
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -51,6 +52,16 @@ def escape_output() -> None:
         if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
             setattr(sys, name, EscapedStream(stream))
+
+
+def uses_color(stream: Any) -> bool:
+    """Return whether styles go to a stream: NO_COLOR forbids, FORCE_COLOR asks for them, else a terminal.
+
+    An empty variable counts as absent. Source: https://no-color.org, https://force-color.org (2026-11-29)
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or bool(stream.isatty())
 
 
 def plain(stream: Any) -> Any:

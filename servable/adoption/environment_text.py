@@ -8,6 +8,7 @@ import tomlkit
 
 from servable.adoption.expressed import Expressed
 from servable.adoption.live_fields import NotCarried
+from servable_local.terminal import escaped_name
 
 EFFECTS = {
     "lost": "Not carried over",
@@ -22,7 +23,7 @@ def environment_text(expressed: Expressed, *, source: str) -> str:
     document = tomlkit.document()
     for line in (
         ":schema ./schema.json",
-        f" Written by `servable init` from {source}. What it does not say is listed at the end.",
+        f" Written by `servable init` from {escaped_name(source)}. What it does not say is listed last.",
         " schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
     ):
         document.add(tomlkit.comment(line.removeprefix(" ")) if line[0] == " " else _raw(line))
@@ -56,6 +57,7 @@ def _comments(not_carried: Sequence[NotCarried]) -> Iterator[str]:
         if rows:
             yield f"# {heading}:"
         for row in rows:
+            text = escaped_name(str(row).replace("\n", " "))  # a live name may hold any character
             yield from textwrap.wrap(
-                str(row).replace("\n", " "), _COLUMNS, initial_indent="# - ", subsequent_indent="#   ",
+                text, _COLUMNS, initial_indent="# - ", subsequent_indent="#   ",
                 break_long_words=False, break_on_hyphens=False)  # fmt: skip

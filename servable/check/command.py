@@ -22,7 +22,7 @@ from servable.project import (
     named,
     project,
 )
-from servable.signals import as_ctrl_c
+from servable.signals import INTERRUPTED, as_ctrl_c
 from servable.verdict import EXIT_CODES, Verdict
 from servable_local.terminal import escaped
 
@@ -68,8 +68,7 @@ def check(
     if not chosen:
         click.echo(f"there is no environment to check; {FIRST}", err=True)
     findings_by_name = {environment.name: check_all(environment) for environment in chosen}
-    if runs:
-        _run(chosen, findings_by_name)
+    finished = not runs or _run(chosen, findings_by_name)
     for loaded in chosen:
         findings_by_name[loaded.name] = [
             replace(finding, line=line_number(loaded.root / finding.file, finding.key))
@@ -82,7 +81,7 @@ def check(
         if explain:
             _explain(chosen)
         print_findings(findings_by_name, explain=explain)
-    return EXIT_CODES[verdict]
+    return EXIT_CODES[verdict] if finished else INTERRUPTED
 
 
 def _verdict(by_environment: Collection[list[Finding]]) -> Verdict:
@@ -92,14 +91,20 @@ def _verdict(by_environment: Collection[list[Finding]]) -> Verdict:
     return "cannot be told" if untold or not by_environment else "holds"
 
 
-def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> None:
-    """Add the findings of a run; an environment with errors is not run."""
-    from servable.check.run import SHOWN_BY_RUN, missing, run  # only where it is asked for
+def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bool:
+    """Add the findings of a run, and return whether it finished; an environment with errors is not run.
+
+    After Ctrl-C or SIGTERM the findings so far are kept, and the environments that are not finished get
+    one that says so.
+    """
+    # Imported here: they take time, and only a run needs them.
+    from servable.check.run import SHOWN_BY_RUN, missing, not_finished, run
     from servable.console import EscapingConsole
 
     if (requirement := missing()) is not None:
         raise click.UsageError(requirement)
     as_ctrl_c()
+    finished = True
     with EscapingConsole(stderr=True).status("") as status:
         for loaded in chosen:
             findings = findings_by_name[loaded.name]
@@ -113,7 +118,15 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> No
                 for finding in findings
                 if finding.severity is not Severity.NOT_CHECKED or finding.rule not in SHOWN_BY_RUN
             ]
-            findings_by_name[loaded.name] = [*kept, *run(loaded, status.update)]
+            findings_by_name[loaded.name] = kept
+            try:
+                if finished:
+                    kept.extend(run(loaded, status.update))
+            except KeyboardInterrupt:
+                finished = False
+            if not finished:
+                kept.append(not_finished(loaded))
+    return finished
 
 
 def _print_json(

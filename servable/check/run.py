@@ -109,6 +109,13 @@ def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
                 yield _not_started(loaded, key, part, str(wrong), served.tensorflow)
 
 
+def not_finished(loaded: ValidFile) -> Finding:
+    """Return the finding of an environment whose run was interrupted."""
+    problem = "its run was interrupted; what it has not reached is not known"
+    remedy = f"run `servable check {loaded.name} --run` again"
+    return _finding(loaded, "run-load", "", problem, remedy, Severity.NOT_CHECKED)
+
+
 def _variants(loaded: ValidFile) -> Iterator[RunPart]:
     rollout = loaded.environment.rollout
     for name, variant in loaded.environment.served.items():
@@ -181,34 +188,51 @@ def _not_called(
 
 
 def _asked(loaded: ValidFile, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:
-    """Send a request alone and several at once; yield the first failure."""
+    """Send a request alone and several at once; yield the first failure.
+
+    Without a known answer, the first response is the one that the others are compared with.
+    """
     golden = sent.golden
     body, known = golden.request.path.read_bytes(), known_answer(golden)
+    kind = content_type_of(golden)
+    first = None
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for times in (1, AT_ONCE):
             how = f"{golden.request}{f', {times} at once,' if times > 1 else ''} is answered"
-            for status, answer in list(pool.map(lambda _: _post(url, sent, body), range(times))):
+            for status, answer in list(
+                pool.map(lambda _: post_body(f"{url}{sent.path}", body, sent.sent_as), range(times))
+            ):
                 if status != 200:
-                    problem = f"{how} {status or 'nothing'}: {_reason(answer)}"
+                    problem = f"{how} {status or 'nothing'}: {read_reason(answer)}"
                     problem += _last_line(log) if not 400 <= status < 500 else ""
                     remedy = "correct the request, the code or the model"
                     yield _finding(loaded, "run-request", sent.key, problem, remedy)
                     return
-                kind = content_type_of(golden)
+                first = answer if first is None else first
                 for where, wanted, actual in differing(
-                    known or answer, answer, golden.tolerance, kind
+                    known or first, answer, golden.tolerance, kind
                 ):
                     problem = f"{how} {where or 'with'} {actual!r:.100} and not {wanted!r:.100}"
                     remedy = "correct the code or the model, or write the new answer"
                     key = sent.key.replace(".request", ".answer")
+                    if known is None or _differ(first, answer, golden.tolerance, kind):
+                        problem += "; responses to the same request differ"
+                        remedy = (
+                            "export the model without what is random (dropout, noise), and compute "
+                        )
+                        remedy += "each row by itself"
                     yield _finding(loaded, "run-answer", key, problem, remedy)
                     return
 
 
-def _post(url: str, sent: SentRequest, body: bytes) -> tuple[int, bytes]:
-    """Return (status, body); (0, reason) if no answer came."""
-    headers = {"Content-Type": sent.sent_as}
-    request = urllib.request.Request(f"{url}{sent.path}", body, headers, method="POST")
+def _differ(first: bytes, second: bytes, tolerance: float, kind: str) -> bool:
+    return any(differing(first, second, tolerance, kind))
+
+
+def post_body(url: str, body: bytes, content_type: str) -> tuple[int, bytes]:
+    """Send a body and return (status, body); (0, reason) if no answer came."""
+    headers = {"Content-Type": content_type}
+    request = urllib.request.Request(url, body, headers, method="POST")
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(request, timeout=ANSWER_SECONDS) as answer:
@@ -220,12 +244,12 @@ def _post(url: str, sent: SentRequest, body: bytes) -> tuple[int, bytes]:
         return 0, str(error).encode()
 
 
-def _reason(body: bytes) -> str:
-    """The sentence in {"error": …}, or the body."""
+def read_reason(body: bytes) -> str:
+    """Return the whole sentence in {"error": …}, or the body, on one line."""
     try:
-        return _one_line(json.loads(body)["error"])
+        return " ".join(json.loads(body)["error"].split())
     except (ValueError, KeyError, TypeError, AttributeError):
-        return _one_line(body.decode(errors="replace"))
+        return " ".join(body.decode(errors="replace").split())
 
 
 def _last_line(log: Path) -> str:

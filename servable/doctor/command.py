@@ -1,6 +1,8 @@
 """`servable doctor [ENV]`: check whether this computer and the AWS account are ready."""
 
 import json
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -9,6 +11,7 @@ import click
 from model_packaging.refusal import PackagingError
 from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
+from servable.findings import styled_echo, wrapped
 from servable.project import ENVIRONMENTS, SET, one_environment, project
 from servable.verdict import VERDICTS
 
@@ -55,10 +58,17 @@ def doctor(
     else:
         width = max(len(look.name) for look in looks)
         for look in looks:
-            word = click.style(f"{look.state:7}", fg=COLOURS[look.state])
-            click.echo(f"{word}  {look.name:{width}}  {look.said}")
+            styled_echo(
+                f"{look.state:7}",
+                then=f"  {look.name:{width}}  {look.said}",
+                fg=COLOURS[look.state],
+            )
             if look.mend:
-                click.echo(f"{'':7}  {'':{width}}  -> {look.mend}")
+                before = f"{'':7}  {'':{width}}  -> "
+                lines = [before + look.mend]
+                if sys.stdout.isatty():
+                    lines = wrapped(look.mend, shutil.get_terminal_size().columns, before)
+                click.echo("\n".join(lines))
         if environment is None:
             click.echo("the account was not checked: `servable doctor ENV` checks it")
     return code

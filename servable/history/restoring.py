@@ -4,8 +4,10 @@ Before that, its archive and image are verified to exist unchanged.
 """
 
 import hashlib
+import json
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ from botocore.exceptions import ClientError
 
 from infra.catalog import images
 from infra.packing import packed_key
+from infra.parameters.batch.job import batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile, load
+from infra.parameters.placement import Placement, placements
 from infra.preflight.check import check
 from model_packaging.beside import write_beside
 from model_packaging.places import MADE
@@ -40,6 +44,8 @@ _OF_PACKING = (
     "also_serves",
     "compression",
 )
+# A value that is written may change what is derived for others: at most so often in a row.
+_PASSES = 4
 _NOTHING = "acknowledge-nothing"
 
 
@@ -77,12 +83,6 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
         else:
             settings["models"][name] = _pinned(settings["models"][name], where, container, account)
             notes.append(f"{name}: served from {where}, where it was")
-        # State the derived settings: from an archive in S3, other ones could be derived.
-        own = container["container"]
-        if "variant" in container:
-            _table(settings, container["variant"])["container"] = own
-        else:
-            settings["batch"][container["batch"]] |= {**container["job"], "container": own}
     # Models that were only packed into an archive go, since the archive is now named itself. Older records
     # say nothing of batches.
     used = {variant["model"] for variant in record["variants"]}
@@ -91,8 +91,75 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
         model = settings["models"][name]
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
     settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
+    notes += _state_differences(loaded, settings, [*record["variants"], *batches])
     text, findings = _checked(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
+
+
+def _state_differences(loaded: ValidFile, settings: Any, containers: list[Any]) -> list[str]:
+    """Write what was derived then and would be derived otherwise now; return a note for each value.
+
+    Everything else stays as the file stated it, so that what it left out is derived again.
+    """
+    notes: dict[str, str] = {}
+    for _ in range(_PASSES):
+        now, changed = _derived(loaded, settings), False
+        for container in containers:
+            kind = "variant" if "variant" in container else "batch"
+            name, model = container[kind], settings["models"][container["model"]]
+            table = _table(settings, name) if kind == "variant" else settings["batch"][name]
+            derived = now.get((kind, name), {})
+            for place, key, value in _recorded(container, stock="image" not in model):
+                into = {"models": model, "job": table}.get(place)
+                into = table.setdefault("container", {}) if into is None else into
+                if derived.get((place, key)) == value or into.get(key) == value:
+                    continue
+                into[key], changed = value, True
+                label = f"models.{container['model']}" if place == "models" else f"{kind} {name}"
+                other = derived.get((place, key))
+                today = "nothing" if other is None else json.dumps(other)
+                notes[f"{label}.{key}"] = (
+                    f"{label}: {key} = {json.dumps(value)} was derived then, and is written into the file: "
+                    f"now {today} would be derived"
+                )
+            if not table.get("container", True):
+                del table["container"]
+        if not changed:
+            break
+    return [*notes.values()]
+
+
+def _recorded(container: Any, *, stock: bool) -> Iterator[tuple[str, str, Any]]:
+    """Yield (models, job or container, key, value) of what a record says of a container.
+
+    `stock`: its image is one of AWS's.
+    """
+    if stock:
+        yield "models", "tensorflow", container["tensorflow"]
+    for place in ("job", "container"):
+        for key, value in container.get(place, {}).items():
+            yield place, key, value
+
+
+def _derived(loaded: ValidFile, settings: Any) -> dict[tuple[str, str], dict[tuple[str, str], Any]]:
+    """Return what is in force now for each variant, component, and batch, stated or derived."""
+    try:
+        environment = Environment.model_validate(settings, context={"project": loaded.root})
+    except ValueError:
+        return {}
+    found: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
+    placed: list[tuple[str, str, Placement]] = [
+        ("variant", each.name, each) for each in placements(environment) if not each.pool
+    ]
+    jobs = batch_jobs(environment)
+    placed += [("batch", job.name, job.deployed) for job in jobs]
+    for kind, name, placement in placed:
+        chosen = placement.settings.model_dump(mode="json", exclude_none=True)
+        found[kind, name] = {("container", key): value for key, value in chosen.items()}
+        found[kind, name]["models", "tensorflow"] = placement.tensorflow
+    for job in jobs:
+        found["batch", job.name] |= {("job", each.name): each.value for each in job.choices}
+    return found
 
 
 def _table(settings: Any, name: str) -> Any:
@@ -185,7 +252,6 @@ def _prove_image(
         if version not in images.versions() or region not in images.regions(version):
             problem = f"the image of TensorFlow {version} is no longer known in {region}"
             raise PackagingError(Path(uri), problem, "name another tensorflow, and deploy that")
-        settings["models"][variant["model"]]["tensorflow"] = version
         return
     parsed = images.own_image(own)
     if parsed is None:

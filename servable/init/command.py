@@ -5,6 +5,7 @@
 """
 
 import json
+from contextlib import ExitStack
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,8 @@ from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.extras import MissingExtraError
 from servable.findings import print_lines
-from servable.init.first_environment import Start, foreseen, shown_size, start
+from servable.init.first_environment import Start, copy_model, foreseen, shown_size, start
+from servable.init.first_request import with_first_answer
 from servable.init.preview import preview
 from servable.new.project_files import (
     PINS,
@@ -28,6 +30,7 @@ from servable.new.project_files import (
 )
 from servable.project import ENVIRONMENTS, MENDED_BY_PACKING, one_environment, project
 from servable.project_folder import FOLDER, standing_in
+from servable.signals import as_ctrl_c
 from servable_local.aws import ACCOUNT, REGION
 
 MODEL = click.Path(exists=True, path_type=Path)
@@ -53,8 +56,9 @@ LONGEST_SHAPE = 200  # characters
 @click.option(
     "--request",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Send this body to the live endpoint; its answer becomes a golden request.",
+    help="Send this body to the model, or to the live endpoint; its answer becomes a golden request.",
 )
+@click.option("--copy", is_flag=True, help="Copy SAVED_MODEL into models/ of the project first.")
 @click.option("--local", is_flag=True, help="Read from the local AWS (`servable local up`).")
 @click.option("--account", help="AWS account (default: the shell's, else the local AWS's).")
 @click.option("--region", help="AWS region (default: the shell's, else the local AWS's).")
@@ -67,35 +71,56 @@ def init(
     expires_in_days: int | None,
     account: str | None,
     region: str | None,
+    request: Path | None,
+    copy: bool,
     folder: str,
     as_json: bool,
     **live: Any,
 ) -> int:
-    """Read SAVED_MODEL, choose an instance type, and write an environment file and a golden request.
+    """Read SAVED_MODEL, choose an instance type, and write an environment file.
 
-    Missing files that a project needs, such as environments/ and cdk.json, are written as well;
-    without SAVED_MODEL, only those are written. With --from and --name, write a preview of an
-    environment, which has its own stack and endpoint. With --from-endpoint, --from-config or
-    --from-model, read what is live, whatever made it, write a file that says the same, and list what it
-    does not say. Exit 1: the file is written and `servable check` refuses it, or nothing could be written.
+    A golden request is written with its answer, if the model answers it in the local container: that of
+    --request, or else an invented one. Missing files that a project needs, such as environments/ and
+    cdk.json, are written as well; without SAVED_MODEL, only those are written. With --from and --name,
+    write a preview of an environment, which has its own stack and endpoint. With --from-endpoint,
+    --from-config or --from-model, read what is live, whatever made it, write a file that says the same,
+    and list what it does not say. Exit 1: `servable check` refuses the file, or nothing was written.
     """
     if any(live.values()):
-        if saved_model or source or expires_in_days is not None:
+        if saved_model or source or copy or expires_in_days is not None:
             raise click.UsageError(
                 "--from-endpoint, --from-config and --from-model are given alone"
             )
+        live["request"] = request
         return _from_live(live, name, account, region, folder, as_json=as_json)
     if source is not None:
-        if saved_model or account or region:
-            raise click.UsageError("--from takes model, account and region from its environment")
+        if saved_model or account or region or copy or request:
+            raise click.UsageError(
+                "--from takes the model, account, and region from its environment"
+            )
         return _preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days applies to a preview: give --from ENV")
     if saved_model is None:
-        if name or account or region:
+        if name or account or region or copy or request:
             raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
         return _completed(as_json)
-    return _first(saved_model, name, account, region, folder, as_json)
+    # The folder need not be a project yet.
+    root = standing_in()
+    root, files = (root, root / FOLDER) if folder == FOLDER else project(folder)
+    where = region or _region() or REGION
+    options = {"name": name, "region": where, "request": request}
+    code = 1
+    with ExitStack() as removed_on_failure:
+        try:
+            if copy:
+                saved_model = copy_model(saved_model, root, removed_on_failure)
+            code = _first(root, files, saved_model, account or _account(where), options, as_json)
+        except PackagingError as wrong:
+            click.echo(f"servable init: {wrong}", err=True)
+        if code == 0:
+            removed_on_failure.pop_all()
+    return code
 
 
 def _from_live(
@@ -137,30 +162,23 @@ def _from_live(
 
 
 def _first(
+    root: Path,
+    files: Path,
     saved_model: Path,
-    name: str | None,
     account: str | None,
-    region: str | None,
-    folder: str,
+    options: dict[str, Any],
     as_json: bool,
 ) -> int:
-    # The folder need not be a project yet.
-    root = standing_in()
-    root, files = (root, root / FOLDER) if folder == FOLDER else project(folder)
-    where = region or _region() or REGION
-    answered = account or _account(where)
-    try:
-        number = answered or ACCOUNT
-        first = start(root, files, saved_model, name=name, account=number, region=where)
-        findings = foreseen(root, files, first.name, first.files)
-    except PackagingError as wrong:
-        click.echo(f"servable init: {wrong}", err=True)
-        return 1
+    """Write the first environment of a SavedModel. Raises `PackagingError`; nothing is written then."""
+    first = start(root, files, saved_model, account=account or ACCOUNT, **options)
+    findings = foreseen(root, files, first.name, first.files)
     faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-    refused = [*conflicts(root, first.files), *map(str, faults)]
-    if refused:
+    if refused := [*conflicts(root, first.files), *map(str, faults)]:
         click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1
+    as_ctrl_c()
+    first = with_first_answer(first, root, files, lambda text: click.echo(text, err=True))
+    findings = foreseen(root, files, first.name, first.files)
     write_all(root, first.files)
     first.notes.extend(notes_on(root))
     if as_json:
@@ -176,7 +194,7 @@ def _first(
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        _show(first, answered, where)
+        _show(first, account, first.region)
         for finding in findings:
             click.echo(str(finding), err=True)
     return 0

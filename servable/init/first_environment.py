@@ -4,16 +4,19 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import tomlkit
 
 from infra.catalog import images
 from infra.catalog.availability import regions_of
 from infra.catalog.instances import Instance, instances
 from infra.catalog.prices import price
 from infra.parameters.finding import Finding
-from infra.parameters.loading import NAME, load
+from infra.parameters.loading import NAME, Loaded, load
 from infra.parameters.sources import is_base
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import derive
@@ -24,10 +27,11 @@ from infra.preflight.model.artefact import CODE_FILES
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-from servable.init.golden_request import golden_request, is_certain
+from servable.init.golden_request import golden_request
 from servable.init.mlflow_folder import REQUIREMENTS, input_example, saved_model_in
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project_folder import FOLDER
+from servable_local.terminal import escaped_name
 
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7
@@ -60,33 +64,51 @@ class Start:
     instance: Instance
     reasons: dict[str, str]
     body: str | None
-    """The golden request."""
+    """The golden request, or what may become it; None if there is none."""
     invented: bool
-    """Whether its values are invented, and not MLflow's input example."""
+    """Whether its values are invented, and not given with the model or by the caller."""
+    ending: str
+    """How the name of the request's file ends: .json, or as the caller's file."""
     project: dict[str, str]
     """Files of a project that the folder lacks: path -> text."""
     extends: bool
     """Whether the environment extends environments/base.toml, which then defines no model."""
     notes: list[str]
+    answer: str | None = None
+    """What the model answered to the golden request, here."""
+    warms_up: bool = False
+    """Whether the container started with the golden request as its warm-up request."""
 
     @property
     def request(self) -> str:
-        return f"golden/{self.name}/request.json"
+        return f"golden/{self.name}/request{self.ending}"
+
+    @property
+    def answer_file(self) -> str:
+        return f"golden/{self.name}/answer.json"
 
     @property
     def files(self) -> dict[str, str]:
         """The files to write: path -> text."""
         golden = {} if self.body is None else {self.request: self.body}
-        return {**self.project, self.file: _text(self), **golden}
+        answer = {} if self.answer is None else {self.answer_file: self.answer}
+        return {**self.project, self.file: _text(self), **golden, **answer}
 
 
 def start(
-    root: Path, folder: Path, saved_model: Path, *, name: str | None, account: str, region: str
+    root: Path,
+    folder: Path,
+    saved_model: Path,
+    *,
+    name: str | None,
+    account: str,
+    region: str,
+    request: Path | None = None,
 ) -> Start:
     """Read the SavedModel and choose instance type and settings. Writes nothing.
 
     `folder`: folder of the environment files. `name`: name of the environment; None: the model's.
-    Raises `PackagingError`.
+    `request`: the caller's request, which becomes the golden one. Raises `PackagingError`.
     """
     model = model_name(saved_model)
     mlflow, saved_model = saved_model, saved_model_in(saved_model) or saved_model
@@ -100,21 +122,14 @@ def start(
     names = info.signatures
     signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
     notes = [REQUIREMENTS] if mlflow != saved_model else []
-    example = input_example(mlflow, signature)
+    example = input_example(mlflow, signature) if request is None else _request_text(request)
     body = example or golden_request(signature, names[signature], notes)
+    shown, code = _relative(root, saved_model), _code_folder(saved_model)
     if signature != DEFAULT_SIGNATURE:
         notes.append(
-            f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature, as the golden one does: "
-            + ", ".join(names)
+            f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature: {', '.join(names)}"
         )
-    shown = _relative(root, saved_model)
-    if Path(shown).is_absolute():
-        notes.append(f"{shown} is outside the project: other people and pipelines do not have it")
-    code = _code_folder(saved_model)
-    if code is not None:
-        notes.append(
-            f"{_relative(root, code)} is packed as the model's code: check the golden request"
-        )
+    notes += _place_notes(shown, None if code is None else _relative(root, code))
     return Start(
         name=file.stem,
         file=_relative(root, file),
@@ -135,10 +150,33 @@ def start(
         },
         body=body,
         invented=example is None,
+        ending=".json" if request is None else request.suffix,
         project=project,
         extends=folder == root / FOLDER and extendable(root, project),
         notes=notes,
     )
+
+
+def _place_notes(saved_model: str, code: str | None) -> Iterator[str]:
+    """Yield what to know about the folders of the model and its code."""
+    if Path(saved_model).is_absolute():
+        yield (
+            f"{saved_model} is outside the project: other people and pipelines do not have it; "
+            "`servable init --copy` copies it into models/"
+        )
+    if code is not None:
+        yield f"{code} is packed as the model's code: check the golden request"
+
+
+def _request_text(request: Path) -> str:
+    """Read the caller's request. Raises `PackagingError` if it cannot be sent as it is."""
+    try:
+        if request.suffix not in (".json", ".csv", ".jsonl"):
+            problem = f"its name ends in {request.suffix!r}"
+            raise PackagingError(request, problem, "give a file of .json, .jsonl, or .csv")
+        return request.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise PackagingError(request, "is not UTF-8", "save it as UTF-8") from None
 
 
 def new_environment(folder: Path, name: str) -> Path:
@@ -157,6 +195,25 @@ def foreseen(root: Path, folder: Path, name: str, files: Mapping[str, str]) -> l
     """Return what `servable check` will find in an environment once these files are written.
 
     `files`: path in the project -> text. Nothing is written into the project.
+    """
+    with staged(root, folder, name, files) as (loaded, places):
+        return [
+            replace(
+                finding,
+                file=_placed(finding.file, places),
+                problem=_placed(finding.problem, places),
+            )
+            for finding in check(loaded)
+        ]
+
+
+@contextmanager
+def staged(
+    root: Path, folder: Path, name: str, files: Mapping[str, str]
+) -> Iterator[tuple[Loaded, Mapping[str, str]]]:
+    """Yield an environment with these files in a temporary folder, and the path that each one will have.
+
+    `files`: path in the project -> text.
     """
     with tempfile.TemporaryDirectory(prefix="servable-init-") as temporary_folder:
         inside = Path(temporary_folder, folder.name)
@@ -177,13 +234,7 @@ def foreseen(root: Path, folder: Path, name: str, files: Mapping[str, str]) -> l
             for temporary, path in places.items():
                 text = text.replace(json.dumps(path), json.dumps(temporary))
             (inside / file_name).write_text(text, encoding="utf-8")
-        findings = next(check(loaded) for loaded in load(root, inside) if loaded.name == name)
-    return [
-        replace(
-            finding, file=_placed(finding.file, places), problem=_placed(finding.problem, places)
-        )
-        for finding in findings
-    ]
+        yield next(one for one in load(root, inside) if one.name == name), places
 
 
 def _placed(text: str, places: Mapping[str, str]) -> str:
@@ -213,6 +264,30 @@ def _code_folder(saved_model: Path) -> Path | None:
     return code if any((code / file).is_file() for file in CODE_FILES) else None
 
 
+def copy_model(saved_model: Path, root: Path, removed_on_failure: ExitStack) -> Path:
+    """Copy a model into models/ of the project, with the code beside its version, and return its path.
+
+    Raises `PackagingError` if the folder exists already, or the model is a file.
+    """
+    target = root / "models" / model_name(saved_model)
+    if target.exists():
+        raise PackagingError(target, "exists already", "delete it, or leave out --copy")
+    if not target.parent.exists():
+        target.parent.mkdir()
+        removed_on_failure.callback(target.parent.rmdir)
+    removed_on_failure.callback(shutil.rmtree, target, ignore_errors=True)
+    held, version = _held(saved_model_in(saved_model) or saved_model)
+    code = _code_folder(saved_model)
+    if version is None or saved_model_in(saved_model):  # a folder of versions, or of MLflow
+        shutil.copytree(saved_model, target)
+        return target
+    copied = target / (held.resolve().name if held.resolve().name.isdigit() else "1")
+    shutil.copytree(held, copied)
+    if code is not None and not (copied / "code").is_dir():
+        shutil.copytree(code, target / "code")
+    return copied
+
+
 def model_name(saved_model: Path) -> str:
     """Return the last folder of a path, above a version, as the name of an environment or a model."""
     resolved = saved_model.resolve()
@@ -222,9 +297,11 @@ def model_name(saved_model: Path) -> str:
 
 
 def _relative(root: Path, path: Path) -> str:
-    resolved, base = path.resolve(), root.resolve()
-    shown = resolved.relative_to(base) if resolved.is_relative_to(base) else resolved
-    return shown.as_posix()
+    """Return a path relative to the project if it lies there, also by a link to elsewhere."""
+    for inside, base in ((path.absolute(), root.absolute()), (path.resolve(), root.resolve())):
+        if inside.is_relative_to(base) and ".." not in inside.parts:
+            return inside.relative_to(base).as_posix()
+    return path.resolve().as_posix()
 
 
 def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
@@ -278,51 +355,33 @@ def shown_size(gib: float) -> str:
 
 def _text(start: Start) -> str:
     """Return the environment file, with the reasons as comments."""
-    warm_up = f"warm_up     = [{json.dumps(start.request)}]"
-    if start.invented and not is_certain(start.info.signatures[start.signature]):
-        warm_up = (
-            f"# {warm_up}  # once it is a real one: one that fails keeps the model from loading"
-        )
     newest = next(version for version in reversed(images.versions()) if version.count(".") == 1)
-    quoted = json.dumps
+    shown = escaped_name(start.saved_model)
     lines = [
         "#:schema ./schema.json",
-        f"# Written by `servable init` for {start.saved_model}, {shown_size(start.size_gib)}.",
+        f"# Written by `servable init` for {shown}, {shown_size(start.size_gib)}.",
         "# schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
         *(['extends = "base"'] if start.extends else []),
-        f"account = {quoted(start.account)}",
-        f"region  = {quoted(start.region)}",
+        f"account = {_quoted(start.account)}",
+        f"region  = {_quoted(start.region)}",
         "",
         "[endpoint]",
-        f"name = {quoted(start.name)}",
+        f"name = {_quoted(start.name)}",
         "",
         f"[models.{start.model}]",
-        f"saved_model = {quoted(start.saved_model)}",
+        f"saved_model = {_quoted(start.saved_model)}",
         *([f"version     = {start.version}"] if start.version is not None else []),
-        f"tensorflow  = {quoted(newest)}  # {start.reasons['tensorflow']}",
-        *([f"code        = {quoted(start.code)}"] if start.code is not None else []),
+        f"tensorflow  = {_quoted(newest)}  # {escaped_name(start.reasons['tensorflow'])}",
+        *([f"code        = {_quoted(start.code)}"] if start.code is not None else []),
         *([] if start.has_handler else [HANDLER]),
-        *([warm_up] if start.body is not None else []),
+        *([f"warm_up     = [{_quoted(start.request)}]"] if start.warms_up else []),
         "",
-    ]
-    if start.body is not None:
-        answer = start.request.replace("request", "answer")
-        lines += [
-            "# Invented values: replace them with a real request. To record its answer, run"
-            if start.invented
-            else "# The input example of the MLflow folder. To record its answer, run",
-            f"# `servable serve {start.name}`, and then",
-            f"# servable invoke {start.name} --url URL --body {start.request} --output {answer}",
-            f"[models.{start.model}.golden]",
-            f"request = {quoted(start.request)}",
-            f"answer  = {quoted(answer)}",
-            "",
-        ]
-    lines += [
+        *_golden(start),
+        "",
         "[variants.primary]",
-        f"model         = {quoted(start.model)}",
+        f"model         = {_quoted(start.model)}",
         *[f"# {line}" for line in start.reasons["instance_type"].split(". ")],
-        f"instance_type = {quoted(start.instance.name)}",
+        f"instance_type = {_quoted(start.instance.name)}",
         "min_instances = 1   # the cheapest that answers; production wants 2, and scaling",
         "",
         "# [alarms]",
@@ -330,3 +389,38 @@ def _text(start: Start) -> str:
         '# notify = ["oncall@example.com"]',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _golden(start: Start) -> list[str]:
+    """Return the lines of the golden request; comments as long as no answer is known."""
+    request, mark = start.request, "# " if start.body is None else ""
+    recording = [
+        f"# `servable serve {start.name}`, and then",
+        f"# servable invoke {start.name} --url URL --body {request} --output {start.answer_file}",
+    ]
+    if start.body is None:
+        comments = [
+            f"# Write a request that the model answers into {request}, and remove the first # of the last",
+            "# lines. To record its answer, run",
+            *recording,
+        ]
+    elif start.answer is None:
+        comments = ["# The model was not asked here. To record its answer, run", *recording]
+    else:
+        values = (
+            "Invented values: replace them with a real request"
+            if start.invented
+            else "Your request"
+        )
+        comments = [f"# {values}. The answer is the model's own, on this computer."]
+    return [
+        *comments,
+        f"{mark}[models.{start.model}.golden]",
+        f"{mark}request = {_quoted(request)}",
+        f"{mark}answer  = {_quoted(start.answer_file)}",
+    ]
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML string. JSON's differ: TOML takes no DEL and no pairs of surrogates."""
+    return tomlkit.string(text).as_string()

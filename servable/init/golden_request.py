@@ -1,8 +1,10 @@
 """A golden request with invented values that fits a signature: one row."""
 
+import base64
 import json
 import math
-import re
+import struct
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,29 +51,6 @@ def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str
     return text
 
 
-def is_certain(signature: SignatureInfo) -> bool:
-    """Whether the model takes the made-up request for sure, as far as its signature tells.
-
-    Text may have to be a picture or a tf.Example, an image may have to be larger, and integers may
-    have to be the row splits of a ragged tensor or the indices of a sparse one, which TensorFlow
-    exports as several inputs: x, x_1, x_2. A warm-up record that fails keeps the model from loading,
-    and the container from starting.
-    Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup (2026-11-22); the names are those
-    of a tf.RaggedTensorSpec and a tf.SparseTensorSpec, exported by TensorFlow 2.21 (2026-11-23)
-    """
-    inputs = signature.inputs
-    of_several = {key for key in inputs if re.sub(r"_[0-9]+$", "", key) in inputs.keys() - {key}}
-    kinds = {(spec.dtype, spec.shape) for spec in inputs.values()}
-    return not of_several and all(
-        spec.dtype not in ("string", "bytes")
-        and spec.shape is not None
-        and None not in spec.shape[1:]
-        # A list of integers beside other inputs: row splits may have any name.
-        and not (spec.dtype in ("int32", "int64") and spec.shape == (None,) and len(kinds) > 1)
-        for spec in inputs.values()
-    )
-
-
 def _sizes(spec: TensorInfo) -> list[int]:
     shape = (None,) if spec.shape is None else spec.shape
     return [
@@ -92,9 +71,28 @@ def _least_bytes(sizes: list[int], dtype: str) -> int:
 def _tensor(spec: TensorInfo, sizes: list[int], key: str, notes: list[str]) -> Any:
     shape = (None,) if spec.shape is None else spec.shape
     if any(size is None for size in shape[1:]):
-        notes.append(f"{key}: its shape {list(shape)} is open; the request has {sizes}")
-    numbers = _numbers(spec.dtype, math.prod(sizes))
-    return _nested(list(numbers), sizes)
+        notes.append(f"{key}: its shape {list(shape)} is open; an invented request has {sizes}")
+    values = list(_numbers(spec.dtype, math.prod(sizes)))
+    if spec.dtype in ("string", "bytes") and key.endswith("_bytes"):
+        values = [{"b64": base64.b64encode(_picture()).decode()}] * len(values)
+    return _nested(values, sizes)
+
+
+def _picture() -> bytes:
+    """Return a PNG of one grey 8 x 8 picture: what an input that ends in _bytes most often takes.
+
+    Source: https://www.tensorflow.org/tfx/serving/api_rest#encoding_binary_values (2026-11-29) and
+    https://www.w3.org/TR/png-3/#4Concepts.FormatChunks (2026-11-29)
+    """
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        check = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
+
+    header = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)  # 8 bits each of red, green, and blue
+    rows = zlib.compress((b"\0" + b"\x80" * 24) * 8)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
 
 
 def _numbers(dtype: str, count: int) -> Iterator[Any]:

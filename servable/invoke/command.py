@@ -1,10 +1,10 @@
-"""`servable invoke ENV --body FILE`: send one request to ENV's endpoint."""
+"""`servable invoke ENV [--body FILE]`: send one request to ENV's endpoint."""
 
 import json
 import shlex
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 class InvokeOptions:
     """Values of the options, each under its parameter's name."""
 
-    body: Path
+    body: Path | None
     local: bool
     url: str | None
     content_type: str | None
@@ -66,8 +66,8 @@ class InvokeOptions:
 @click.option(
     "--body",
     type=FILE,
-    required=True,
-    help="File to send: arrays (.npy, .npz), or a body that is sent unchanged; - for standard input.",
+    help="File to send: arrays (.npy, .npz), or a body that is sent unchanged; - for standard input "
+    "(default: the model's golden request).",
 )
 @ENVIRONMENTS
 @SET
@@ -115,15 +115,18 @@ class InvokeOptions:
 def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Send one request to ENV's endpoint in AWS; with --local or --url, on this computer."""
     options = InvokeOptions(**values)
-    body = options.body
     if options.local and options.url:
         raise click.UsageError("give --local or --url, not both")
+    loaded = _environment(environment, folder, sets)
+    if options.body is None:
+        options = _golden(loaded, options)
+    body = options.body
+    assert body is not None
     arrays = body.suffix in ARRAY_FILES and options.content_type is None
     if not arrays and (options.split or options.form):
         raise click.UsageError(
             "--split and --format apply to arrays only: give a .npy or .npz file"
         )
-    loaded = _environment(environment, folder, sets)
     plain = _without_handler(loaded, options.variant)
     if options.signature and not arrays and plain:
         raise click.UsageError(
@@ -155,6 +158,26 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
             click.echo(f"`cdk deploy '{environment}/*'` deploys it", err=True)
         return 1
     return 0
+
+
+def _golden(environment: Environment, options: InvokeOptions) -> InvokeOptions:
+    """Return the options with the golden request of the model. Raises click.UsageError without one."""
+    variants = environment.served
+    variant = (
+        variants[options.variant] if options.variant in variants else next(iter(variants.values()))
+    )
+    for golden in environment.models[variant.model].golden_requests.values():
+        file = golden.request.path
+        if not file.is_file():
+            raise click.UsageError(
+                f"{golden.request}: this golden request does not exist; give --body FILE"
+            )
+        kind = None if file.suffix in ARRAY_FILES else golden.sent_as
+        return replace(options, body=file, content_type=options.content_type or kind)
+    raise click.UsageError(
+        f"models.{variant.model} has no golden request; give --body FILE, or set "
+        f"models.{variant.model}.golden.request"
+    )
 
 
 def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:

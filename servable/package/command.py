@@ -121,7 +121,7 @@ def _list(archive: Path, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([vars(member) for member in members], indent=2))
         return 0
-    for member in members:
+    for member in sorted(members, key=lambda member: output.is_of_packages(member.shown)):
         kind = "" if member.kind in ("file", "folder") else f"  ({member.kind})"
         name = f"{member.shown}/" if member.kind == "folder" else member.shown
         click.echo(f"{member.bytes:>15,}  {name}{kind}")

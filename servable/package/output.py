@@ -17,6 +17,11 @@ from servable.package.package import Package
 MOST_FILES = 12
 
 
+def is_of_packages(name: str) -> bool:
+    """Return whether an archive's file is of a package: hundreds of them would hide the user's files."""
+    return "/code/lib/" in f"/{name}/"
+
+
 def _console() -> EscapingConsole:
     return EscapingConsole(highlight=False, soft_wrap=True)
 
@@ -33,7 +38,8 @@ def show(package: Package, root: Path) -> None:
         out.print(f"{package.model}: {package.path.relative_to(root)}", style="bold")
         out.print(f"  {len(package.tree.files)} files, {before:,} bytes -> {after:,} bytes, {took}")
         out.print(f"  sha256 {package.sha256}")
-    for entry in package.tree.files[:MOST_FILES]:
+    files = sorted(package.tree.files, key=lambda entry: is_of_packages(entry.name))
+    for entry in files[:MOST_FILES]:
         out.print(f"  {entry.status.st_size:>15,}  {escape(entry.name)}")
     more = len(package.tree.files) - MOST_FILES
     if more > 0:

@@ -16,7 +16,7 @@ from servable_local.container.launch import STDERR, EndpointProcess, LaunchError
 from servable_local.container.real_image import ImageContainer, launch_image
 from servable_local.container.recording import Recording
 
-# SageMaker's longest wait for a container to answer.
+# SageMaker's longest wait for a container to answer, where the file states none.
 READY_TIMEOUT_SECONDS = 3600.0
 
 
@@ -55,7 +55,7 @@ def serve_locally(
             launch(
                 served.archive,
                 served.variables,
-                ready_timeout_seconds=READY_TIMEOUT_SECONDS,
+                ready_timeout_seconds=served.startup_timeout_seconds or READY_TIMEOUT_SECONDS,
                 log=log or STDERR,
                 port=port,
                 memory_limit_mib=memory_limit_mib,
@@ -78,7 +78,10 @@ def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
             "--docker does not serve several models behind one endpoint; leave it out"
         )
     print(f"starting {served.image}", file=sys.stderr, flush=True)
-    return launch_image(served.image, served.archive, served.variables, port=port)
+    seconds = served.startup_timeout_seconds or READY_TIMEOUT_SECONDS
+    return launch_image(
+        served.image, served.archive, served.variables, port=port, ready_timeout_seconds=seconds
+    )
 
 
 def _load(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:

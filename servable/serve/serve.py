@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra.parameters.batch.job import BatchJob
@@ -23,7 +23,7 @@ from servable.serve.artifact import cached, downloaded
 from servable_local.container.compiled_packages import fetched_packages
 
 # servable_local/container/model_server/process.py writes it.
-_FAILED_RECORD = re.compile(
+FAILED_RECORD = re.compile(
     rf"model (?P<model>\S+) version [0-9]+: {WARM_UP}: record (?P<number>[0-9]+): (?P<problem>.*)",
     re.DOTALL,
 )
@@ -43,20 +43,22 @@ class PreparedVariant:
     """TensorFlow version, as 2.20."""
     file: str = ""
     """The environment file."""
+    startup_timeout_seconds: float | None = None
+    """How long the file lets the container start; None: the file does not state it."""
     warm_up: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the warm-up requests that were packed here, by model."""
 
     def explained(self, reason: str) -> str:
         """Why a container does not start, with key and file of a failing warm-up request."""
-        failed = _FAILED_RECORD.search(reason)
+        failed = FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):
             return reason
         problem = " ".join(failed["problem"].split())  # TensorFlow's goes over several lines
         return (
-            f"{self.file}: models.{failed['model']}.warm_up: the model fails on "
-            f"{files[int(failed['number']) - 1]}, so that the container does not start: "
-            f"{problem}; write a request there that the model answers, or remove it from warm_up"
+            f"{problem}; {self.file}: models.{failed['model']}.warm_up: the model fails on "
+            f"{files[int(failed['number']) - 1]}, so that the container does not start; "
+            "write a request there that the model answers, or remove it from warm_up"
         )
 
 
@@ -82,7 +84,8 @@ def prepared(
     placed = placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.hosting(environment.region)
-    return _prepared(loaded, name, chosen.model, decided, archive, download=download)
+    served = _prepared(loaded, name, chosen.model, decided, archive, download=download)
+    return replace(served, startup_timeout_seconds=placed.variant.startup_timeout_seconds)
 
 
 def prepared_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:

@@ -185,15 +185,16 @@ def findings(count: int) -> list[Finding]:
     ]
 
 
-def test_sixteen_findings_fit_one_screen(
+def test_the_problems_of_sixteen_findings_fit_one_screen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     print_lines(findings(16), whole=False)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err).splitlines()
-    # 16 findings, the names of two files, and where whole lines are.
-    assert (len(lines), [line for line in lines if len(line) > 80]) == (19, [])
+    # 16 problems on a line each, the names of two files, and where whole problems are.
+    assert len([line for line in lines if not line.startswith("    ")]) == 19
+    assert [line for line in lines if len(line) > 80] == []
 
 
 def test_findings_are_grouped_by_file_and_errors_come_first(
@@ -213,8 +214,12 @@ def test_findings_are_grouped_by_file_and_errors_come_first(
 
 @settings(max_examples=30)
 @given(st.text(max_size=99), st.text(max_size=99), st.integers(20, 150))
-def test_a_finding_is_cut_to_the_columns_that_there_are(
+def test_a_problem_is_cut_to_the_columns_and_a_remedy_is_wrapped_whole(
     problem: str, remedy: str, columns: int
 ) -> None:
     finding = file_error("a.toml", "k", problem, remedy)
-    assert len(fitted(finding, columns)) <= columns
+    first, *rest = fitted(finding, columns)
+    assert len(first) <= columns
+    assert " ".join(rest).split() == f"-> {remedy} [{finding.acknowledgement}]".split()
+    longest = max(map(len, [*remedy.split(), finding.acknowledgement])) + 9
+    assert [line for line in rest if len(line) > max(columns, longest)] == []

@@ -155,6 +155,32 @@ def test_an_answer_is_held_to_its_tolerance(
     assert [one.rule for one in found(golden)] == rules
 
 
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (
+            [0.5, 0.5, 0.5, 0.7, 0.5],
+            "golden/a.json, 4 at once, is answered output[0] 0.7 and not 0.5",
+        ),
+        ([0.5, 0.50001, 0.5, 0.5, 0.5], ""),
+        ([{"a": 1}, {"b": 1}] * 3, "responses to the same request differ"),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_responses_to_one_request_are_compared(
+    golden: Path, stub: Stub, answers: list[Any], said: str, known: bool
+) -> None:
+    if known:
+        (golden / "golden" / "b.json").write_text(json.dumps({"predictions": [answers[0]]}))
+    stub.answer = lambda number: (200, {"predictions": [answers[number - 1]]})
+    lines = KNOWN if known else 'models.ranker.golden.request = "golden/a.json"\n'
+    problems = [one.problem for one in found(golden, lines) if one.rule == "run-answer"]
+    assert len(problems) == bool(said)
+    if said:
+        assert said in problems[0]
+        assert problems[0].endswith("; responses to the same request differ")
+
+
 def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) -> None:
     stub.fails = "TensorFlow does not load the model:\nOp type not registered 'X'"
     (one,) = found(golden)
@@ -237,6 +263,43 @@ def test_json_says_that_a_model_that_could_not_be_called_cannot_be_told(
     monkeypatch.setattr("servable.check.command.is_untold", lambda finding: True)
     ran = command(monkeypatch, golden, "--json")
     assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (3, "cannot be told")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_what_an_interrupted_run_has_found_is_printed(
+    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    overlaid(golden, KNOWN)
+    text = (golden / "environments" / "prod.toml").read_text()
+    for name in ("first", "second"):
+        named = text.replace('name = "ranker"', f'name = "ranker-{name}"')
+        (golden / "environments" / f"{name}.toml").write_text(named)
+    rejected = iter([True])
+
+    def interrupt(loaded: Any, report: Any) -> Iterator[Finding]:
+        if loaded.name == "second":
+            raise KeyboardInterrupt
+        stub.answer = lambda number: (
+            (400, {"error": "no"}) if next(rejected, False) else (200, ANSWER)
+        )
+        yield from run(loaded, report)
+
+    monkeypatch.setattr(runs, "run", interrupt)
+    monkeypatch.chdir(golden)
+    arguments = ["first", "second", "prod", "--run", *(["--json"] if as_json else [])]
+    ran = CliRunner().invoke(check, arguments, standalone_mode=False)
+    assert ran.return_value == 130
+    if as_json:
+        rules = {
+            name: [one["rule"] for one in findings if one["rule"].startswith("run-")]
+            for name, findings in json.loads(ran.stdout).items()
+            if name != "verdict"
+        }
+        assert rules == {"first": ["run-request"], "second": ["run-load"], "prod": ["run-load"]}
+    else:
+        assert "is answered 400: no" in ran.stderr
+        assert ran.stderr.count("its run was interrupted") == 2
+        assert not [line for line in ran.stdout.splitlines() if " ok" in line]
 
 
 def test_an_environment_that_is_refused_is_not_run(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
-from servable.load import command
+from servable.load import run as load_run
 from servable.load.command import load
 from servable.load.gate import (
     EventCount,
@@ -71,9 +71,9 @@ def test_json_names_the_verdict_of_the_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # Its pictures take a second.
-    monkeypatch.setattr(command, "write_load_report", lambda *given: None)
+    monkeypatch.setattr(load_run, "write_load_report", lambda *given: None)
     options = Mock(gate=gate, as_json=True)
-    code = command._ended(measured, OBJECTIVE, tmp_path, options)
+    code = load_run._ended(measured, OBJECTIVE, tmp_path, options)
     assert (code, json.loads(capsys.readouterr().out)["verdict"]) == ends
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -48,6 +49,8 @@ def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None
         ".github/workflows/deploy.yml",
         ".github/workflows/pull-request.yml",
         ".gitignore",
+        ".pre-commit-config.yaml",
+        ".vscode/extensions.json",
         "README.md",
         "cdk.json",
         "docs/runbook.md",
@@ -58,6 +61,28 @@ def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None
         "package.json",
         "requirements.txt",
     }
+
+
+def test_the_hooks_of_a_commit_check_and_renew_the_schema(written: Path) -> None:
+    hooks = yaml.safe_load((written / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    entries = {hook["id"]: shlex.split(hook["entry"]) for hook in hooks}
+    (written / ".venv" / "bin").mkdir(parents=True)
+    (written / ".venv" / "bin" / "servable").symlink_to(Path(sys.executable).with_name("servable"))
+    (written / "environments" / "prod.toml").write_text("region = 7\n")
+    schema = (written / "environments" / "schema.json").read_text()
+    (written / "environments" / "schema.json").write_text("{}")
+    ran = {
+        name: subprocess.run(entry, cwd=written, capture_output=True)
+        for name, entry in entries.items()
+    }
+    assert {name: one.returncode for name, one in ran.items()} == {"check": 1, "schema": 0}
+    assert (written / "environments" / "schema.json").read_text() == schema
+    assert all(re.compile(hook["files"]).search("environments/schema.json") for hook in hooks)
+
+
+def test_editors_are_told_what_reads_the_schema(written: Path) -> None:
+    told = json.loads((written / ".vscode" / "extensions.json").read_text())
+    assert told == {"recommendations": ["tamasfe.even-better-toml"]}
 
 
 def test_every_file_names_the_service_and_this_version(written: Path) -> None:

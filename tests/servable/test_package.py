@@ -51,6 +51,21 @@ def test_a_second_run_packs_nothing_again(prod: Path) -> None:
     assert "packed before" in run("prod", "--find-links", "house").stdout
 
 
+def test_the_users_files_are_listed_before_those_of_packages(prod: Path) -> None:
+    for number in range(20):
+        wheel(prod / "house", f"a{number}")
+    names = [f"a{number}\n" for number in range(20)]
+    (prod / "code" / "requirements.txt").write_text("".join(names))
+    own = ["code/inference.py", "ranker/1/saved_model.pb"]
+    lines = run("prod", "--find-links", "house").stdout.splitlines()
+    listed = [line.split()[-1] for line in lines]
+    assert set(own) <= set(listed)
+    (archive,) = (prod / ".servable" / "archives").glob("*.tar.gz")
+    listed = [line.split()[-1] for line in run("--list", str(archive)).stdout.splitlines()]
+    packages = [at for at, name in enumerate(listed) if "code/lib/" in name]
+    assert max(listed.index(name) for name in own) < packages[0] == len(listed) - len(packages)
+
+
 def test_json_says_what_went_in(prod: Path) -> None:
     (parsed,) = json.loads(run("prod", "--find-links", "house", "--json").stdout)
     assert {"code/inference.py", "code/lib/plain.py", "ranker/1/saved_model.pb"} <= set(

@@ -1,9 +1,13 @@
 """`servable init`: a first file that passes the checks, for a SavedModel that is not ours."""
 
+import base64
+import io
 import json
+import re
 import shutil
 from pathlib import Path
 
+import matplotlib.image
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
@@ -13,13 +17,10 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
+from servable.check.run import missing
+from servable.init import first_request
 from servable.init.command import init
-from servable.init.golden_request import (
-    _least_bytes,
-    _sizes,
-    golden_request,
-    is_certain,
-)
+from servable.init.golden_request import _least_bytes, _sizes, golden_request
 from tests.conftest import RANKER
 
 
@@ -27,6 +28,7 @@ from tests.conftest import RANKER
 def begun(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (project / "cdk.json").write_text("{}")
     monkeypatch.chdir(project)
+    monkeypatch.setattr(first_request, "missing", lambda: "no model runs in this test")
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     return project
@@ -92,7 +94,7 @@ MADE = {
 
 def test_in_any_folder_it_writes_what_a_project_lacks(empty: Path) -> None:
     assert run("my_model").return_value == 0
-    assert files(empty) == MADE | {"environments/my-model.toml", "golden/my-model/request.json"}
+    assert files(empty) == MADE | {"environments/my-model.toml"}
 
 
 def test_a_first_environment_extends_a_base_without_models_and_has_no_finding(empty: Path) -> None:
@@ -155,7 +157,15 @@ def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path)
     assert ran[1].stdout == f"{empty}: nothing is missing\n"
 
 
-def test_the_golden_request_fits_the_signature(begun: Path) -> None:
+@pytest.fixture
+def asked(begun: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose models are sent their first request in the local container."""
+    monkeypatch.setattr(first_request, "missing", missing)
+    return begun
+
+
+def test_the_golden_request_fits_the_signature(asked: Path) -> None:
+    begun = asked
     run("model", "--name", "first")
     said = json.loads((begun / "golden" / "first" / "request.json").read_text())
     assert {key: len(rows[0]) for key, rows in said["inputs"].items()} == {
@@ -195,9 +205,76 @@ def test_without_a_default_signature_requests_are_said_to_need_a_name(begun: Pat
     # As long as the other: lengths stand before names.
     file.write_bytes(file.read_bytes().replace(b"serving_default", b"serving_another"))
     said = json.loads(run("exported", "--json").stdout)
-    request = json.loads((begun / "golden" / "exported" / "request.json").read_text())
-    assert request["signature_name"] == said["signature"]
+    assert said["signature"] in said["notes"][0]
     assert any("must name a signature" in note for note in said["notes"])
+
+
+def test_a_linked_model_inside_the_project_gets_a_relative_path(
+    begun: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
+    shutil.copytree(RANKER / "1", elsewhere)
+    (begun / "linked").symlink_to(elsewhere)
+    assert run("linked", "--name", "first").return_value == 0
+    (loaded,) = load(begun, begun / "environments")
+    assert isinstance(loaded, ValidFile)
+    (model,) = loaded.environment.models.values()
+    assert model.saved_model == "linked"
+
+
+@pytest.mark.parametrize(("given", "saved_model"), [("m", "models/m"), ("m/1", "models/m/1")])
+def test_copy_brings_a_model_and_its_code_into_the_project(
+    begun: Path, tmp_path_factory: pytest.TempPathFactory, given: str, saved_model: str
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(RANKER, elsewhere / "m")
+    (elsewhere / "m" / "code").mkdir()
+    (elsewhere / "m" / "code" / "inference.py").write_text(
+        "def handler(data, context):\n    return data.read(), context.accept_header\n"
+    )
+    assert run(str(elsewhere / given), "--copy", "--name", "first").return_value == 0
+    (loaded,) = load(begun, begun / "environments")
+    assert isinstance(loaded, ValidFile)
+    (model,) = loaded.environment.models.values()
+    assert (model.saved_model, model.code) == (saved_model, "models/m/code")
+    assert (begun / "models" / "m" / "1" / "saved_model.pb").is_file()
+
+
+def test_a_copy_is_removed_if_nothing_is_written(begun: Path) -> None:
+    shutil.copytree(RANKER, begun.parent / "m")
+    (begun / "golden" / "first").mkdir(parents=True)
+    (begun / "golden" / "first" / "request.json").write_text("mine")
+    ran = run(str(begun.parent / "m"), "--copy", "--name", "first")
+    assert (ran.return_value, (begun / "models").exists()) == (1, False)
+    (begun / "models" / "m").mkdir(parents=True)
+    (begun / "models" / "m" / "mine").write_text("mine")
+    ran = run(str(begun.parent / "m"), "--copy")
+    assert (ran.return_value, "models/m: exists already" in ran.stderr) == (1, True)
+    assert (begun / "models" / "m" / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("rows", "written"), [(3, False), (2, True)])
+def test_the_callers_request_is_written_if_the_model_answers_it(
+    asked: Path, rows: int, written: bool
+) -> None:
+    example = {"inputs": {"feat_ids": [[0] * 39] * rows, "feat_vals": [[0.5] * 39] * 2}}
+    (asked / "mine.json").write_text(json.dumps(example))
+    said = json.loads(run("model", "--name", "first", "--request", "mine.json", "--json").stdout)
+    golden = asked / "golden" / "first"
+    files = ["golden/first/request.json", "golden/first/answer.json"]
+    assert [file in said["files"] for file in files] == [written, written]
+    if written:
+        assert json.loads((golden / "request.json").read_text()) == example
+        assert json.loads((golden / "answer.json").read_text())["outputs"]
+    else:
+        assert re.match(r".+\. The model does not answer your request", said["notes"][0])
+
+
+def test_a_path_with_any_character_becomes_a_valid_file(begun: Path) -> None:
+    shutil.copytree(RANKER, begun / "m\x1b\x07\x7f\U0001f600")
+    assert run("m\x1b\x07\x7f\U0001f600", "--name", "first").return_value == 0
+    text = (begun / "environments" / "first.toml").read_text()
+    assert not {"\x1b", "\x07", "\x7f"} & set(text)
 
 
 def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
@@ -287,31 +364,13 @@ def test_a_request_takes_at_least_the_bytes_that_are_foreseen(
     assert sum(_least_bytes(_sizes(spec), spec.dtype) for spec in specs) <= len(body or "")
 
 
-@pytest.mark.parametrize(
-    ("inputs", "certain"),
-    [
-        # As TensorFlow 2.21 exports tf.RaggedTensorSpec and tf.SparseTensorSpec.
-        ({"r": ("float32", (None,)), "r_1": ("int64", (None,))}, False),
-        (
-            {"r": ("float32", (None, 4)), "r_1": ("int32", (None,)), "x": ("int64", (None, 2))},
-            False,
-        ),
-        ({"d": ("int64", (None,)), "d_1": ("int64", (None,)), "d_2": ("int64", (None,))}, False),
-        ({"s": ("int64", (None, 2)), "s_1": ("float32", (None,)), "s_2": ("int64", (2,))}, False),
-        ({"values": ("float32", (None,)), "row_splits": ("int64", (None,))}, False),
-        ({"user": ("int64", (None,)), "item": ("int64", (None,))}, True),
-        ({"in_1": ("float32", (None, 2)), "in_2": ("float32", (None, 3))}, True),
-        ({"ids": ("int64", (None,))}, True),
-        ({"ids": ("int64", (None, 39)), "values": ("float32", (None, 39))}, True),
-        ({"x": ("float32", (None, None))}, False),
-        ({"x": ("string", (None,))}, False),
-        ({"x": ("float32", None)}, False),
-    ],
-)
-def test_an_invented_request_warms_up_only_a_model_that_surely_takes_it(
-    inputs: dict[str, tuple[str, tuple[int | None, ...] | None]], certain: bool
-) -> None:
-    assert is_certain(signature_of(**inputs)) is certain
+def test_an_input_that_ends_in_bytes_gets_a_picture_in_base64() -> None:
+    signature = signature_of(image_bytes=("string", (None,)), text=("string", (None,)))
+    inputs = json.loads(golden_request("serving_default", signature, []) or "")["inputs"]
+    picture = base64.b64decode(inputs["image_bytes"][0]["b64"], validate=True)
+    assert inputs["text"] == ["text 0"]
+    image = matplotlib.image.imread(io.BytesIO(picture), format="png")
+    assert (image.shape, len(set(image.flat))) == ((8, 8, 3), 1)
 
 
 @given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
@@ -358,7 +417,7 @@ def test_a_table_of_pandas_is_no_golden_request(begun: Path) -> None:
     table = {"dataframe_split": {"columns": ["a"], "data": [[1]]}}
     mlflow_folder(begun / "mlruns" / "prices", table)
     run("mlruns/prices", "--name", "first")
-    assert "dataframe_split" not in (begun / "golden" / "first" / "request.json").read_text()
+    assert not (begun / "golden" / "first").exists()
 
 
 def test_an_mlflow_folder_with_a_keras_file_says_how_to_export_it(begun: Path) -> None:

@@ -20,6 +20,9 @@ from rich.table import Table
 from servable import app, hidden
 from servable import main as command
 from servable.console import EscapingConsole
+from servable.doctor import command as doctor_command
+from servable.doctor.check_result import CheckResult
+from servable.doctor.command import doctor
 from servable.findings import styled_echo
 from servable_local.aws import command as local_aws
 from servable_local.container.launch import EndpointProcess, UnpackFolder
@@ -183,6 +186,54 @@ def test_our_own_styles_and_live_lines_reach_the_terminal(
     assert style in stream.shown
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_terminal", "colored"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": ""}, False, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+    ],
+)
+@pytest.mark.parametrize("way", ["a style", "rich, a line", "doctor"])
+def test_no_color_and_force_color_decide_on_every_way(
+    terminal: Begin,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    variables: dict[str, str],
+    is_terminal: bool,
+    colored: bool,
+) -> None:
+    ways = {**WAYS, "doctor": lambda text: doctor.main([], standalone_mode=False)}
+    monkeypatch.setattr(Terminal, "isatty", lambda stream: is_terminal)
+    monkeypatch.setattr(doctor_command, "machine", lambda root: [CheckResult("Node", "ok", "24")])
+    monkeypatch.chdir(ROOT)
+    stream = terminal()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    ways[way]("name")
+    assert bool(re.search(r"\x1b\[[0-9;]*m", stream.shown)) == colored
+    assert r"\x1b" not in stream.shown  # our own styles are not escaped
+
+
+def test_doctor_wraps_a_remedy_on_a_terminal(
+    terminal: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remedy = "write " * 40 + "the end"
+    looks = [CheckResult("Node", "problem", "none", remedy)]
+    monkeypatch.setattr(doctor_command, "machine", lambda root: looks)
+    monkeypatch.chdir(ROOT)
+    stream = terminal()
+    monkeypatch.setenv("COLUMNS", "80")
+    assert doctor.main([], standalone_mode=False) == 1
+    lines = stream.shown.splitlines()
+    assert max(map(len, lines)) <= 80 + len("\x1b[31m\x1b[0m")
+    assert " ".join(stream.shown.split()).count(remedy) == 1
+
+
 @pytest.mark.parametrize("name", sorted(command.COMMANDS))
 def test_each_command_escapes_a_wrong_option(run: Run, name: str) -> None:
     shown = run(name, f"--{HOSTILE}")
@@ -305,7 +356,8 @@ def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:
 
 
 BESIDE = re.compile(
-    r"\bsecho\(|rich\.console import .*Console\b|\bConsole\(|get_console|rich import|std(out|err)\.buffer"
+    r"\bsecho\(|terminal import .*\bplain\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
+    r"rich import|std(out|err)\.buffer"
 )
 
 

@@ -27,10 +27,21 @@ def test_arrays_go_in_and_come_out(server: RuntimeServer) -> None:
         np.testing.assert_array_equal(endpoint.predict(x=X, split=1)["y"], X * 2)
 
 
-def test_invocations_is_what_is_asked(server: RuntimeServer) -> None:
-    with Endpoint.local(f"{server.url}/") as endpoint:
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("/", "/invocations"),
+        ("/invocations", "/invocations"),
+        ("/invocations/", "/invocations"),
+        ("/models/m/invoke", "/models/m/invoke"),
+    ],
+)
+def test_every_address_that_serve_prints_is_taken(
+    server: RuntimeServer, given: str, path: str
+) -> None:
+    with Endpoint.local(f"{server.url}{given}") as endpoint:
         endpoint.predict(x=X)
-    assert server.received[0].path == "/invocations"
+    assert server.received[0].path == path
 
 
 def test_the_model_is_chosen_as_through_sagemaker(server: RuntimeServer) -> None:

@@ -42,6 +42,53 @@ def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run
     )
 
 
+GOLDEN = '[models.ranker]\ngolden.request = "golden/mine.{}"\n'
+
+
+@pytest.mark.parametrize(
+    ("ending", "content_type"), [("json", "application/json"), ("csv", "text/csv")]
+)
+def test_without_a_body_the_golden_request_is_sent(
+    server: RuntimeServer, run: Run, project: Path, ending: str, content_type: str
+) -> None:
+    (project / "environments" / "prod.toml").write_text(
+        VALID.replace("[models.ranker]\n", GOLDEN.format(ending))
+    )
+    (project / "golden" / f"mine.{ending}").write_text("[7]")
+    server.answer = relayed
+    ran = run("--url", f"{server.url}/invocations")
+    (got,) = server.received
+    assert (ran.stdout, got.body) == ('{"outputs": [7.5]}\n', b"[7]")
+    assert (got.path, got.headers["content-type"]) == ("/invocations", content_type)
+
+
+def test_without_a_body_arrays_of_the_golden_request_are_predicted(
+    server: RuntimeServer, run: Run, project: Path
+) -> None:
+    (project / "environments" / "prod.toml").write_text(
+        VALID.replace("[models.ranker]\n", GOLDEN.format("npz"))
+    )
+    (project / "golden" / "mine.npz").write_bytes((project / "x.npz").read_bytes())
+    assert json.loads(run("--url", server.url).stdout) == {
+        "outputs": {"y": [[0, 2], [4, 6], [8, 10]]}
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("[models.ranker]\n", "models.ranker has no golden request; give --body FILE"),
+        (GOLDEN.format("json"), "does not exist"),
+    ],
+)
+def test_without_a_body_and_a_golden_request_it_says_what_to_give(
+    server: RuntimeServer, run: Run, project: Path, lines: str, said: str
+) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID.replace("[models.ranker]\n", lines))
+    assert said in str(run("--url", server.url).exception)
+    assert server.received == []
+
+
 def test_arrays_are_predicted_and_shown(server: RuntimeServer, run: Run) -> None:
     ran = run("--body", "x.npz", "--url", server.url, "--split", "1")
     assert json.loads(ran.stdout) == {"outputs": {"y": [[0, 2], [4, 6], [8, 10]]}}

@@ -1,6 +1,7 @@
 """A live endpoint as keys of an environment file: nothing is guessed, and nothing is dropped."""
 
 import json
+import re
 import tomllib
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from model_packaging.refusal import PackagingError
 from servable.adoption.environment_text import environment_text
 from servable.adoption.expressed import Expressed, expressed
 from servable.adoption.expressed_model import is_secret
-from servable.adoption.live_fields import LiveFields
+from servable.adoption.live_fields import LiveFields, NotCarried
 from servable.adoption.live_picture import LiveArchive, LivePicture
 from tests.servable.adoption.pictures import ARCHIVE, IMAGE, URI, alarm, picture, target, tracking
 
@@ -440,3 +441,13 @@ def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
     )
     models = expressed(both).tables["models"]
     assert [table["artifact"].get("default_model") for table in models.values()] == [None, "ranker"]
+
+
+def test_a_live_name_with_control_characters_gives_a_valid_comment() -> None:
+    row = NotCarried(
+        where="alarm \x1b]0;owned\x07", value="\x9b2J\x7f", reason="has no key", effect="lost"
+    )
+    result = Expressed(tables={"account": "123456789012"}, sources={}, not_carried=(row,))
+    text = environment_text(result, source="endpoint a\x1b[2J\nb")
+    assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text) == []
+    assert tomllib.loads(text) == result.tables

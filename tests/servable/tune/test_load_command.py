@@ -164,7 +164,7 @@ def test_an_address_without_a_body_says_what_to_give() -> None:
 
 @pytest.mark.long
 def test_the_command_s_own_process_is_not_patched_by_gevent() -> None:
-    code = "import servable.load.command, sys; sys.exit('gevent' in sys.modules)"
+    code = "import servable.load.run, sys; sys.exit('gevent' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert ran.returncode == 0
 
@@ -211,3 +211,11 @@ def test_what_failed_is_shown_with_its_first_answer(
 def test_no_other_computer_can_join_unless_an_address_is_named() -> None:
     listen = next(option for option in load.params if option.name == "listen")
     assert listen.default == ("127.0.0.1", 0)
+
+
+def test_its_help_imports_nothing_that_takes_time() -> None:
+    code = "import servable.load.command, sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    slow = {"boto3", "botocore", "matplotlib", "numpy", "pydantic", "rich", "infra.preflight.check"}
+    assert "servable.load.options" in ran.stdout.split()
+    assert not slow & set(ran.stdout.split())

@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from infra import recording
 from infra.packing import packed_key
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, ValidFile, load
+from infra.parameters.placement import placements
 from infra.preflight.batch.jobs import batch_example
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.long
 
 STACK = "prod-endpoint"
 TEXT = VALID.replace("eu-west-1", "us-east-1")
+THEN = {"tfs_processes": 1}
 ARCHIVE = b"what was packed then"
 
 
@@ -46,15 +49,25 @@ class Past:
         (found,) = load(self.project, self.project / "environments")
         return valid(found)
 
-    def record(self, archive: bytes = ARCHIVE, name: str | None = None, **changes: Any) -> str:
+    def record(
+        self,
+        archive: bytes = ARCHIVE,
+        name: str | None = None,
+        container: Mapping[str, Any] = THEN,
+        **changes: Any,
+    ) -> str:
         """Published, as the asset's command completes it; returns the fingerprint.
 
-        `name`: of the archive, without .tar.gz; left out, one that no sources pack to.
+        `name`: of the archive, without .tar.gz; left out, one that no sources pack to. `container`: the
+        settings that were derived; empty: those that are derived now.
         """
         environment = self.loaded().environment
         settings = environment.model_dump(mode="json", exclude_unset=True)
         settings["variants"]["primary"] |= changes
         name = name or hashlib.sha256(archive).hexdigest()
+        if not container:
+            (placed,) = placements(environment)
+            container = placed.settings.model_dump(mode="json", exclude_none=True)
         said = {
             "stack": STACK,
             "settings": settings,
@@ -67,7 +80,7 @@ class Past:
                     "image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:x",
                     "tensorflow": "2.20",
                     "model_gib": 0.001,
-                    "container": {"tfs_processes": 1},
+                    "container": container,
                 }
             ],
         }
@@ -143,6 +156,7 @@ def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: P
     assert newest.record is not None
     (container,) = newest.record["variants"]
     batch = {**container, "batch": "nightly", "job": {"strategy": "multi_record", "payload_mb": 1}}
+    batch["container"] = {"tfs_processes": 3}
     del batch["variant"]
     settings = past.loaded().environment.model_dump(mode="json", exclude_unset=True)
     record = {**newest.record, "settings": settings, "variants": [], "batches": [batch]}
@@ -150,7 +164,7 @@ def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: P
     tables = tomllib.loads(back.text)
     assert tables["models"]["ranker"]["artifact"]["uri"] == container["archive"]
     nightly = tables["batch"]["nightly"]
-    assert (nightly["strategy"], nightly["container"]) == ("multi_record", {"tfs_processes": 1})
+    assert (nightly["strategy"], nightly["container"]) == ("multi_record", {"tfs_processes": 3})
 
 
 @pytest.fixture
@@ -207,6 +221,24 @@ def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Pas
     assert artifact.sha256 == hashlib.sha256(ARCHIVE).hexdigest()
 
 
+def test_the_way_back_has_the_values_that_the_file_contained(past: Past) -> None:
+    environment = past.loaded().environment
+    packed = packed_key(environment, "ranker", past.project)
+    stated = tomllib.loads(past.file.read_text())
+    past.deploy(past.record(name=packed, container={}))
+    found = restored(past.loaded(), past.found()[0], past.asked)
+    assert tomllib.loads(found.text) == stated
+    assert found.notes == ["ranker: the sources here still pack to the same archive"]
+
+
+def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> None:
+    packed = packed_key(past.loaded().environment, "ranker", past.project)
+    past.deploy(past.record(name=packed, container={"gunicorn_workers": 7}))
+    found = restored(past.loaded(), past.found()[0], past.asked)
+    assert tomllib.loads(found.text)["variants"]["primary"]["container"] == {"gunicorn_workers": 7}
+    assert [note for note in found.notes if "gunicorn_workers = 7 was derived then" in note]
+
+
 def test_the_file_that_the_way_back_replaces_is_kept(past: Past) -> None:
     found = restored(past.loaded(), past.found()[1], past.asked)
     folder = past.project / "environments"
@@ -259,7 +291,7 @@ def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindra
     told = deployment.record["variants"][0]
     told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
     found = restored(past.loaded(), deployment, past.asked)
-    assert found.notes == ["cities: the sources here still pack to the same archive"]
+    assert found.notes[0] == "cities: the sources here still pack to the same archive"
 
 
 def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(

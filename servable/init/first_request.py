@@ -1,0 +1,83 @@
+"""The first request of a new environment: written only if the model answers it in the local container."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from infra.parameters.loading import ValidFile
+from infra.parameters.model import Golden
+from model_packaging.refusal import PackagingError
+from servable.check.run import missing, post_body, read_reason
+from servable.golden_answers import differing
+from servable.init.first_environment import Start, staged
+from servable.serve.container import serve_locally
+from servable.serve.serve import FAILED_RECORD, prepared
+from servable_local.container.launch import LaunchError
+
+ENDINGS = {".json": "application/json", ".jsonl": "application/jsonlines", ".csv": "text/csv"}
+# Within it two answers to the same request are alike: an environment file's default.
+TOLERANCE = Golden.model_fields["tolerance"].default
+
+
+def with_first_answer(
+    start: Start, root: Path, folder: Path, report: Callable[[str], None]
+) -> Start:
+    """Return the start with the model's answer to its request, or without a request that it rejects.
+
+    A note says why a request or an answer is left out, the server's sentence first.
+    """
+    if start.body is None:
+        return start
+    problem = missing()
+    if problem is None and start.code and (root / start.code / "requirements.txt").is_file():
+        problem = (
+            f"{start.code}/requirements.txt is not packed yet; run `servable package {start.name}`"
+        )
+    if problem is not None:
+        return _left_out(start, problem, rejected=False)
+    # Code of its own may take another form than the model, which warm-up requests go to directly.
+    trial = replace(start, answer="", warms_up=start.code is None and start.ending == ".json")
+    report("sending the first request to the model in the local container")
+    with (
+        tempfile.TemporaryDirectory(prefix="servable-init-") as temporary,
+        staged(root, folder, start.name, trial.files) as (loaded, _),
+    ):
+        assert isinstance(loaded, ValidFile)  # `foreseen` has found no error
+        try:
+            served = replace(prepared(loaded), warm_up={})  # the reason as it is
+            with serve_locally(served, port=0, log=Path(temporary, "log")) as process:
+                url = f"{process.url}/invocations"
+                sent = start.body.encode(), ENDINGS[start.ending]
+                answers = [post_body(url, *sent) for _ in range(2)]
+        except (LaunchError, PackagingError) as wrong:
+            failed = FAILED_RECORD.search(str(wrong))
+            problem = failed["problem"] if failed else str(wrong)
+            return _left_out(start, " ".join(problem.split()), rejected=True)
+    for status, answer in answers:
+        if status != 200:
+            return _left_out(start, read_reason(answer), rejected=True)
+    (_, first), (_, second) = answers
+    if unlike := next(differing(first, second, TOLERANCE), None):
+        where, was, now = unlike
+        start.notes.append(
+            f"two responses to the golden request differ ({where}: {was!r:.100}, then {now!r:.100}): no "
+            "answer was recorded; export the model without what is random in it, such as dropout"
+        )
+        return replace(start, warms_up=trial.warms_up)
+    return replace(trial, answer=first.decode())
+
+
+def _left_out(start: Start, problem: str, *, rejected: bool) -> Start:
+    """Leave out a request that was rejected, or an invented one that could not be sent."""
+    sentence = problem.rstrip(".")
+    if not rejected and not start.invented:
+        start.notes.append(f"{sentence}: the golden request has no recorded answer")
+        return start
+    kind = "an invented" if start.invented else "your"
+    failed = f"The model does not answer {kind} request" if rejected else "No request was sent"
+    start.notes.append(
+        f"{sentence}. {failed}: neither a golden request nor a warm-up request was written; "
+        f"{start.file} shows where to put one that the model answers"
+    )
+    return replace(start, body=None)

@@ -10,6 +10,7 @@ from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.overrides import from_options, strangers
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import listed
+from servable.completion import complete_keys
 from servable.project_folder import FOLDER, is_project, standing_in
 
 # Packing vendors the code, and a model is packed before it is served on this computer.
@@ -24,6 +25,7 @@ SET = click.option(
     "sets",
     multiple=True,
     metavar="[ENV.]KEY=VALUE",
+    shell_complete=complete_keys,
     help="Set one key for this run; ENV may be left out where one environment is named.",
 )
 

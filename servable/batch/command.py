@@ -31,6 +31,7 @@ from servable.batch.objects import (
 )
 from servable.batch.result import BatchResult
 from servable.batch.watch import TransformWatch, UnknownJobError, start
+from servable.completion import ENVIRONMENT
 from servable.project import ENVIRONMENTS, SET, one_environment, refused
 from servable.signals import as_ctrl_c
 
@@ -52,7 +53,7 @@ class BatchOptions:
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @click.argument("name", metavar="[NAME]", required=False)
 @ENVIRONMENTS
 @SET

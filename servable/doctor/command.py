@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from model_packaging.refusal import PackagingError
+from servable.completion import complete_environments
 from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
 from servable.project import ENVIRONMENTS, SET, one_environment, project
@@ -17,7 +18,9 @@ COLOURS = {"ok": "green", "problem": "red", "open": "yellow", "unknown": "red"}
 
 
 @click.command()
-@click.argument("environment", metavar="[ENV]", required=False)
+@click.argument(
+    "environment", metavar="[ENV]", required=False, shell_complete=complete_environments
+)
 @ENVIRONMENTS
 @SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")

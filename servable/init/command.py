@@ -14,6 +14,7 @@ import click
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
+from servable.completion import complete_environments
 from servable.extras import MissingExtraError
 from servable.findings import print_lines
 from servable.init.first_environment import Start, foreseen, shown_size, start
@@ -40,7 +41,13 @@ LONGEST_SHAPE = 200  # characters
 @click.command()
 @click.argument("saved_model", metavar="[SAVED_MODEL]", type=MODEL, required=False)
 @click.option("--name", help="Name of the environment (default: the model's name).")
-@click.option("--from", "source", metavar="ENV", help="Write a preview of that environment.")
+@click.option(
+    "--from",
+    "source",
+    metavar="ENV",
+    shell_complete=complete_environments,
+    help="Write a preview of that environment.",
+)
 @click.option(
     "--expires-in-days",
     type=click.IntRange(1, 366),

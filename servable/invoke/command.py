@@ -15,6 +15,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
+from servable.completion import ENVIRONMENT
 from servable.console import EscapingConsole
 from servable.invoke.invoke import ARRAY_FILES, arrays_in, as_json, connected, written
 from servable.project import (
@@ -62,7 +63,7 @@ class InvokeOptions:
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @click.option(
     "--body",
     type=FILE,

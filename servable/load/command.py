@@ -12,6 +12,7 @@ from rich.live import Live
 from infra.parameters.loading import ValidFile
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
+from servable.completion import complete_environments
 from servable.console import SILENT_SECONDS, EscapingConsole
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, verdict
@@ -44,7 +45,7 @@ STEPS_USUAL = "8 to 14"
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("what", metavar="[ENV|URL]", required=False)
+@click.argument("what", metavar="[ENV|URL]", required=False, shell_complete=complete_environments)
 @with_options(OPTIONS)
 def load(what: str | None, folder: str, **values: Any) -> int:
     """Measure how much load ENV takes: users are added until throughput no longer grows.

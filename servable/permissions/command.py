@@ -8,11 +8,14 @@ import click
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile
 from infra.policy.execution_policy import MOST_CHARACTERS, Deployed, characters, partition, policies
+from servable.completion import complete_environments
 from servable.project import ENVIRONMENTS, SET, one_environment
 
 
 @click.command()
-@click.argument("environments", metavar="ENV...", nargs=-1, required=True)
+@click.argument(
+    "environments", metavar="ENV...", nargs=-1, required=True, shell_complete=complete_environments
+)
 @ENVIRONMENTS
 @SET
 @click.option(

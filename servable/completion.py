@@ -75,7 +75,8 @@ def _folder(context: click.Context) -> Path:
     with context.scope(cleanup=False):
         root = standing_in()
     given = context.params.get("folder") or FOLDER
-    return next((path for path in (Path(given), root / given) if path.is_dir()), root / given)
+    here = Path.cwd() / given
+    return here if given != FOLDER and here.is_dir() else root / given
 
 
 def _named(context: click.Context) -> str | None:

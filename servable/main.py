@@ -47,6 +47,8 @@ COMMANDS = {
 }
 # Each command is in servable/NAME/command.py, except these:
 ELSEWHERE = {"pin": "servable.package.pin"}
+# People type these first; servable/redirected.py names the programs that do them.
+REDIRECTED = ("deploy", "destroy", "diff", "logs")
 COULD_NOT = 2
 # Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
 INTERRUPTED = 130
@@ -56,6 +58,12 @@ class LazyGroup(click.Group):
     """A group that imports a command when it is called: `check` loads nothing of `local`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in REDIRECTED:
+            from servable.redirected import redirected
+
+            return redirected(cmd_name)
+        if cmd_name in ("help", "version"):
+            return show_help if cmd_name == "help" else show_version
         if cmd_name not in COMMANDS:
             return None
         if missing := missing_for(cmd_name):
@@ -89,6 +97,19 @@ class LazyGroup(click.Group):
 )
 def servable(project: str | None) -> None:
     """TensorFlow models behind Amazon SageMaker endpoints, as code."""
+
+
+@click.command("help", hidden=True)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+def show_help(words: tuple[str, ...]) -> None:
+    """Print the help of a command."""
+    servable.main(args=[*words, "--help"], prog_name="servable", standalone_mode=False)
+
+
+@click.command("version", hidden=True)
+def show_version() -> None:
+    """Print the version."""
+    click.echo(f"servable {__version__}")
 
 
 def main(arguments: list[str] | None = None) -> Any:

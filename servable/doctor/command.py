@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from model_packaging.refusal import PackagingError
+from servable.cdk_cli import cdk
 from servable.completion import complete_environments
 from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
@@ -37,7 +38,8 @@ def doctor(
     if environment is not None:
         loaded, _ = one_environment(environment, folder, sets)
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
-        said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
+        deploy = f"{cdk()} deploy"
+        said = f"`{deploy} '{name}/*'` deploys {name}; `{deploy} {name}` matches no stack"
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
         from servable.aws_account import account_of

@@ -14,6 +14,7 @@ import click
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
+from servable.cdk_cli import cdk
 from servable.completion import complete_environments
 from servable.extras import MissingExtraError
 from servable.findings import print_lines
@@ -234,7 +235,7 @@ def _preview(source: str, name: str | None, days: int, folder: str, as_json: boo
         click.echo(
             f"{previewed.file}: written; endpoint {previewed.endpoint_name}, until {previewed.expires}"
         )
-        click.echo(f"next: `cdk deploy '{name}/*'`; in the end `cdk destroy '{name}/*'`")
+        click.echo(f"next: `{cdk()} deploy '{name}/*'`; in the end `{cdk()} destroy '{name}/*'`")
     return 0
 
 
@@ -296,6 +297,7 @@ def _show(first: Start, account: str | None, where: str) -> None:
         click.echo(
             '  eval "$(servable local up)"    # no credentials found: the file has the local AWS\'s account'
         )
-    click.echo(f"  cdk bootstrap aws://{account or ACCOUNT}/{where}    # once")
-    click.echo(f"  cdk deploy '{name}/*'")
+    program = "cdk" if PINS in first.project else cdk()
+    click.echo(f"  {program} bootstrap aws://{account or ACCOUNT}/{where}    # once")
+    click.echo(f"  {program} deploy '{name}/*'")
     click.echo(f"  servable verify {name}")

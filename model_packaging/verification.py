@@ -20,8 +20,8 @@ LOOKED_AT = (
     "syntax and imports"
 )
 NOT_LOOKED_AT = (
-    "memory, batching and requests, which `servable check ENV` looks at; whether the model computes and "
-    "what the code does, which `servable serve ENV --archive FILE` shows"
+    "memory, batching and requests, which `servable check` looks at; whether the model computes and "
+    "what the code does, which `servable serve --archive` shows"
 )
 
 

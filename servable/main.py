@@ -50,6 +50,8 @@ ELSEWHERE = {"pin": "servable.package.pin"}
 # People type these first; servable/redirected.py names the programs that do them.
 REDIRECTED = ("deploy", "destroy", "diff", "logs")
 COULD_NOT = 2
+# In messages and help; click's own message is "'x' is not a valid integer range".
+click.IntRange.name, click.FloatRange.name = "integer", "number"
 # Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
 INTERRUPTED = 130
 

@@ -6,12 +6,13 @@ from dataclasses import asdict
 
 import click
 
+from infra.parameters.sources import names
 from model_packaging.refusal import PackagingError
 from servable.cdk_cli import cdk
 from servable.completion import complete_environments
 from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
-from servable.project import ENVIRONMENTS, SET, one_environment, project
+from servable.project import ENVIRONMENTS, FIRST, SET, one_environment, project
 from servable.verdict import VERDICTS
 
 STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}
@@ -33,7 +34,7 @@ def doctor(
 
     Exit 0: ready; 1: a problem; 3: a check of the account could not be done.
     """
-    root, _ = project(folder)
+    root, files = project(folder)
     looks = list(machine(root))
     if environment is not None:
         loaded, _ = one_environment(environment, folder, sets)
@@ -65,5 +66,6 @@ def doctor(
             if look.mend:
                 click.echo(f"{'':7}  {'':{width}}  -> {look.mend}")
         if environment is None:
-            click.echo("the account was not checked: `servable doctor ENV` checks it")
+            checks = [f"`servable doctor {name}`" for name in names(files)]
+            click.echo(f"the account was not checked; to check it: {' or '.join(checks) or FIRST}")
     return code

@@ -74,7 +74,7 @@ def planned(
         if row.two_deploys:
             stuck |= problems
         else:
-            never += [f"{problem}; {row.way}" for problem in problems.values()]
+            never += [f"{problem}; {row.remedy(loaded.name)}" for problem in problems.values()]
     if verdict == "update" and never:
         verdict, reasons = "refused", never
     command = _command(loaded, folder)
@@ -157,7 +157,7 @@ def _verdict(
         return "replace", [
             f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
             f"as {name}; whoever calls {before} fails from then on. To move callers first, deploy "
-            f"another environment beside it: `servable init --from {loaded.name} --name NEW`"
+            f"another environment beside it: `servable init --from {loaded.name} --name {loaded.name}-next`"
         ]
     return ("update" if anything else "nothing"), []
 

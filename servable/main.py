@@ -151,6 +151,8 @@ def _program(arguments: list[str] | None) -> str:
 
 def _problem(wrong: OSError) -> str:
     problem = f"{wrong.filename or 'a file or the output'}: {wrong.strerror or wrong}"
+    if wrong.errno == errno.EFBIG:
+        return f"{problem}; raise the limit on the size of files (ulimit -f), and run the command again"
     if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
         return problem
     # A write to an open file does not name it; commands write to these folders.

@@ -39,8 +39,9 @@ def doctor(
     if environment is not None:
         loaded, _ = one_environment(environment, folder, sets)
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
-        deploy = f"{cdk()} deploy"
-        said = f"`{deploy} '{name}/*'` deploys {name}; `{deploy} {name}` matches no stack"
+        said = (
+            f"`{cdk()} deploy '{name}/*'` deploys {name}; `{cdk()} deploy {name}` matches no stack"
+        )
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
         from servable.aws_account import account_of

@@ -32,7 +32,10 @@ _KEY = re.compile(rf"(?<![\w./'\"`:{{@-])(?:{_TABLES})(?:\.(?:[A-Za-z][\w-]*|\{{
 # Names of files and hosts that begin like keys.
 _NO_KEY = re.compile(r"\.(toml|json|py|md|html|gz|keras|log|amazonaws|com|org)$")
 _UNITS = "seconds|minutes|days|ms|percent|bytes|gib|mib|rps|instances|usd"
-_VALUE = re.compile(rf"(?<![\w.`/{{$:'\"-])[a-z]+(?:_[a-z0-9]+)*_(?:{_UNITS})(?![\w.(/=\[:'\"`-])")
+_VALUE = re.compile(
+    rf"(?<![\w.`/{{$:'\"-])[a-z]+(?:_[a-z0-9]+)*_(?:{_UNITS})(?![\w(/=\[:'\"`-]|\.\w)"
+)
+_WHOLE = re.compile(r"servable [a-z]+(?: (?:\{\}|--[a-z-]+|[A-Z]+))+")
 
 
 def sentences() -> Iterator[tuple[str, str]]:
@@ -62,8 +65,8 @@ def _strings_in(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def commands_in(text: str) -> list[str]:
-    """Return the commands in backticks, without those that are only a value."""
-    spans: list[str] = re.findall(r"`([^`\n]+)`", text)
+    """Return the commands in backticks, and a text that is one; without those that are only a value."""
+    spans: list[str] = re.findall(r"`([^`\n]+)`", text) + [text] * bool(_WHOLE.fullmatch(text))
     programs = ("servable", "servable-local", "aws", "cdk", "npx", "eval", "make", "{} ")
     return [span for span in spans if span.startswith(programs) and " " in span]
 

@@ -57,6 +57,6 @@ def test_a_key_that_no_file_has_is_named() -> None:
     assert unknown_keys_in(
         "set models.ranker.goldn, or variants.{}.{} in environments/prod.toml"
     ) == ["models.ranker.goldn"]
-    assert unknown_values_in("a large model needs a longer ready_timeout_seconds") == [
+    assert unknown_values_in("a large model needs a longer ready_timeout_seconds.{}") == [
         "ready_timeout_seconds"
     ]

@@ -16,6 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    # This folder's modules are not for import by their bare names; the packages beside it are.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from model_packaging.beside import remedy_for_write, write_beside
+
 # Prefix of the records in the assets bucket, and the stack's output that names it.
 FOLDER = "deployments"
 OUTPUT = "DeploymentRecords"
@@ -82,16 +88,25 @@ def _revision(root: Path) -> str | None:
 
 
 def main(request: Mapping[str, Any]) -> Path:
+    """Write the record whole, or not at all, and return its file. Raises OSError."""
     file = Path(request["file"])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.parent.chmod(0o700)  # as all of .servable: the record holds who deployed
-    beside = file.with_suffix(".part")
     text = json.dumps(completed(request["record"], Path(request["root"])), indent=2, sort_keys=True)
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(file)
+    write_beside(file, text.encode())
     return file
+
+
+def run(request: Mapping[str, Any]) -> None:
+    """Print the file's path; exit with a message, which the CDK CLI shows, if it cannot be written."""
+    try:
+        print(main(request))
+    except OSError as wrong:
+        folder = Path(request["file"]).parent
+        problem = f"the record of the deployment cannot be written: {wrong.strerror or wrong}"
+        sys.exit(
+            f"{request['file']}: {problem}; {remedy_for_write(wrong, folder)}, then deploy again"
+        )
 
 
 if __name__ == "__main__":
     os.umask(0o077)
-    print(main(json.loads(sys.argv[1])))
+    run(json.loads(sys.argv[1]))

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from model_packaging.beside import beside
+from model_packaging.beside import beside, remedy_for_write
 from model_packaging.compressed_file import GzipBlocks, HashedFile
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
@@ -62,6 +62,8 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
         remedy = "choose a folder that this user can write"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room for the archive, at most about the size of the model, and try again"
+        elif error.errno == errno.EFBIG:
+            remedy = f"{remedy_for_write(error, target.parent)}, and try again"
         raise PackagingError(target, f"cannot be written: {error.strerror}", remedy) from None
     return Packed(
         path=target,

@@ -1,5 +1,6 @@
 """A file that appears under its name whole, or not at all."""
 
+import errno
 import fcntl
 import os
 import secrets
@@ -41,6 +42,15 @@ def write_beside(target: Path, content: bytes) -> None:
     """Write a whole file, or none. Raises OSError."""
     with beside(target) as file:
         file.write(content)
+
+
+def remedy_for_write(error: OSError, folder: Path) -> str:
+    """Return what to do about a file that could not be written into `folder`."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"make room in {folder}"
+    if error.errno == errno.EFBIG:
+        return "raise the limit on the size of files (ulimit -f)"
+    return f"let this user write into {folder}"
 
 
 def _claimed(folder: Path) -> tuple[Path, BinaryIO]:

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 from isal import igzip, igzip_lib, isal_zlib
 
+from model_packaging.beside import remedy_for_write
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.variables import MOST_CHECKED_BYTES
 
@@ -164,6 +165,9 @@ def _unpacking(archive: Path, member: Member, folder: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room there, or set TMPDIR to another folder"
             raise PackagingError(folder, f"cannot be written: {error.strerror}", remedy) from None
+        if error.errno == errno.EFBIG:
+            problem = f"{member.shown:.200} cannot be unpacked: {error.strerror}"
+            raise PackagingError(archive, problem, remedy_for_write(error, folder)) from None
         problem = f"{member.shown:.200} cannot be unpacked: {error.strerror or error}"
         raise PackagingError(archive, problem, _AGAIN) from None
 

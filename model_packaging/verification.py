@@ -33,8 +33,8 @@ LOOKED_AT = (
     "and the code's syntax, imports, and secrets"
 )
 NOT_LOOKED_AT = (
-    "memory, batching and requests, which `servable check ENV` looks at; whether the model computes and "
-    "what the code does, which `servable serve ENV --archive FILE` shows"
+    "memory, batching and requests, which `servable check` looks at; whether the model computes and "
+    "what the code does, which `servable serve --archive` shows"
 )
 
 

@@ -94,7 +94,8 @@ class Account:
             account = str(self.identity()["Account"])
         except AwsError as wrong:
             problem = f"could not be asked: {wrong}"
-            remedy = remedy_for(wrong, "give valid credentials; `servable doctor ENV` checks them")
+            checks = "`servable doctor` with the environment's name checks them"
+            remedy = remedy_for(wrong, f"give valid credentials; {checks}")
             raise PackagingError(Path("AWS"), problem, remedy) from None
         if account != self.number:
             problem = (

@@ -4,12 +4,12 @@ A command whose package is missing ends with exit code 2 and one sentence that n
 to install. pyproject.toml lists the packages of each extra.
 """
 
-import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 
 import click
+
+from model_packaging.installation import install_command
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "batch": ("aws", "boto3"),
@@ -46,18 +46,13 @@ MODULES: Mapping[str, str] = {
 """Module that is imported, or started, only when it is needed -> the extra that contains it."""
 
 
-_TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
-"""File in an environment that a tool made -> the tool's command; pip would install elsewhere."""
-
-
 class MissingExtraError(click.ClickException):
     """A package is not installed. `str()` is a whole sentence that names the extra to install."""
 
     exit_code = 2
 
     def __init__(self, who: str, module: str, extra: str) -> None:
-        tools = (how for file, how in _TOOLS.items() if Path(sys.prefix, file).exists())
-        install = f"{next(tools, 'pip install')} 'servable-endpoints[{extra}]'"
+        install = install_command(extra)
         super().__init__(f"{who} needs {module}, which is not installed here: {install}")
 
 

@@ -47,13 +47,23 @@ COMMANDS = {
 }
 # Each command is in servable/NAME/command.py, except these:
 ELSEWHERE = {"pin": "servable.package.pin"}
+# People type these first; servable/redirected.py names the programs that do them.
+REDIRECTED = ("deploy", "destroy", "diff", "logs")
 COULD_NOT = 2
+# In messages and help; click's own message is "'x' is not a valid integer range".
+click.IntRange.name, click.FloatRange.name = "integer", "number"
 
 
 class LazyGroup(click.Group):
     """A group that imports a command when it is called: `check` loads nothing of `local`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in REDIRECTED:
+            from servable.redirected import redirected
+
+            return redirected(cmd_name)
+        if cmd_name in ("help", "version"):
+            return show_help if cmd_name == "help" else show_version
         if cmd_name not in COMMANDS:
             return None
         if missing := missing_for(cmd_name):
@@ -87,6 +97,19 @@ class LazyGroup(click.Group):
 )
 def servable(project: str | None) -> None:
     """TensorFlow models behind Amazon SageMaker endpoints, as code."""
+
+
+@click.command("help", hidden=True)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+def show_help(words: tuple[str, ...]) -> None:
+    """Print the help of a command."""
+    servable.main(args=[*words, "--help"], prog_name="servable", standalone_mode=False)
+
+
+@click.command("version", hidden=True)
+def show_version() -> None:
+    """Print the version."""
+    click.echo(f"servable {__version__}")
 
 
 def main(arguments: list[str] | None = None) -> Any:
@@ -126,6 +149,8 @@ def _program(arguments: list[str] | None) -> str:
 
 def _problem(wrong: OSError) -> str:
     problem = f"{wrong.filename or 'a file or the output'}: {wrong.strerror or wrong}"
+    if wrong.errno == errno.EFBIG:
+        return f"{problem}; raise the limit on the size of files (ulimit -f), and run the command again"
     if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
         return problem
     # A write to an open file does not name it; commands write to these folders.

@@ -25,11 +25,18 @@ _DRAWS = 200
 _FEW_BLOCKS = 2.262 / 1.96 * (10 / 9) ** 0.5
 
 
-def readable(value: float) -> str:
-    """Four significant digits as people write them: 75,120 and not 7.512e+04; 0.0125."""
+def readable(value: float, within: float = 0.0) -> str:
+    """Format four significant digits as people write them: 75,120 and not 7.512e+04; 0.0125.
+
+    `within`: how precisely the value is known, such as half of an interval; the digits end with the
+    second significant one of it, and one digit is always left.
+    """
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
-    decimals = 3 - math.floor(math.log10(abs(value)))
+    size = math.floor(math.log10(abs(value)))
+    decimals = 3 - size
+    if math.isfinite(within) and within > 0:
+        decimals = max(min(decimals, 1 - math.floor(math.log10(within))), -size)
     text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
     return text.rstrip("0").rstrip(".") if decimals > 0 else text
 
@@ -49,8 +56,14 @@ class Interval:
             return 0.0 if self.low == self.high else float("inf")
         return (self.high - self.low) / 2 / abs(self.value)
 
+    @property
+    def short(self) -> str:
+        """The value without the interval, and without digits that the interval makes meaningless."""
+        return readable(self.value, (self.high - self.low) / 2)
+
     def __str__(self) -> str:
-        return f"{readable(self.value)} ({readable(self.low)} to {readable(self.high)})"
+        half = (self.high - self.low) / 2
+        return f"{self.short} ({readable(self.low, half)} to {readable(self.high, half)})"
 
 
 def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: float) -> Interval:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from infra.parameters.finding import meant
+from servable.completion import complete_keys
 from servable.project_folder import FOLDER, is_project, standing_in
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ SET = click.option(
     "sets",
     multiple=True,
     metavar="[ENV.]KEY=VALUE",
+    shell_complete=complete_keys,
     help="Set one key for this run; ENV may be left out where one environment is named.",
 )
 

@@ -34,7 +34,10 @@ class EscapedStream:
     def __init__(self, plain: io.TextIOWrapper) -> None:
         self.plain = plain
 
-    def write(self, text: str) -> int:
+    def write(self, text: str | bytes) -> int:
+        """Write text. Without `buffer`, click writes bytes here too, as those of a completion."""
+        if isinstance(text, bytes):
+            text = text.decode(errors="backslashreplace")
         return self.plain.write(escaped(text))
 
     def writelines(self, lines: Iterable[str]) -> None:

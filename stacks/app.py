@@ -32,8 +32,9 @@ def synthesise(
         start_cdk()
         import aws_cdk as cdk
     except ModuleNotFoundError as missing:
-        how = "`make install` in a checkout, `pip install 'servable-endpoints[synth]'` elsewhere"
-        sys.exit(f"{missing}: {how}")
+        from model_packaging.installation import install_command
+
+        sys.exit(f"{missing}: {install_command('synth')}")
     from infra.parameters.loading import load
     from infra.parameters.overrides import from_options, strangers
     from stacks.environment_stage import add_environment

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import os
 import re
 import shutil
 import signal
@@ -15,6 +16,9 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from infra.parameters.loading import Loaded, ValidFile, load
+
+# As in an activated environment, so that messages name `cdk` instead of `npx cdk`.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 # No test is timed: the machine that runs it has other work.
 settings.register_profile("untimed", deadline=None)

@@ -1,6 +1,7 @@
 """Turns pydantic errors into findings: the value given, what is allowed, what to do."""
 
 import typing
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -92,7 +93,7 @@ def state_form(pattern: str) -> str:
 def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
     """Converts a pydantic error to a finding in the file that the value came from."""
     key = tuple(str(part) for part in error["loc"] if part != "[key]")
-    problem, allowed, remedy = _words(error, key)
+    problem, allowed, remedy = _words(error, key, PurePosixPath(file).stem)
     missing = error["type"] == "missing"
     return file_error(
         file if missing else source.origin(key, file),
@@ -104,7 +105,7 @@ def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
     )
 
 
-def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
+def _words(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, str, str]:
     kind, given = error["type"], error["input"]
     if error["loc"][-1:] == ("[key]",):
         context = error["ctx"]
@@ -114,7 +115,7 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
         return f"{key[-1]!r} is not a valid name", form, "rename it"
     if kind == "missing":
         if key[0] == "models" and key[2:-1] == ("artifact",):
-            return "missing", _meaning(key), f"add {_line(key)}, or `servable pin ENV` writes it"
+            return "missing", _meaning(key), f"add {_line(key)}, or `servable pin {name}` writes it"
         return "missing", _meaning(key), f"add {_line(key)}"
     if kind == "extra_forbidden":
         if now := renamed(key):

@@ -52,6 +52,10 @@ class RefusedUpdate:
     two_deploys: bool = False
     """Whether a deploy with `scaling.hold` before the change is enough, which `servable plan` prints."""
 
+    def remedy(self, name: str) -> str:
+        """Return what to do in the environment of this name."""
+        return self.way.replace("{name}", name)
+
 
 _SCALED = (
     "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (2026-11-22)"
@@ -61,8 +65,8 @@ _SERVERLESS = (
 )
 _GUARDRAILS = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html (2026-11-22)"  # noqa: E501
 _BESIDE = (
-    "deploy another environment beside it (`servable init --from ENV --name NEW`), move the callers, "
-    "then `cdk destroy` this one"
+    "deploy another environment beside it (`servable init --from {name} --name {name}-next`), move the "
+    "callers, then destroy this one (`cdk destroy '{name}/*'`)"
 )
 
 

@@ -28,6 +28,7 @@ from model_packaging.dependencies.lock_file import (
 )
 from model_packaging.dependencies.requirements_file import WANTED
 from model_packaging.digest import sha256_of
+from model_packaging.installation import install_command
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 
@@ -164,9 +165,7 @@ def _require_programs() -> None:
     for name in ("uv", "pip"):
         if find_spec(name) is None:
             problem = f"{WANTED} asks for packages, and {name}, which gets them, is not installed"
-            raise ModuleNotFoundError(
-                f"{problem}: pip install 'servable-endpoints[vendor]'", name=name
-            )
+            raise ModuleNotFoundError(f"{problem}: {install_command('vendor')}", name=name)
 
 
 def _source(find_links: Path | None) -> list[str]:

@@ -31,6 +31,8 @@ from servable.batch.objects import (
 )
 from servable.batch.result import BatchResult
 from servable.batch.watch import TransformWatch, UnknownJobError, start
+from servable.cdk_cli import cdk
+from servable.completion import ENVIRONMENT
 from servable.project import ENVIRONMENTS, SET, one_environment, refused
 from servable.signals import as_ctrl_c
 
@@ -52,7 +54,7 @@ class BatchOptions:
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @click.argument("name", metavar="[NAME]", required=False)
 @ENVIRONMENTS
 @SET
@@ -266,7 +268,7 @@ class BatchCommand:
                 return str(output["OutputValue"]).rpartition("/")[2]
         raise BatchError(
             f"the stack {stack} {'has no batch ' + self.job.name if described else 'is not deployed'}; "
-            f"`cdk deploy '{self.loaded.name}/*'` deploys it"
+            f"`{cdk()} deploy '{self.loaded.name}/*'` deploys it"
         )
 
     def _ended(self, result: BatchResult) -> int:

@@ -12,6 +12,7 @@ from infra.parameters.line_numbers import line_number
 from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check_all, errors
 from infra.preflight.rendering import is_untold
+from servable.completion import complete_environments, complete_revisions
 from servable.findings import print_findings
 from servable.project import (
     ENVIRONMENTS,
@@ -31,10 +32,15 @@ VERDICT = "verdict"
 
 
 @click.command()
-@click.argument("names", metavar="[ENV]...", nargs=-1)
+@click.argument("names", metavar="[ENV]...", nargs=-1, shell_complete=complete_environments)
 @ENVIRONMENTS
 @SET
-@click.option("--against", metavar="REF", help="Git revision that is deployed now.")
+@click.option(
+    "--against",
+    metavar="REF",
+    shell_complete=complete_revisions,
+    help="Git revision that is deployed now.",
+)
 @click.option(
     "--run",
     "runs",

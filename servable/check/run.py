@@ -23,6 +23,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from infra.parameters.rollout import GoldenRequests
+from model_packaging.installation import install_command
 from model_packaging.refusal import PackagingError
 from servable.golden_answers import content_type_of, differing, known_answer
 from servable.serve.container import serve_locally
@@ -46,7 +47,7 @@ def missing() -> str | None:
         return None
     return (
         f"--run serves the models on this computer, and {', '.join(absent)} cannot be imported; run "
-        "`make install`, or `pip install -r requirements-local.txt`"
+        f"`{install_command('local')}`"
     )
 
 

@@ -9,6 +9,7 @@ import click
 from infra.catalog.instances import instances
 from infra.parameters.finding import meant
 from infra.policy.sizing import HOURS_PER_MONTH
+from servable.completion import ENVIRONMENT, complete_revisions
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
     MOST_SAVED_SHARE,
@@ -30,10 +31,15 @@ from servable.revision import against as at_revision
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @ENVIRONMENTS
 @SET
-@click.option("--against", metavar="REF", help="Git revision to compare with.")
+@click.option(
+    "--against",
+    metavar="REF",
+    shell_complete=complete_revisions,
+    help="Git revision to compare with.",
+)
 @click.option(
     "--refresh",
     is_flag=True,

@@ -16,6 +16,7 @@ from infra.policy.account_names import (
 )
 from infra.policy.sizing import instances_during_update
 from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
+from servable.cdk_cli import cdk
 from servable.doctor.check_result import CheckResult, judged
 from servable.plan.live import deployed_stack, unlocking_command
 from servable.plan.taken_names import taken_names
@@ -63,7 +64,7 @@ def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterato
     details = {} if described is None else described["Stacks"][0]
     unlocking = unlocking_command(details)
     status = f"{stack}: {details.get('StackStatus', 'not deployed')}"
-    mend = f"`{unlocking}`, then `cdk deploy '{name}/*'`, which deletes it and creates it again"
+    mend = f"`{unlocking}`, then `{cdk()} deploy '{name}/*'`, which deletes it and creates it again"
     if unlocking:
         status += "; it is protected, so that no deployment can replace it"
     yield judged("stack", unlocking is None, status, mend)
@@ -86,7 +87,7 @@ def _region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
 
 
 def _bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    mend = f"`cdk bootstrap aws://{environment.account}/{environment.region}`"
+    mend = f"`{cdk()} bootstrap aws://{environment.account}/{environment.region}`"
     parameter = unless_absent(aws.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION)
     if parameter is None:
         yield CheckResult("bootstrap", "problem", "not bootstrapped", mend)
@@ -109,7 +110,8 @@ def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     # An ARN or its last part, as it was given to `cdk bootstrap`.
     key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
     if not key:
-        mend = "`cdk bootstrap --bootstrap-kms-key-id ID`, then deploy; or take the key out"
+        option = "".join(f" --bootstrap-kms-key-id {name}" for name in named[:1])
+        mend = f"`{cdk()} bootstrap{option}`, then deploy; or take the key out"
         yield judged("key of archives", not named, f"{bucket}: S3's own key", mend)
     elif any(arn.endswith(key) for arn in named):
         yield CheckResult("key of archives", "ok", f"{bucket}: {key}")

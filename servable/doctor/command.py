@@ -8,11 +8,14 @@ from dataclasses import asdict
 
 import click
 
+from infra.parameters.sources import names
 from model_packaging.refusal import PackagingError
+from servable.cdk_cli import cdk
+from servable.completion import complete_environments
 from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
 from servable.findings import styled_echo, wrapped
-from servable.project import ENVIRONMENTS, SET, one_environment, project
+from servable.project import ENVIRONMENTS, FIRST, SET, one_environment, project
 from servable.verdict import VERDICTS
 
 STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}
@@ -20,7 +23,9 @@ COLOURS = {"ok": "green", "problem": "red", "open": "yellow", "unknown": "red"}
 
 
 @click.command()
-@click.argument("environment", metavar="[ENV]", required=False)
+@click.argument(
+    "environment", metavar="[ENV]", required=False, shell_complete=complete_environments
+)
 @ENVIRONMENTS
 @SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
@@ -32,12 +37,14 @@ def doctor(
 
     Exit 0: ready; 1: a problem; 3: a check of the account could not be done.
     """
-    root, _ = project(folder)
+    root, files = project(folder)
     looks = list(machine(root))
     if environment is not None:
         loaded, _ = one_environment(environment, folder, sets)
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
-        said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
+        said = (
+            f"`{cdk()} deploy '{name}/*'` deploys {name}; `{cdk()} deploy {name}` matches no stack"
+        )
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
         from servable.aws_account import account_of
@@ -70,5 +77,6 @@ def doctor(
                     lines = wrapped(look.mend, shutil.get_terminal_size().columns, before)
                 click.echo("\n".join(lines))
         if environment is None:
-            click.echo("the account was not checked: `servable doctor ENV` checks it")
+            checks = [f"`servable doctor {name}`" for name in names(files)]
+            click.echo(f"the account was not checked; to check it: {' or '.join(checks) or FIRST}")
     return code

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infra.catalog import images
+from model_packaging.installation import install_command
 from servable import __version__
 from servable.doctor.check_result import CheckResult, judged
 from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
@@ -19,7 +20,6 @@ LEAST_PYTHON = (3, 11)
 # https://docs.aws.amazon.com/cdk/v2/guide/node-versions.html
 LEAST_NODE = 20
 TIMEOUT_SECONDS = 30
-_NODE = "`make install` in a checkout, `pip install 'servable-endpoints[synth]'` elsewhere"
 
 
 def machine(root: Path) -> Iterator[CheckResult]:
@@ -30,7 +30,7 @@ def machine(root: Path) -> Iterator[CheckResult]:
     yield _image_python()
     node = _version(root, "node", "--version")
     number = int(node.split(".")[0]) if node else 0
-    yield judged("Node", number >= LEAST_NODE, node or "not found", _NODE)
+    yield judged("Node", number >= LEAST_NODE, node or "not found", f"`{install_command('synth')}`")
     cdk, wanted = _version(root, "cdk", "--version"), pinned_cli(root)
     mend = f"`npm ci` in {root}; package.json pins {wanted or 'none: `servable init` writes one'}"
     fine = cdk is not None and wanted in (None, cdk)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from servable.aws_account import account_of
+from servable.completion import ENVIRONMENT
 from servable.golden.frozen import frozen, why_not, with_tables
 from servable.golden.selection import GoldenSelection
 from servable.load.options import AS_JSON, LOCAL
@@ -25,7 +26,7 @@ _LEAST_TOLERANCE = 1e-4
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @ENVIRONMENTS
 @SET
 @click.option(

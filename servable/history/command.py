@@ -9,6 +9,8 @@ from infra.parameters.loading import ValidFile
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
+from servable.cdk_cli import cdk
+from servable.completion import ENVIRONMENT
 from servable.findings import print_lines
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import RestoredFile, restored, write
@@ -17,7 +19,7 @@ from servable.project import ENVIRONMENTS, SET, one_environment
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @ENVIRONMENTS
 @SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
@@ -128,5 +130,5 @@ def _show_restored(loaded: ValidFile, back: RestoredFile, as_json: bool, *, show
     print_lines(back.findings)
     if not shown:
         name = loaded.name
-        steps = f"`servable check {name}`, `cdk diff '{name}/*'`, `cdk deploy '{name}/*'`"
+        steps = f"`servable check {name}`, `{cdk()} diff '{name}/*'`, `{cdk()} deploy '{name}/*'`"
         click.echo(f"next: {steps}", err=True)

@@ -15,6 +15,8 @@ import click
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
+from servable.cdk_cli import cdk
+from servable.completion import complete_environments
 from servable.extras import MissingExtraError
 from servable.findings import print_lines
 from servable.init.first_environment import Start, copy_model, foreseen, shown_size, start
@@ -43,7 +45,13 @@ LONGEST_SHAPE = 200  # characters
 @click.command()
 @click.argument("saved_model", metavar="[SAVED_MODEL]", type=MODEL, required=False)
 @click.option("--name", help="Name of the environment (default: the model's name).")
-@click.option("--from", "source", metavar="ENV", help="Write a preview of that environment.")
+@click.option(
+    "--from",
+    "source",
+    metavar="ENV",
+    shell_complete=complete_environments,
+    help="Write a preview of that environment.",
+)
 @click.option(
     "--expires-in-days",
     type=click.IntRange(1, 366),
@@ -245,7 +253,7 @@ def _preview(source: str, name: str | None, days: int, folder: str, as_json: boo
         click.echo(
             f"{previewed.file}: written; endpoint {previewed.endpoint_name}, until {previewed.expires}"
         )
-        click.echo(f"next: `cdk deploy '{name}/*'`; in the end `cdk destroy '{name}/*'`")
+        click.echo(f"next: `{cdk()} deploy '{name}/*'`; in the end `{cdk()} destroy '{name}/*'`")
     return 0
 
 
@@ -307,6 +315,7 @@ def _show(first: Start, account: str | None, where: str) -> None:
         click.echo(
             '  eval "$(servable local up)"    # no credentials found: the file has the local AWS\'s account'
         )
-    click.echo(f"  cdk bootstrap aws://{account or ACCOUNT}/{where}    # once")
-    click.echo(f"  cdk deploy '{name}/*'")
+    program = "cdk" if PINS in first.project else cdk()
+    click.echo(f"  {program} bootstrap aws://{account or ACCOUNT}/{where}    # once")
+    click.echo(f"  {program} deploy '{name}/*'")
     click.echo(f"  servable verify {name}")

@@ -15,6 +15,8 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
+from servable.cdk_cli import cdk
+from servable.completion import ENVIRONMENT
 from servable.console import EscapingConsole
 from servable.invoke.invoke import ARRAY_FILES, arrays_in, as_json, connected, written
 from servable.project import (
@@ -62,7 +64,7 @@ class InvokeOptions:
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @click.option(
     "--body",
     type=FILE,
@@ -155,7 +157,7 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
     except (PredictionError, PackagingError) as error:
         click.echo(f"servable invoke: {error}", err=True)
         if isinstance(error, EndpointNotFoundError) and not options.url:
-            click.echo(f"`cdk deploy '{environment}/*'` deploys it", err=True)
+            click.echo(f"`{cdk()} deploy '{environment}/*'` deploys it", err=True)
         return 1
     return 0
 

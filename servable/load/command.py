@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from servable.completion import complete_environments
 from servable.load.options import OPTIONS, LoadOptions, checked, with_options
 from servable.signals import as_ctrl_c
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("what", metavar="[ENV|URL]", required=False)
+@click.argument("what", metavar="[ENV|URL]", required=False, shell_complete=complete_environments)
 @with_options(OPTIONS)
 def load(what: str | None, folder: str, **values: Any) -> int:
     """Measure how much load ENV takes: users are added until throughput no longer grows.

@@ -6,6 +6,7 @@ import numpy as np
 
 from servable.latencies import Latencies, middles_ms
 from servable.load.content import LoadContent
+from servable.load.knee import Knee
 from servable.load.measurement import LoadCurve
 from servable.pages import style
 from servable.precision import readable
@@ -34,8 +35,7 @@ def throughput(contents: Sequence[LoadContent]) -> bytes:
         if knee := content.knee:
             for axes in (above, below):
                 axes.axvspan(knee.load.low, knee.load.high, color=colour, alpha=0.12, lw=0)
-            label = f"knee: {readable(knee.rps.value)} requests/s"
-            above.axvline(knee.load.value, color=colour, linestyle="--", label=label)
+            above.axvline(knee.load.value, color=colour, linestyle="--", label=label_of(knee))
             below.axvline(knee.load.value, color=colour, linestyle="--")
     for objective in {content.knee.objective for content in contents if content.knee}:
         label = f"objective: p{objective.percent:g} at most {objective.most_ms:g} ms"
@@ -47,6 +47,11 @@ def throughput(contents: Sequence[LoadContent]) -> bytes:
     load = _load_label(contents[0].curve)
     style.finish(below, title="Latency against load", x=load, y="latency, ms (log)")
     return style.png(figure)
+
+
+def label_of(knee: Knee) -> str:
+    """Return the legend's entry of a knee; where no step broke the objective, it is a lower bound."""
+    return f"knee: {'' if knee.bounded else 'at least '}{knee.rps.short} requests/s"
 
 
 def distribution(contents: Sequence[LoadContent]) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 from infra.parameters import reference
 from model_packaging.beside import write_beside
 from servable import __version__
+from servable.cdk_cli import cdk
 from servable.new.release_wheel import installed_sha256
 from servable.project_folder import FOLDER
 
@@ -127,7 +128,7 @@ def notes_on(root: Path) -> list[str]:
     runs = str(_json(root / "cdk.json").get("app", ""))
     if "servable-app" not in runs and "stacks" not in _text(root / "app.py"):
         notes.append(
-            f"cdk.json runs {runs!r}; for these environments: `cdk deploy --app servable-app`"
+            f"cdk.json runs {runs!r}; for these environments: `{cdk()} deploy --app servable-app`"
         )
     if pinned_cli(root) is None:
         wanted = pinned_cli(TEMPLATE)

@@ -14,6 +14,7 @@ from infra.preflight.model.code import answer_seconds
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress as Callback
+from servable.completion import complete_environments
 from servable.console import bytes_progress
 from servable.findings import print_lines
 from servable.package import output
@@ -25,7 +26,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("environment", metavar="[ENV]", required=False)
+@click.argument(
+    "environment", metavar="[ENV]", required=False, shell_complete=complete_environments
+)
 @ENVIRONMENTS
 @SET
 @click.option(

@@ -16,13 +16,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from model_packaging.beside import write_beside
 from model_packaging.existing_archive import UnpackedSize
+from servable.completion import ENVIRONMENT
 from servable.project import ENVIRONMENTS, project, unknown
 
 CHUNK_BYTES = 8 * 1024 * 1024
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @ENVIRONMENTS
 @click.option(
     "--newest", is_flag=True, help="First take the newest approved version of each model package."

@@ -8,11 +8,15 @@ import click
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile
 from infra.policy.execution_policy import MOST_CHARACTERS, Deployed, characters, partition, policies
+from servable.cdk_cli import cdk
+from servable.completion import complete_environments
 from servable.project import ENVIRONMENTS, SET, one_environment
 
 
 @click.command()
-@click.argument("environments", metavar="ENV...", nargs=-1, required=True)
+@click.argument(
+    "environments", metavar="ENV...", nargs=-1, required=True, shell_complete=complete_environments
+)
 @ENVIRONMENTS
 @SET
 @click.option(
@@ -53,7 +57,7 @@ def permissions(
         file = f"file://{out / name}.json"
         click.echo(f"    aws iam create-policy --policy-name {name} --policy-document {file}")
     click.echo(
-        f"    cdk bootstrap aws://{account}/{region} --cloudformation-execution-policies '{arns}'"
+        f"    {cdk()} bootstrap aws://{account}/{region} --cloudformation-execution-policies '{arns}'"
     )
     return 0
 

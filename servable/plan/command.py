@@ -13,6 +13,7 @@ from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
+from servable.completion import ENVIRONMENT, complete_revisions
 from servable.findings import print_findings, styled_echo
 from servable.plan.adoption import adoption_plan
 from servable.plan.live import LiveState, live
@@ -42,9 +43,12 @@ WORDS = {
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @click.option(
-    "--against", metavar="REF", help="Compare with this git revision instead of what is live."
+    "--against",
+    metavar="REF",
+    shell_complete=complete_revisions,
+    help="Compare with this git revision instead of what is live.",
 )
 @click.option("--adopt", metavar="NAME", help="Compare with this live endpoint, whatever made it.")
 @click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")

@@ -1,6 +1,5 @@
 """Plan of an environment's next deploy: its changes, the number of deploys, and the commands."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -8,6 +7,7 @@ from typing import Any, Literal
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, deployed_by, held, state_of
 from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
+from servable.cdk_cli import stage_command
 from servable.plan.live import CALM, LiveState
 from servable.plan.template_changes import (
     TemplateChange,
@@ -74,7 +74,7 @@ def planned(
         if row.two_deploys:
             stuck |= problems
         else:
-            never += [f"{problem}; {row.way}" for problem in problems.values()]
+            never += [f"{problem}; {row.remedy(loaded.name)}" for problem in problems.values()]
     if verdict == "update" and never:
         verdict, reasons = "refused", never
     command = _command(loaded, folder)
@@ -157,7 +157,7 @@ def _verdict(
         return "replace", [
             f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
             f"as {name}; whoever calls {before} fails from then on. To move callers first, deploy "
-            f"another environment beside it: `servable init --from {loaded.name} --name NEW`"
+            f"another environment beside it: `servable init --from {loaded.name} --name {loaded.name}-next`"
         ]
     return ("update" if anything else "nothing"), []
 
@@ -209,7 +209,5 @@ def _let_go(environment: Environment, now: LiveState, stuck: Mapping[str, Deploy
 
 def _command(loaded: ValidFile, folder: str, more: Mapping[str, str] | None = None) -> str:
     """Return the `cdk deploy` command with this run's overrides, preceded by `more`."""
-    options = [f"environments={folder}"] if folder != "environments" else []
     overrides = {**loaded.overrides, **(more or {})}
-    options += [f"{loaded.name}.{key}={value}" for key, value in overrides.items()]
-    return " ".join([f"cdk deploy '{loaded.name}/*'", *(f"-c {shlex.quote(o)}" for o in options)])
+    return stage_command("deploy", loaded.name, folder=folder, overrides=overrides)

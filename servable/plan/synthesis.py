@@ -14,6 +14,7 @@ from infra.parameters.environment import stack_name as named
 from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
+from servable.cdk_cli import cdk
 from servable.new.project_files import cdk_context
 
 TIMEOUT_SECONDS = 300
@@ -62,7 +63,7 @@ def synthesised(
                 raise
         if app.returncode:
             reason = (errors.strip().splitlines() or ["servable-app failed"])[-1]
-            raise PackagingError(loaded.root, reason, "see `cdk synth`")
+            raise PackagingError(loaded.root, reason, f"see `{cdk()} synth`")
         return _stacks(Path(out, f"assembly-{loaded.name}"), loaded)
 
 

@@ -10,6 +10,7 @@ import click
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
+from servable.completion import ENVIRONMENT
 from servable.load.options import LOCAL, numbers, with_options
 from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.rehearse import comparison_output
@@ -85,7 +86,7 @@ class RehearseOptions:
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @with_options(OPTIONS)
 def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.

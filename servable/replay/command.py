@@ -18,6 +18,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.aws_account import account_of
+from servable.completion import complete_environments, complete_targets
 from servable.console import progress_line
 from servable.load.load_generator import LoadError
 from servable.load.options import (
@@ -77,6 +78,7 @@ OPTIONS = (
     click.option(
         "--against",
         metavar="ENV|REF|URL",
+        shell_complete=complete_targets,
         help="Invoke this target in turns and compare with its responses instead of the captured ones: "
         "another environment, ENV at a git revision, or an address.",
     ),
@@ -115,7 +117,7 @@ class ReplayOptions(TargetOptions):
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("what", metavar="ENV|URL")
+@click.argument("what", metavar="ENV|URL", shell_complete=complete_environments)
 @with_options(OPTIONS)
 def replay(what: str, folder: str, **values: Any) -> int:
     """Send captured requests again, at the captured pace, and compare the responses.

@@ -72,7 +72,8 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
                 Path(artifact.uri),
                 f"its SHA-256 is {digest} and not {artifact.sha256}: the object was replaced since it "
                 "was pinned",
-                "`servable pin ENV` writes the hash of what lies there now, if that is meant",
+                "if that is meant, `servable pin` with the environment's name writes the hash of what "
+                "lies there now",
             )
         file.flush()
         os.fsync(file.fileno())

@@ -11,6 +11,7 @@ import click
 
 from model_packaging.private_folder import private_folder, private_opener
 from model_packaging.refusal import PackagingError
+from servable.completion import ENVIRONMENT
 from servable.project import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.serve.container import Faults, serve_image, serve_locally
 from servable.serve.serve import PreparedVariant, prepared
@@ -42,7 +43,7 @@ class ServeOptions:
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @ENVIRONMENTS
 @SET
 @click.option(

@@ -8,6 +8,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
+from servable.completion import ENVIRONMENT
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
 from servable.load.options import (
@@ -110,7 +111,7 @@ OPTIONS = (
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @with_options(OPTIONS)
 def tune(
     environment: str,

@@ -137,7 +137,7 @@ def _numbers(
         KeyChange(
             key=(*table, "scaling", "max_rps_per_instance"),
             value=most,
-            reason=f"measured {readable(rps.value)}, at least {readable(rps.low)}",
+            reason=f"measured {rps.short}, at least {readable(rps.low, (rps.high - rps.low) / 2)}",
         ),
         KeyChange(
             key=(*table, "scaling", "safety_factor"),

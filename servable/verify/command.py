@@ -6,6 +6,7 @@ import click
 
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
+from servable.completion import ENVIRONMENT
 from servable.findings import styled_echo
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.verdict import EXIT_CODES
@@ -14,7 +15,7 @@ from servable.verify.run import verify as verify_environment
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@ENVIRONMENT
 @ENVIRONMENTS
 @SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from servable_local.aws.cloudformation.intrinsics import Evaluator, TemplateError
 
-UNKNOWN: Final = "\0unknown"
+UNKNOWN: Final = "<known only to CloudFormation>"
 """A value that only CloudFormation knows; it is not compared."""
 # What a deployed stack's resources and exports say. All else depends on its parameters.
 _KNOWN = ("Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::ImportValue")

@@ -225,7 +225,7 @@ class ObjectFolder:
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder)
-        self._folder = folder
+        self.folder = folder
         self._uploads: WeakValueDictionary[str, StoredFile] = WeakValueDictionary()
         self._lock = threading.Lock()
 
@@ -238,35 +238,52 @@ class ObjectFolder:
     ) -> ObjectContent:
         """`length` bytes of `stream`, or less where it ends. Raises OSError, as from a full disk.
 
-        MD5, SHA256 and `algorithms` are computed on the way. `part`: the upload and the number of
-        the part in it, from 1.
+        After an error the rest of the body is read, because a client that still sends would miss the
+        response, and what was written is deleted. MD5, SHA256 and `algorithms` are computed on the way.
+        `part`: the upload and the number of the part in it, from 1.
         """
         file, start = self._place(length, part)
         sums = {algorithm: new_sum(algorithm) for algorithm in ("MD5", "SHA256", *algorithms)}
         done = 0
-        with file.path.open("r+b") as target:
-            target.seek(start)
+        try:
+            with file.path.open("r+b") as target:
+                target.seek(start)
+                while chunk := stream.read(min(_CHUNK_BYTES, length - done)):
+                    done += len(chunk)
+                    for total in sums.values():
+                        total.update(chunk)
+                    target.write(chunk)
+        except OSError:
+            self._delete_piece(file, start, part[1] if part else 0)
             while chunk := stream.read(min(_CHUNK_BYTES, length - done)):
-                for total in sums.values():
-                    total.update(chunk)
-                target.write(chunk)
                 done += len(chunk)
+            raise
         digests = {algorithm: total.digest() for algorithm, total in sums.items()}
         return ObjectContent([_Piece(file, start, done)], digests)
+
+    def _delete_piece(self, file: StoredFile, start: int, number: int) -> None:
+        """Delete what part `number` has written, so far as no later part lies behind it.
+
+        The part may come again: then it is written to the same place.
+        """
+        with self._lock:
+            if number >= max(file.parts, default=0):
+                os.truncate(file.path, start)
+            file.parts.discard(number)
 
     def _place(self, length: int, part: tuple[str, int] | None) -> tuple[StoredFile, int]:
         """A file, and where in it. Parts of one length lie in one file, in their order."""
         if part is None:
-            return StoredFile(self._folder), 0
+            return StoredFile(self.folder), 0
         upload, number = part
         with self._lock:
             file = self._uploads.get(upload)
             if file is None:
-                file = self._uploads[upload] = StoredFile(self._folder, length)
+                file = self._uploads[upload] = StoredFile(self.folder, length)
             if length <= file.part_bytes and number not in file.parts:
                 file.parts.add(number)
                 return file, (number - 1) * file.part_bytes
-        return StoredFile(self._folder), 0
+        return StoredFile(self.folder), 0
 
 
 @cache

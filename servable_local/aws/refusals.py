@@ -23,6 +23,7 @@ class Reason(enum.Enum):
     KEY = ("InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException")
     SIGNATURE = ("SignatureDoesNotMatch", "SignatureDoesNotMatch", "InvalidSignatureException")
     BODY = ("XAmzContentSHA256Mismatch", "SignatureDoesNotMatch", "InvalidSignatureException")
+    DISK = ("InternalError", "InternalFailure", "InternalFailure")
     EXPIRED = ("AccessDenied", "RequestExpired", "RequestExpired")
 
 

@@ -1,5 +1,6 @@
 """Front of all services: authentication, the caller's account, and failures in words."""
 
+import errno
 import io
 import json
 import re
@@ -8,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
@@ -38,6 +40,8 @@ _HEADERS = "servable.headers"
 # Whose errors are XML where the request does not say it by its body's type.
 _XML = (None, "iam", "s3", "s3-object-lambda", "sts")
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+# A full disk, a quota, and a limit on the size of files.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Twice any of these could be read as one thing here and as another by a service.
 _ONCE = (
     "authorization",
@@ -163,8 +167,23 @@ class RequestRouter:
         known to be right may have."""
         length = _length(environ, limit)
         if limit is None and length > IN_MEMORY_BYTES and is_object(request):
-            return receive_object(self.objects, request, environ["wsgi.input"], length)
+            try:
+                return receive_object(self.objects, request, environ["wsgi.input"], length)
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+                raise AccessError(Reason.DISK, _state_no_room(self.objects.folder, error)) from None
         return bytes(environ["wsgi.input"].read(length))
+
+
+def _state_no_room(folder: Path, error: OSError) -> str:
+    """Return why an object cannot be stored, and what to do."""
+    remedy = f"make room in {folder}"
+    if error.errno == errno.EFBIG:
+        remedy = "raise the limit on the size of files (ulimit -f) and start the local AWS again"
+    return (
+        f"the object cannot be stored in {folder}: {error.strerror}; {remedy}, then send it again"
+    )
 
 
 def _length(environ: _Environ, limit: int | None) -> int:

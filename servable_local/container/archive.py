@@ -5,6 +5,7 @@ Source: find_models and find_model_versions in the image's start script,
 https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts)
 """
 
+import errno
 import gzip
 import re
 import shutil
@@ -46,7 +47,13 @@ def unpack(archive: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
         raise ArchiveError(f"{archive}: not a readable .tar.gz ({error}); pack it again") from None
     except OSError as error:
-        raise ArchiveError(f"{archive}: cannot be unpacked: {error}") from None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "make room there, or set TMPDIR to another folder"
+            raise ArchiveError(f"{folder}: cannot be written: {error.strerror}; {remedy}") from None
+        remedy = ""
+        if error.errno == errno.EFBIG:
+            remedy = "; raise the limit on the size of files (ulimit -f)"
+        raise ArchiveError(f"{archive}: cannot be unpacked: {error}{remedy}") from None
 
 
 def _refusal(member: tarfile.TarInfo) -> str | None:

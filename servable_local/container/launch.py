@@ -285,7 +285,7 @@ def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> di
             if not ready.select(max(0.0, deadline - time.monotonic())):
                 raise LaunchError(
                     f"the endpoint was not ready after {timeout_seconds:g} s; a large model needs "
-                    f"a longer ready_timeout_seconds.{_last(words)}"
+                    f"a longer startup_timeout_seconds.{_last(words)}"
                 )
             part = os.read(out.fileno(), 65536)
             if not part:

@@ -1,7 +1,10 @@
 """The record of a deployment, as the CDK CLI has it written."""
 
 import os
+import resource
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,3 +31,55 @@ def recorded(tmp_path: Path) -> Path:
 def test_only_its_owner_can_read_records(recorded: Path) -> None:
     modes = [path.stat().st_mode & 0o777 for path in (recorded.parent, recorded)]
     assert modes == [0o700, 0o600]
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A project on a disk of 64 KiB without room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root mounts a disk")
+    (disk / ".servable" / "deployments").mkdir(parents=True)
+    with suppress(OSError):
+        (disk / "filling").write_bytes(bytes(1 << 20))
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def run_recording(file: Path, most_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Record a deployment; `most_bytes` limits the size of files."""
+
+    def limit() -> None:
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    return subprocess.run(
+        command({"settings": "x" * 10_000}, file=file, root=file.parent),
+        capture_output=True,
+        text=True,
+        env={"PATH": os.defpath, "HOME": "/", "AWS_EC2_METADATA_DISABLED": "true"},
+        preexec_fn=limit,
+    )
+
+
+def test_a_full_disk_is_named_and_keeps_the_record_that_was_there(full_disk: Path) -> None:
+    file = full_disk / ".servable" / "deployments" / "ranker.json"
+    file.touch()
+    ran = run_recording(file)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        f"{file}: the record of the deployment cannot be written: No space left on device; make room in "
+        f"{file.parent}, then deploy again\n"
+    )
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_limit_on_the_size_of_files_is_named(tmp_path: Path) -> None:
+    file = tmp_path / ".servable" / "deployments" / "ranker.json"
+    ran = run_recording(file, most_bytes=1000)
+    assert (ran.returncode, "File too large; raise the limit" in ran.stderr) == (1, True), (
+        ran.stderr
+    )
+    assert list(file.parent.iterdir()) == []

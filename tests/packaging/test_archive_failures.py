@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -144,6 +145,21 @@ def test_a_full_disk_keeps_the_archive_that_was_there(
     (small_disk / "a.tar.gz").write_bytes(b"before")
     packed_on(small_disk, inputs, version)
     assert (small_disk / "a.tar.gz").read_bytes() == b"before"
+
+
+def test_a_limit_on_the_size_of_files_is_not_answered_with_another_folder(
+    inputs: ArchiveInputs, version: Path, out: Path
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    (version / "variables" / "shard").write_bytes(os.urandom(4 << 20))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        with pytest.raises(PackagingError, match="File too large; raise the limit") as caught:
+            pack(inputs, out / "a.tar.gz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "choose a folder" not in str(caught.value)
+    assert list(out.iterdir()) == []
 
 
 def test_a_failure_of_the_disk_leaves_nothing(

@@ -15,6 +15,7 @@ from infra.preflight.rule import Rule
 from tests.conftest import make_project
 from tests.findings import Message, message
 from tests.preflight.overlay import overlaid
+from tests.remedies import commands_in, problem_with, unknown_keys_in, unknown_values_in
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,15 @@ def test_what_passes_is_checked(check_lines: Check, row: Row) -> None:
     found = check_lines(row.passes)
     skipped = [one.rule for one in found if one.severity is Severity.NOT_CHECKED]
     assert row.rule not in skipped
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_what_a_rule_tells_to_do_can_be_done(check_lines: Check, row: Row) -> None:
+    for finding in reported(check_lines(row.fails), row.rule):
+        text = f"{finding.problem}; {finding.allowed}; {finding.remedy}"
+        problems = {command: problem_with(command) for command in commands_in(text)}
+        assert {command: problem for command, problem in problems.items() if problem} == {}
+        assert (unknown_keys_in(text), unknown_values_in(finding.remedy)) == ([], [])
 
 
 def test_every_rule_has_a_row() -> None:

@@ -321,7 +321,7 @@ def test_without_tensorflow_it_says_what_to_install(
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     said = str(command(monkeypatch, golden).exception)
-    assert ("tensorflow cannot be imported" in said, "make install" in said) == (True, True)
+    assert ("tensorflow cannot be imported" in said, " install`" in said) == (True, True)
 
 
 def test_a_run_that_called_nothing_is_not_checked_and_exits_3(

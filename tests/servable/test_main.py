@@ -12,6 +12,7 @@ from servable import __version__
 from servable.extras import MissingExtraError, explained
 from servable.main import COMMANDS, main, servable
 from servable.project import SET
+from tests.checkouts import ROOT
 from tests.conftest import VALID
 
 # They write into the file, which does not have the overrides.
@@ -123,13 +124,75 @@ def test_an_extra_is_installed_by_what_installed_the_command(
 ) -> None:
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     (tmp_path / file).touch()
+    monkeypatch.setattr("model_packaging.installation.HOME", tmp_path)
     missing = MissingExtraError("servable load", "locust", "tune")
     assert str(missing).endswith(f": {install} 'servable-endpoints[tune]'")
 
 
+def test_a_clone_installs_an_extra_with_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert str(MissingExtraError("servable load", "locust", "tune")).endswith(": make install")
+    monkeypatch.chdir(tmp_path)
+    missing = MissingExtraError("servable load", "locust", "tune")
+    assert str(missing).endswith(f": make -C {ROOT} install")
+
+
 @pytest.mark.parametrize("module", ["moto", "botocore"])
-def test_local_without_extras_asks_for_both_in_one_command(module: str) -> None:
+def test_local_without_extras_asks_for_both_in_one_command(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model_packaging.installation.HOME", tmp_path)
     missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
     assert "pip install 'servable-endpoints[aws,local]'" in str(
         explained(missing, "servable local")
     )
+
+
+def answer(words: list[str]) -> tuple[int, str]:
+    ran = CliRunner().invoke(servable, words)
+    return ran.exit_code, ran.output
+
+
+def test_what_the_cdk_cli_does_is_answered_with_its_command(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    programs = project / "programs"
+    programs.mkdir()
+    (programs / "cdk").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    (project / "environments" / "prod.toml").write_text(VALID)
+    for verb in ("deploy", "diff", "destroy"):
+        code, said = answer([verb, "prod", "--require-approval", "never"])
+        assert (code, said.endswith(f"run:\n    cdk {verb} 'prod/*'\n")) == (2, True), said
+    assert (
+        "    cdk deploy 'prod/*' -c prod.region=us-east-1\n"
+        in answer(["deploy", "--set", "prod.region=us-east-1"])[1]
+    )
+    (programs / "cdk").unlink()
+    assert "    npx cdk deploy 'prod/*'\n" in answer(["deploy"])[1]
+    (project / "environments" / "dev.toml").write_text(VALID)
+    code, said = answer(["deploy"])
+    assert (code, said.count("npx cdk deploy '"), "one of these" in said) == (2, 2, True)
+    assert (
+        answer(["deploy", "pord"])[0],
+        "did you mean prod?" in answer(["deploy", "pord"])[1],
+    ) == (2, True)
+
+
+def test_logs_are_answered_with_the_group_of_the_endpoint(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "environments" / "prod.toml").write_text(VALID)
+    code, said = answer(["logs", "prod"])
+    tail = "aws logs tail /aws/sagemaker/Endpoints/ranker --follow --region eu-west-1"
+    assert (code, said.endswith(f"run:\n    {tail}\n")) == (2, True), said
+
+
+def test_help_and_version_are_words_too() -> None:
+    assert answer(["version"]) == (0, f"servable {__version__}\n")
+    assert answer(["help", "check"]) == answer(["check", "--help"])
+    assert answer(["help"]) == answer(["--help"])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 # Runs commands in a Python that cannot import what the base does not require.
 RUNS = """\
-import contextlib, importlib.util, io, json, sys
+import contextlib, importlib.util, io, json, pathlib, sys
 blocked, lines = map(json.load, (open(one) for one in sys.argv[1:]))
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name in blocked else find(name, *more)
@@ -31,7 +31,10 @@ class Blocker:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocker)
+from model_packaging import installation
 from servable.main import main
+
+installation.HOME = pathlib.Path("/nowhere")  # in a clone a message would name `make install`
 
 def run(words):
     out = io.StringIO()

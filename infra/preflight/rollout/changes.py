@@ -43,7 +43,7 @@ class RefusedChange(ChangeRule):
                 self.key,
                 f"against {self.loaded.against}: {problem}",
                 allowed=ALLOWED,
-                remedy=row.way,
+                remedy=row.remedy(self.loaded.name),
             )
 
 

@@ -5,6 +5,7 @@ import statistics
 import pytest
 
 from servable.latencies import Latencies
+from servable.load.curve_pictures import label_of
 from servable.load.knee import knee, saturation
 from servable.load.objective import Objective
 from servable.load.schedule import Schedule
@@ -122,6 +123,10 @@ def test_a_curve_that_meets_its_objective_everywhere_says_at_least() -> None:
     found = knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
     assert found is not None
     assert (found.load.value, found.bounded) == (2.0, False)
+    assert label_of(found).startswith("knee: at least 200")
+    broken = knee(curve(step(1, 100.0), step(2, 200.0, 500.0)), HUNDRED)
+    assert broken is not None
+    assert "at least" not in label_of(broken)
 
 
 def test_a_curve_that_meets_it_nowhere_has_no_knee() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from servable.latencies import Latencies
 from servable.load.pace import Arrivals, times
-from servable.precision import percentile, readable, throughput
+from servable.precision import Interval, percentile, readable, throughput
 
 WINDOW_SECONDS = 0.1
 
@@ -70,3 +70,19 @@ def test_arrivals_come_at_their_rate(arrivals: Arrivals) -> None:
 )
 def test_numbers_are_written_as_people_do(value: float, written: str) -> None:
     assert readable(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "written"),
+    [
+        (351.234, 19.3, "351 (332 to 371)"),
+        (75_123.0, 4_200.0, "75,100 (70,900 to 79,300)"),
+        (0.01234, 0.00212, "0.0123 (0.0102 to 0.0145)"),
+        (351.234, 0.0, "351.2 (351.2 to 351.2)"),
+        (3.2, 500.0, "3 (-500 to 500)"),
+    ],
+)
+def test_no_digit_is_written_beyond_the_interval(value: float, half: float, written: str) -> None:
+    interval = Interval(value=value, low=value - half, high=value + half)
+    assert str(interval) == written
+    assert interval.short == written.partition(" ")[0]

@@ -1,4 +1,9 @@
+import io
+import os
+import resource
+import subprocess
 import tarfile
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -71,3 +76,50 @@ def test_folders_that_lie_too_deep_are_refused_in_a_sentence(
     archive = _archive_of(member, tmp_path)
     with pytest.raises(ArchiveError, match="deeper than 100") if refused else nullcontext():
         unpack(archive, tmp_path / "unpacked")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """An archive with a file of 4 MiB."""
+    archive, member = tmp_path / "large.tar.gz", _member("1/variables/shard")
+    member.size = 4 << 20
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.addfile(member, io.BytesIO(os.urandom(member.size)))
+    return archive
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("only root mounts a disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_is_blamed_on_the_folder_and_not_on_the_archive(
+    large: Path, small_disk: Path
+) -> None:
+    folder = small_disk / "model"
+    with pytest.raises(ArchiveError) as caught:
+        unpack(large, folder)
+    assert str(caught.value) == (
+        f"{folder}: cannot be written: No space left on device; make room there, or set TMPDIR to another "
+        "folder"
+    )
+
+
+def test_a_limit_on_the_size_of_files_is_not_answered_with_another_folder(
+    large: Path, tmp_path: Path
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        with pytest.raises(ArchiveError, match="File too large; raise the limit") as caught:
+            unpack(large, tmp_path / "unpacked")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "TMPDIR" not in str(caught.value)

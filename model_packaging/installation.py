@@ -1,0 +1,16 @@
+"""How this installation of Servable gets the packages that it lacks."""
+
+import sys
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parents[1]
+_TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
+"""File in an environment that a tool made -> the tool's command; pip would install elsewhere."""
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra: `make install` in a clone; otherwise pip's or a tool's."""
+    if (HOME / "Makefile").is_file() and (HOME / "pyproject.toml").is_file():
+        return "make install" if Path.cwd() == HOME else f"make -C {HOME} install"
+    tools = (how for file, how in _TOOLS.items() if Path(sys.prefix, file).exists())
+    return f"{next(tools, 'pip install')} 'servable-endpoints[{extra}]'"

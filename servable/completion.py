@@ -1,0 +1,104 @@
+"""What a shell completes besides commands and options: environments, keys of `--set`, and revisions.
+
+A shell calls these functions at every press of the Tab key, so each imports what it needs itself.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from servable.project_folder import FOLDER, standing_in
+
+
+def complete_environments(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the names of the project's environments that start with `incomplete`."""
+    return [name for name in _environments(context) if name.startswith(incomplete)]
+
+
+def complete_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the keys, each followed by `=`, that `--set` takes and that start with `incomplete`.
+
+    While no environment is named, return the names of all environments, each followed by a dot.
+    """
+    environments = _environments(context)
+    prefix = next((f"{name}." for name in environments if incomplete.startswith(f"{name}.")), "")
+    name = prefix.removesuffix(".") or _named(context)
+    if name not in environments:
+        return [f"{each}." for each in environments if each.startswith(incomplete)]
+    from infra.parameters.sources import read
+
+    files = _folder(context)
+    keys = _keys((), read(files.parent, files, name).values)
+    return [f"{prefix}{key}=" for key in keys if f"{prefix}{key}".startswith(incomplete)]
+
+
+def complete_revisions(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return HEAD and the branches and tags of the project that start with `incomplete`."""
+    with context.scope(cleanup=False):
+        root = standing_in()
+    command = ["git", "-C", str(root), "for-each-ref", "--format=%(refname:lstrip=2)"]
+    kinds = ["refs/heads", "refs/tags", "refs/remotes"]
+    try:
+        listed = subprocess.run([*command, *kinds], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []  # no git, or no repository
+    return [name for name in ["HEAD", *listed.stdout.split()] if name.startswith(incomplete)]
+
+
+def complete_targets(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the environments and the revisions that start with `incomplete`."""
+    revisions = complete_revisions(context, parameter, incomplete)
+    return complete_environments(context, parameter, incomplete) + revisions
+
+
+ENVIRONMENT = click.argument("environment", metavar="ENV", shell_complete=complete_environments)
+"""The environment that a command works on."""
+
+
+def _environments(context: click.Context) -> list[str]:
+    from infra.parameters.sources import names
+
+    return names(_folder(context))
+
+
+def _folder(context: click.Context) -> Path:
+    """Return the folder of the environment files, without checking that it exists."""
+    with context.scope(cleanup=False):
+        root = standing_in()
+    given = context.params.get("folder") or FOLDER
+    here = Path.cwd() / given
+    return here if given != FOLDER and here.is_dir() else root / given
+
+
+def _named(context: click.Context) -> str | None:
+    """Return the environment that the command line names; None if it names none or several.
+
+    Click leaves the arguments in `args` where the option that is being completed has no value yet.
+    """
+    words = list(context.args)
+    for parameter in ("environment", "names", "what"):
+        value = context.params.get(parameter)
+        words += [value] if isinstance(value, str) else list(value or ())
+    return words[0] if len(words) == 1 else None
+
+
+def _keys(at: tuple[str, ...], values: dict[str, Any]) -> Iterator[str]:
+    """Yield every key below the table `at`; names that a file chooses are those in `values`."""
+    from infra.parameters.shape import keys_at
+
+    for name in keys_at(at) or sorted(values):
+        key = (*at, name)
+        inside = values.get(name)
+        if keys_at(key) or keys_at((*key, "NAME")):
+            yield from _keys(key, inside if isinstance(inside, dict) else {})
+        else:
+            yield ".".join(key)

@@ -49,7 +49,7 @@ _END_LOOK_SECONDS = 0.05
 # Service of moto -> its patches, in moto_patches/. They import the service, which takes long.
 _PATCHES = {
     "events": ("events",),
-    "iam": ("session_keys",),
+    "iam": ("session_keys", "iam"),
     "kms": ("kms",),
     "s3": ("s3", "objects"),
     "sns": ("topics",),

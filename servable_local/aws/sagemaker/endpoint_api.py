@@ -10,6 +10,7 @@ from servable_local.aws.sagemaker.component_api import ComponentApi
 from servable_local.aws.sagemaker.described import described
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.instances import instance_types
+from servable_local.aws.sagemaker.listings import list_page
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
@@ -48,7 +49,7 @@ class SageMakerApi(ComponentApi):
     """All of hosting and batch transform; the other operations of SageMaker remain moto's."""
 
     def create_endpoint(self) -> ActionResult:
-        request, here = self._asked("CreateEndpoint"), self.here
+        request, here = self._asked(), self.here
         name, config = request["EndpointName"], here.configs.get(request["EndpointConfigName"])
         arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
@@ -61,7 +62,7 @@ class SageMakerApi(ComponentApi):
         return ActionResult({"EndpointArn": arn})
 
     def update_endpoint(self) -> ActionResult:
-        request, here = self._asked("UpdateEndpoint"), self.here
+        request, here = self._asked(), self.here
         endpoint = here.endpoint(request["EndpointName"])
         config = here.configs.get(request["EndpointConfigName"]).request
         if endpoint.in_progress:
@@ -101,7 +102,7 @@ class SageMakerApi(ComponentApi):
             )
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
-        request, here = self._asked("UpdateEndpointWeightsAndCapacities"), self.here
+        request, here = self._asked(), self.here
         endpoint = here.endpoint(request["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.in_progress:
@@ -121,7 +122,7 @@ class SageMakerApi(ComponentApi):
         return ActionResult(described(self.here.endpoint(self._get_param("EndpointName"))))
 
     def list_endpoints(self) -> ActionResult:
-        endpoints = [
+        summaries = [
             {
                 "EndpointName": endpoint.name,
                 "EndpointArn": endpoint.arn,
@@ -129,9 +130,9 @@ class SageMakerApi(ComponentApi):
                 "LastModifiedTime": endpoint.modified,
                 "EndpointStatus": endpoint.status,
             }
-            for endpoint in self.here.endpoints.values()
+            for endpoint in list(self.here.endpoints.values())
         ]
-        return ActionResult({"Endpoints": endpoints})
+        return ActionResult(list_page(self._asked(), "Endpoint", summaries, "Endpoints"))
 
     def delete_endpoint(self) -> ActionResult:
         endpoint = self.here.endpoint(self._get_param("EndpointName"))

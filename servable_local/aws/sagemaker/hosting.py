@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ class StoredDefinition:
     kind: str
     arn: str
     request: dict[str, Any]
-    created: datetime = field(default_factory=utc_now)
+    created: datetime
 
     def summary(self) -> dict[str, Any]:
         name = f"{self.kind}Name"
@@ -41,9 +41,16 @@ class StoredDefinition:
 class Definitions:
     """All models, or all endpoint configurations. A name is found in any case."""
 
-    def __init__(self, kind: str, words: str, arn: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        words: str,
+        arn: Callable[[str], str],
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         """`kind`, as the API's names have it; `words`, as refusals; `arn` of a name."""
         self.arn = arn
+        self._now = now
         self._kind = kind
         self._words = words
         self._all: dict[str, StoredDefinition] = {}
@@ -55,7 +62,7 @@ class Definitions:
             )
 
     def add(self, name: str, request: dict[str, Any]) -> None:
-        self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request)
+        self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request, self._now())
 
     def find(self, name: str) -> dict[str, Any] | None:
         """The request that created the resource of this name; None if there is none."""
@@ -90,11 +97,13 @@ class RegionalHosting:
         self.aws = aws
         self.clock = cloudwatch.clock
         self.cloudwatch = cloudwatch
-        self.models = Definitions("Model", "model", lambda name: self.arn("model", name))
+        now = self.clock.now
+        self.models = Definitions("Model", "model", lambda name: self.arn("model", name), now)
         self.configs = Definitions(
             "EndpointConfig",
             "endpoint configuration",
             lambda name: self.arn("endpoint-config", name),
+            now,
         )
         self.endpoints: dict[str, HostedEndpoint] = {}
         self.components: dict[str, HostedComponent] = {}

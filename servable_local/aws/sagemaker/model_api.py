@@ -13,6 +13,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
+from servable_local.aws.sagemaker.listings import list_page
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url, of_package
 
 # Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 takes it.
@@ -141,18 +142,20 @@ class ModelApi(SageMakerResponse):
     def here(self) -> RegionalHosting:
         return self.hostings.of(self.current_account, self.region)
 
-    def _asked(self, operation: str) -> dict[str, Any]:
-        """The request, held against botocore's model: what it knows, within its limits."""
-        request = dict(self.params)
-        if problems := unmet(request, "sagemaker", operation):
-            raise SageMakerError(refusal(problems))
-        return request
+    def _asked(self) -> dict[str, Any]:
+        """Return the request."""
+        return dict(self.params)
+
+    def validation_error(self, operation: str) -> SageMakerError | None:
+        """Return the error for a request that botocore's model of the operation excludes."""
+        problems = unmet(self._asked(), "sagemaker", operation)
+        return SageMakerError(refusal(problems)) if problems else None
 
     def _tag(self, arn: str, request: dict[str, Any]) -> None:
         self.here.tags[arn] = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])}
 
     def create_model(self) -> ActionResult:
-        request, here = self._asked("CreateModel"), self.here
+        request, here = self._asked(), self.here
         name = request["ModelName"]
         here.models.check_new(name)
         containers = request.get("Containers") or [request.get("PrimaryContainer")]
@@ -192,7 +195,8 @@ class ModelApi(SageMakerResponse):
         return ActionResult(self.here.models.get(self._get_param("ModelName")).describe())
 
     def list_models(self) -> ActionResult:
-        return ActionResult({"Models": self.here.models.summaries()})
+        summaries = self.here.models.summaries()
+        return ActionResult(list_page(self._asked(), "Model", summaries, "Models"))
 
     def delete_model(self) -> ActionResult:
         return self._remove(self.here.models, self._get_param("ModelName"))
@@ -209,7 +213,7 @@ class ModelApi(SageMakerResponse):
         return ActionResult(answer.result)
 
     def create_endpoint_config(self) -> ActionResult:
-        request, here = self._asked("CreateEndpointConfig"), self.here
+        request, here = self._asked(), self.here
         name = request["EndpointConfigName"]
         here.configs.check_new(name)
         names = [variant["VariantName"] for variant in request["ProductionVariants"]]
@@ -232,7 +236,9 @@ class ModelApi(SageMakerResponse):
         return ActionResult(config.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
-        return ActionResult({"EndpointConfigs": self.here.configs.summaries()})
+        summaries = self.here.configs.summaries()
+        page = list_page(self._asked(), "EndpointConfig", summaries, "EndpointConfigs")
+        return ActionResult(page)
 
     def delete_endpoint_config(self) -> ActionResult:
         return self._remove(self.here.configs, self._get_param("EndpointConfigName"))

@@ -55,7 +55,7 @@ class Hosted:
             def here(self) -> Any:
                 return here
 
-            def _asked(self, operation: str) -> dict[str, Any]:
+            def _asked(self) -> dict[str, Any]:
                 return request
 
         getattr(Asked(), operation)()

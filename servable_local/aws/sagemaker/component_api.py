@@ -7,6 +7,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.component import HostedComponent
+from servable_local.aws.sagemaker.described import deployed_image
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.listings import list_page
 from servable_local.aws.sagemaker.transform_api import TransformApi
@@ -23,7 +24,7 @@ def described_component(component: HostedComponent) -> dict[str, Any]:
     """DescribeInferenceComponent's answer."""
     specification = dict(component.specification)
     if container := specification.pop("Container", None):
-        image = {"SpecifiedImage": component.image, "ResolvedImage": component.image}
+        image = deployed_image(component.image)
         rest = {name: value for name, value in container.items() if name != "Image"}
         specification["Container"] = {"DeployedImage": image, **rest}
     shown = {

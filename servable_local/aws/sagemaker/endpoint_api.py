@@ -9,6 +9,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.component_api import ComponentApi
 from servable_local.aws.sagemaker.described import described
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
+from servable_local.aws.sagemaker.endpoint_update import reject_deployment
 from servable_local.aws.sagemaker.instances import instance_types
 from servable_local.aws.sagemaker.listings import list_page
 
@@ -45,6 +46,12 @@ def refuse_change(
         )
 
 
+def _instances(config: Mapping[str, Any]) -> int:
+    """Return the instances with which an endpoint of this configuration starts, at least one."""
+    counts = (variant.get("InitialInstanceCount", 1) for variant in config["ProductionVariants"])
+    return max(1, sum(map(int, counts)))
+
+
 class SageMakerApi(ComponentApi):
     """All of hosting and batch transform; the other operations of SageMaker remain moto's."""
 
@@ -54,6 +61,7 @@ class SageMakerApi(ComponentApi):
         arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
+        reject_deployment(request.get("DeploymentConfig"), _instances(config.request))
         self._tag(arn, request)
         endpoint = HostedEndpoint(name, arn, config.request, here.dependencies(name))
         endpoint.deployment_config = request.get("DeploymentConfig")
@@ -68,6 +76,8 @@ class SageMakerApi(ComponentApi):
         if endpoint.in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         refuse_change(endpoint, config, request.get("DeploymentConfig"))
+        running = endpoint.fleet.instance_count if endpoint.fleet else 0
+        reject_deployment(request.get("DeploymentConfig"), max(running, _instances(config)))
         self._refuse_scaled(endpoint, config)
         self._refuse_left(endpoint, config)
         exclusions = request.get("ExcludeRetainedVariantProperties", [])
@@ -115,7 +125,8 @@ class SageMakerApi(ComponentApi):
         for name, change in by_name.items():
             variants[name].weight = change.get("DesiredWeight", variants[name].weight)
         key = "DesiredInstanceCount"
-        endpoint.scale({name: change[key] for name, change in by_name.items() if key in change})
+        counts = {name: change[key] for name, change in by_name.items() if key in change}
+        endpoint.scale(counts, until_tick=True)
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def describe_endpoint(self) -> ActionResult:
@@ -135,12 +146,16 @@ class SageMakerApi(ComponentApi):
         return ActionResult(list_page(self._asked(), "Endpoint", summaries, "Endpoints"))
 
     def delete_endpoint(self) -> ActionResult:
-        endpoint = self.here.endpoint(self._get_param("EndpointName"))
-        endpoint.delete()
-        for component in self.here.components_of(endpoint):
+        here = self.here
+        endpoint = here.endpoint(self._get_param("EndpointName"))
+
+        def forget() -> None:
+            here.endpoints.pop(endpoint.name.lower(), None)
+            here.tags.pop(endpoint.arn, None)
+
+        endpoint.delete(forget)
+        for component in here.components_of(endpoint):
             component.close()  # it stays, and its name is taken (huggingface/skills#215, 2026-07)
-        self.here.endpoints.pop(endpoint.name.lower(), None)
-        self.here.tags.pop(endpoint.arn, None)
         return EmptyResult()
 
     # --- tags of whatever is hosted

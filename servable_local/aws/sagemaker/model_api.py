@@ -18,6 +18,7 @@ from servable_local.aws.sagemaker.model_data import check_model_data, data_url, 
 
 # Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 takes it.
 _WITHOUT_ZERO = ("eu-west-3",)
+_SERVERLESS_MEMORY_STEP_MB = 1024
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
 
 
@@ -38,12 +39,28 @@ def refuse_mixed_kinds(request: Mapping[str, Any]) -> None:
                 raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
         if {"InstanceType", "InstancePools", "InitialInstanceCount"} & set(variants[0]):
             raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
+        _reject_serverless_size(variants[0]["ServerlessConfig"])
     if shadows and (len(variants), len(shadows)) != (1, 1):
         raise SageMakerError(
             "With ShadowProductionVariants there is exactly one variant in each of both lists."
         )
     if shadows and queue:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
+
+
+def _reject_serverless_size(config: Mapping[str, Any]) -> None:
+    """Raise `SageMakerError` for what API_ProductionVariantServerlessConfig.html excludes."""
+    memory = config["MemorySizeInMB"]
+    if memory % _SERVERLESS_MEMORY_STEP_MB:
+        raise SageMakerError(
+            f"MemorySizeInMB {memory} isn't a multiple of {_SERVERLESS_MEMORY_STEP_MB}; "
+            "valid values: 1024, 2048, 3072, 4096, 5120, 6144."
+        )
+    provisioned, maximum = config.get("ProvisionedConcurrency", 0), config["MaxConcurrency"]
+    if provisioned > maximum:
+        raise SageMakerError(
+            f"ProvisionedConcurrency {provisioned} must be at most MaxConcurrency, {maximum}."
+        )
 
 
 def refuse_components(request: Mapping[str, Any], region: str) -> None:

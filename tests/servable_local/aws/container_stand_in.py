@@ -105,7 +105,7 @@ class Launcher:
 
     def __init__(self, clock: ManualClock) -> None:
         self.started: list[StandIn] = []
-        self._clock = clock
+        self.clock = clock
 
     def __call__(
         self,
@@ -118,7 +118,7 @@ class Launcher:
         content = archive.read_bytes() if archive else b"many models"
         if content.startswith(b"BROKEN"):
             raise RuntimeError("The container did not answer its ping within 60 s.")
-        self.started.append(StandIn(content, variables, self._clock))
+        self.started.append(StandIn(content, variables, self.clock))
         return self.started[-1]
 
     def serving(self, archive: bytes) -> list[StandIn]:

@@ -26,7 +26,7 @@ from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import cloudformation, models, operations
 from servable_local.aws.moto_patches.ec2 import without_ec2
-from servable_local.aws.moto_patches.logs import LogsApi
+from servable_local.aws.moto_patches.logs import LogsApi, write_output
 from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
@@ -121,7 +121,14 @@ class Server:
         self.hostings = Regions(
             self.access,
             lambda aws: RegionalHosting(
-                aws, launch, folder, self._cloudwatches.of(aws.account, aws.region), most_containers
+                aws,
+                launch,
+                folder,
+                self._cloudwatches.of(aws.account, aws.region),
+                functools.partial(
+                    write_output, aws, self._cloudwatches.of(aws.account, aws.region)
+                ),
+                most_containers,
             ),
         )
         ScalingApi.scalings = self._scalings = Regions(self.access, self._scaling)

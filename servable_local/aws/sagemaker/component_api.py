@@ -65,7 +65,7 @@ class ComponentApi(TransformApi):
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._tag(arn, request)
-        around = here.component_dependencies(endpoint.name)
+        around = here.component_dependencies(name, request["VariantName"])
         component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, around)
         component.create()
         return ActionResult({"InferenceComponentArn": arn})

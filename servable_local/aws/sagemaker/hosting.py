@@ -13,6 +13,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.component import ComponentDependencies, HostedComponent
 from servable_local.aws.sagemaker.container import Launch, VariantStartError
+from servable_local.aws.sagemaker.container_logs import ContainerLogs, Write
 from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel
@@ -92,8 +93,10 @@ class RegionalHosting:
         launch: Launch,
         folder: Path,
         cloudwatch: CloudWatch,
+        write_log: Write,
         most_containers: int = 1,
     ) -> None:
+        """`write_log` takes the containers' output."""
         self.aws = aws
         self.clock = cloudwatch.clock
         self.cloudwatch = cloudwatch
@@ -109,6 +112,7 @@ class RegionalHosting:
         self.components: dict[str, HostedComponent] = {}
         self.jobs: dict[str, TransformJob] = {}
         self.shortage = Shortage()
+        self._logs = ContainerLogs(folder, write_log)
         self.tags: dict[str, dict[str, str]] = {}
         self._launch = launch
         self._folder = folder
@@ -131,20 +135,21 @@ class RegionalHosting:
     def components_of(self, endpoint: HostedEndpoint) -> list[HostedComponent]:
         return [each for each in list(self.components.values()) if each.endpoint is endpoint]
 
-    def component_dependencies(self, endpoint_name: str) -> ComponentDependencies:
-        launcher = self._launcher(endpoint_name)
+    def component_dependencies(self, name: str, variant: str) -> ComponentDependencies:
+        """Return what the component of this name needs; `variant` is the one that hosts it."""
+        launcher = self._launcher(f"/aws/sagemaker/InferenceComponents/{name}")
 
         def fetch(specification: Mapping[str, Any], folder: Path) -> StartableModel:
             container = specification.get("Container", {})
             data = {"ModelDataUrl": container.get("ArtifactUrl"), **container}
-            if (name := specification.get("ModelName")) is None:
+            if (model_name := specification.get("ModelName")) is None:
                 containers = [data]
-            elif (model := self.models.find(name)) is None:
-                raise VariantStartError(f'Could not find model "{name}".')
+            elif (model := self.models.find(model_name)) is None:
+                raise VariantStartError(f'Could not find model "{model_name}".')
             else:
                 containers = model.get("Containers") or [model["PrimaryContainer"]]
             startup = specification.get("StartupParameters", {})
-            return launcher.served(containers, "component", folder, startup)
+            return launcher.served(containers, variant, folder, startup)
 
         return ComponentDependencies(self.clock, fetch, self._folder, self.most_containers)
 
@@ -201,21 +206,28 @@ class RegionalHosting:
         self._tell("SageMaker Transform Job State Change", job.arn, detail)
 
     def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
-        return self._launcher(endpoint_name).start(self.configs.get(config_name).request)
+        return self._launcher(f"/aws/sagemaker/Endpoints/{endpoint_name}").start(
+            self.configs.get(config_name).request
+        )
 
-    def _launcher(self, endpoint_name: str) -> FleetLauncher:
+    def _launcher(self, log_group: str) -> FleetLauncher:
         return FleetLauncher(
             model=self.models.find,
             aws=self.aws,
             launch=self._launch,
             folder=self._folder,
-            endpoint_name=endpoint_name,
+            log_group=log_group,
+            logs=self._logs,
             most_containers=self.most_containers,
             shortage=self.shortage,
         )
 
     def measure(self, at: datetime) -> None:
-        """Measures what the containers use of this computer, as often as each endpoint publishes it."""
+        """Measures what the containers use of this computer, as often as each endpoint publishes it.
+
+        Their output since the last tick goes to CloudWatch Logs.
+        """
+        self._logs.forward()
         for endpoint in list(self.endpoints.values()):
             published = endpoint.config.get("MetricsConfig", {})
             if (60 * at.minute + at.second) % published.get("MetricPublishFrequencyInSeconds", 60):

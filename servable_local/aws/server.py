@@ -118,19 +118,8 @@ class Server:
         self.access = Access(self.url, secret)
         self._cloudwatches = Regions(self.access, lambda aws: CloudWatch(aws, self._clock))
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
-        self.hostings = Regions(
-            self.access,
-            lambda aws: RegionalHosting(
-                aws,
-                launch,
-                folder,
-                self._cloudwatches.of(aws.account, aws.region),
-                functools.partial(
-                    write_output, aws, self._cloudwatches.of(aws.account, aws.region)
-                ),
-                most_containers,
-            ),
-        )
+        self._launch, self._folder, self._most_containers = launch, folder, most_containers
+        self.hostings = Regions(self.access, self._hosting)
         ScalingApi.scalings = self._scalings = Regions(self.access, self._scaling)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
@@ -181,6 +170,13 @@ class Server:
         from servable_local.aws.workflows.executions import Executions
 
         return Executions(aws, self._cloudwatches.of(aws.account, aws.region))
+
+    def _hosting(self, aws: Loopback) -> RegionalHosting:
+        cloudwatch = self._cloudwatches.of(aws.account, aws.region)
+        write_log = functools.partial(write_output, aws, cloudwatch)
+        return RegionalHosting(
+            aws, self._launch, self._folder, cloudwatch, write_log, self._most_containers
+        )
 
     def _scaling(self, aws: Loopback) -> RegionalScaling:
         of = (aws.account, aws.region)

@@ -42,13 +42,12 @@ class BoundTemplate(Evaluator):
             mappings=template.get("Mappings"),
         )
         self.template = template
-        self._stored = stored
         self.later: set[str] = set()
         self.modified: set[str] = set()  # in place
         self.planning = False
         self.not_exported: dict[str, str] = {}  # export by the resource that first asked for it
         self._asking = ""
-        self._resources = stack.resources
+        self._resources, self._stored = stack.resources, stored
         try:
             conditions = template.get("Conditions") or {}
             waits_for = {name: _conditions_in(value) for name, value in conditions.items()}

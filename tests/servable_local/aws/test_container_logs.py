@@ -83,8 +83,9 @@ def test_a_metric_filter_counts_lines_at_the_clocks_time(
 
 
 def test_output_of_a_container_that_does_not_start_is_kept(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"BROKEN")))
-    assert messages(account) == ["it breaks, and its last line has no end"]
+    text = "it breaks, and its last line has no end"
+    account.deploy(serving(account.put_archive(b"BROKEN"), variables={"WRITES": text}))
+    assert messages(account) == [text]
 
 
 def test_a_container_that_ends_does_not_bring_its_deleted_group_back(

@@ -26,7 +26,7 @@ from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import cloudformation, models, operations
 from servable_local.aws.moto_patches.ec2 import without_ec2
-from servable_local.aws.moto_patches.logs import LogsApi
+from servable_local.aws.moto_patches.logs import LogsApi, write_output
 from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
@@ -49,7 +49,7 @@ _END_LOOK_SECONDS = 0.05
 # Service of moto -> its patches, in moto_patches/. They import the service, which takes long.
 _PATCHES = {
     "events": ("events",),
-    "iam": ("session_keys",),
+    "iam": ("session_keys", "iam"),
     "kms": ("kms",),
     "s3": ("s3", "objects"),
     "sns": ("topics",),
@@ -118,12 +118,8 @@ class Server:
         self.access = Access(self.url, secret)
         self._cloudwatches = Regions(self.access, lambda aws: CloudWatch(aws, self._clock))
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
-        self.hostings = Regions(
-            self.access,
-            lambda aws: RegionalHosting(
-                aws, launch, folder, self._cloudwatches.of(aws.account, aws.region), most_containers
-            ),
-        )
+        self._launch, self._folder, self._most_containers = launch, folder, most_containers
+        self.hostings = Regions(self.access, self._hosting)
         ScalingApi.scalings = self._scalings = Regions(self.access, self._scaling)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
@@ -174,6 +170,13 @@ class Server:
         from servable_local.aws.workflows.executions import Executions
 
         return Executions(aws, self._cloudwatches.of(aws.account, aws.region))
+
+    def _hosting(self, aws: Loopback) -> RegionalHosting:
+        cloudwatch = self._cloudwatches.of(aws.account, aws.region)
+        write_log = functools.partial(write_output, aws, cloudwatch)
+        return RegionalHosting(
+            aws, self._launch, self._folder, cloudwatch, write_log, self._most_containers
+        )
 
     def _scaling(self, aws: Loopback) -> RegionalScaling:
         of = (aws.account, aws.region)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from servable_local.aws.cloudformation.intrinsics import LATER, SECRET, Evaluator, TemplateError
+from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
+from servable_local.aws.cloudformation.intrinsics import LATER, Evaluator, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import (
     Template,
@@ -24,6 +25,7 @@ class BoundTemplate(Evaluator):
         template: Template,
         parameters: Mapping[str, Any],
         exports: Mapping[str, str],
+        stored: DynamicReferences,
     ) -> None:
         """Raises `ValidationError` where the template contradicts itself."""
         super().__init__(
@@ -45,7 +47,7 @@ class BoundTemplate(Evaluator):
         self.planning = False
         self.not_exported: dict[str, str] = {}  # export by the resource that first asked for it
         self._asking = ""
-        self._resources = stack.resources
+        self._resources, self._stored = stack.resources, stored
         try:
             conditions = template.get("Conditions") or {}
             waits_for = {name: _conditions_in(value) for name, value in conditions.items()}
@@ -102,8 +104,8 @@ class BoundTemplate(Evaluator):
         return resource.attributes[attribute]
 
     def dynamic_reference(self, text: str) -> str:
-        # Secrets stay references here, as in AWS; the call of a resource gets their values.
-        return text if SECRET.search(text) else str(super().dynamic_reference(text))
+        # A function may still join it with more; `properties` and `outputs` resolve the whole text.
+        return text
 
     def import_value(self, name: str) -> str:
         # On AWS too only the deployment misses what nobody exports.
@@ -122,7 +124,8 @@ class BoundTemplate(Evaluator):
     def properties(self, logical_id: str) -> dict[str, Any]:
         """Evaluated properties. Raises `TemplateError`."""
         self._asking = logical_id
-        result = self.evaluate(self.declared[logical_id].get("Properties") or {})
+        evaluated = self.evaluate(self.declared[logical_id].get("Properties") or {})
+        result = self._stored.resolve(evaluated)
         assert isinstance(result, dict)
         return result
 
@@ -132,7 +135,7 @@ class BoundTemplate(Evaluator):
         for key, output in (self.template.get("Outputs") or {}).items():
             if not self._active(output):
                 continue
-            value = self.evaluate(output["Value"])
+            value = self._stored.resolve(self.evaluate(output["Value"]))
             if isinstance(value, list | dict):
                 raise TemplateError(f"Template format error: {NOT_A_STRING}.")
             described = {

@@ -12,11 +12,6 @@ from typing import Any
 
 # A value that only the deployment will know, as a change set shows it.
 LATER = "{{changeSet:KNOWN_AFTER_APPLY}}"
-# A secret's name or ARN, and a key of its JSON; without a key, its whole text. Of versions, the current one.
-# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html
-SECRET = re.compile(
-    r"\{\{resolve:secretsmanager:(arn(?::[^:{}]+){6}|[^:{}]+)(?::SecretString)?(?::([^:{}]*))?:*\}\}"
-)
 _NOTHING = object()
 _PLACEHOLDER = re.compile(r"\$\{(!?[^${}]+)\}")
 

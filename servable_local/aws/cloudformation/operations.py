@@ -11,6 +11,7 @@ from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import ChangeSet
 from servable_local.aws.cloudformation.deployment import StackDeployment
+from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
 from servable_local.aws.cloudformation.intrinsics import TemplateError
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack
@@ -116,7 +117,7 @@ class CloudFormation:
         """Raises `ValidationError` for what can be seen before anything is made."""
         template = parse(text)
         values = resolved_parameters(template, parameters, self.aws)
-        return BoundTemplate(stack, template, values, self.exports())
+        return BoundTemplate(stack, template, values, self.exports(), DynamicReferences(self.aws))
 
     def check_updatable(self, stack: Stack) -> None:
         if stack.status not in _UPDATABLE:

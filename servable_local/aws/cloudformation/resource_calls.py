@@ -1,18 +1,16 @@
 """One resource, one call, one pair of events: what a deployment does, and how it fails."""
 
 import functools
-import json
 import logging
-import re
 import secrets
 import string
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from botocore.exceptions import ClientError, ParamValidationError
 
 from servable_local.aws.clock import utc_now
-from servable_local.aws.cloudformation.intrinsics import SECRET
+from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
+from servable_local.aws.cloudformation.intrinsics import TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
@@ -58,7 +56,7 @@ def reason_of(error: Exception) -> str:
         )
     if isinstance(error, ParamValidationError):
         return "Properties validation failed: " + "; ".join(str(error).splitlines()[1:])
-    if isinstance(error, ResourceError):
+    if isinstance(error, ResourceError | TemplateError):
         return str(error)
     _log.exception("a resource type raised")
     return f"Internal failure of the local AWS: {type(error).__name__}: {error}"
@@ -74,6 +72,7 @@ class ResourceCalls:
     def __init__(self, stack: Stack, aws: Loopback) -> None:
         self._stack = stack
         self._aws = aws
+        self._stored = DynamicReferences(aws)
 
     def type_of(self, resource: StackResource) -> ResourceType:
         kind = TYPES.get(resource.type)
@@ -97,7 +96,8 @@ class ResourceCalls:
         def create() -> Physical:
             kind.check(resource.properties)
             return kind.create(
-                self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource)
+                self._tagged(self._stored.reveal(resource.properties), kind),
+                self._logical(resource),
             )
 
         self._settle(resource, verb, create, begun="Resource creation Initiated")
@@ -121,7 +121,7 @@ class ResourceCalls:
             lambda: kind.update(
                 physical_id,
                 old,
-                self._tagged(self._with_secrets(resource.properties), kind),
+                self._tagged(self._stored.reveal(resource.properties), kind),
                 self._logical(resource),
             ),
         )
@@ -156,19 +156,6 @@ class ResourceCalls:
         resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
         if begun:
             self._event(resource, f"{verb}_IN_PROGRESS", begun)
-
-    def _with_secrets(self, value: Any) -> Any:
-        """Properties with the secrets that they refer to, for one call: the stack keeps references alone."""
-        if isinstance(value, dict):
-            return {key: self._with_secrets(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._with_secrets(item) for item in value]
-        return SECRET.sub(self._secret, value) if isinstance(value, str) else value
-
-    def _secret(self, reference: re.Match[str]) -> str:
-        secrets_manager = self._aws.client("secretsmanager")
-        text = str(secrets_manager.get_secret_value(SecretId=reference[1])["SecretString"])
-        return str(json.loads(text)[reference[2]]) if reference[2] else text
 
     def refuse_fixed_name(self, current: StackResource, resource: StackResource) -> None:
         name = TYPES[resource.type].name_property

@@ -32,6 +32,7 @@ _AWS_NAMESPACE = "AWS/"
 _DASHBOARD_NAME = re.compile(r"[a-zA-Z0-9_-]+")
 # Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricStatistics.html
 _MOST_DATAPOINTS = 1440
+_SHORT_PERIODS = (1, 5, 10, 20, 30)  # seconds, of high-resolution metrics
 
 
 def samples_of(datum: Mapping[str, Any]) -> Samples:
@@ -139,6 +140,10 @@ class MetricsApi(CloudWatchResponse):
                 "The parameter StartTime must be less than the parameter EndTime."
             )
         seconds = int(parameters["Period"])
+        if seconds % 60 and seconds not in _SHORT_PERIODS:
+            raise InvalidParameterValueError(
+                f"The parameter Period must be 1, 5, 10, 20, 30, or a multiple of 60, not {seconds}."
+            )
         count = int((last - first).total_seconds() / seconds)
         if count > _MOST_DATAPOINTS:
             raise InvalidParameterCombinationError(

@@ -13,7 +13,8 @@ import json
 import operator
 import re
 import uuid
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
 
 from moto.core.exceptions import JsonRESTError
@@ -23,7 +24,7 @@ from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundExce
 from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.loopback import Regions
+from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.moto_patches import json_pattern
 from servable_local.aws.moto_patches.filter_pattern import compiled
 from servable_scaling.alarms.query import Metric
@@ -34,6 +35,7 @@ _RETENTION_DAYS = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
     *(3288, 3653),
 )
+_KEPT_LINES = 10_000
 Queries = dict[str, dict[str, Any]]
 
 
@@ -221,22 +223,53 @@ class LogsApi(LogsResponse):
 
     def put_log_events(self) -> str:
         answer = str(super().put_log_events())
-        # Each line at its own time, in the metric of every filter: its value where it matches,
-        # else the default value, if there is one.
-        metrics = self.cloudwatches.of(self.current_account, self.region).metrics
-        group = self._get_param("logGroupName")
-        for metric_filter in self.logs_backend.describe_metric_filters(log_group_name=group):
-            matches = compiled(metric_filter["filterPattern"])
-            for to in metric_filter["metricTransformations"]:
-                metric = Metric.of(to["metricNamespace"], to["metricName"], {})
-                for line in self._get_param("logEvents"):
-                    value = to.get("metricValue" if matches(line["message"]) else "defaultValue")
-                    at = datetime.fromtimestamp(line["timestamp"] / 1000, UTC)
-                    number = _number(value, line["message"])
-                    if number is not None:
-                        unit, at = to.get("unit", "None"), at.replace(tzinfo=None)
-                        metrics.add(metric, number, unit=unit, at=at)
+        group, lines = self._get_param("logGroupName"), self._get_param("logEvents")
+        cloudwatch = self.cloudwatches.of(self.current_account, self.region)
+        for line in lines:
+            at = datetime.fromtimestamp(line["timestamp"] / 1000, UTC).replace(tzinfo=None)
+            _count(self.logs_backend, cloudwatch, group, [line["message"]], at)
         return answer
+
+
+def write_output(
+    aws: Loopback,
+    cloudwatch: CloudWatch,
+    group: str,
+    stream: str,
+    lines: Sequence[str],
+    create: bool,
+) -> None:
+    """Write a container's output, at the real time, as other lines; it is counted at the clock's time.
+
+    `create`: create the group if it doesn't exist; otherwise the lines are dropped. A stream keeps its
+    last lines: an access log grows with every request.
+    """
+    backend: Any = models.logs_backends[aws.account][aws.region]
+    if group not in backend.groups:
+        if not create:
+            return
+        backend.create_log_group(group, {})
+    backend.ensure_log_stream(group, stream)
+    now = int(unix_time_millis())
+    kept = backend.groups[group].streams[stream]
+    kept.put_log_events([{"timestamp": now, "message": line} for line in lines])
+    kept.events = kept.events[-_KEPT_LINES:]
+    # What is found at the end of a minute belongs to it.
+    _count(backend, cloudwatch, group, lines, cloudwatch.clock.now() - timedelta(seconds=1))
+
+
+def _count(
+    backend: Any, cloudwatch: CloudWatch, group: str, lines: Sequence[str], at: datetime
+) -> None:
+    """Count lines in the metric of every filter: its value if it matches, else its default, if any."""
+    for metric_filter in backend.describe_metric_filters(log_group_name=group):
+        matches = compiled(metric_filter["filterPattern"])
+        for to in metric_filter["metricTransformations"]:
+            metric = Metric.of(to["metricNamespace"], to["metricName"], {})
+            for line in lines:
+                value = to.get("metricValue" if matches(line) else "defaultValue")
+                if (number := _number(value, line)) is not None:
+                    cloudwatch.metrics.add(metric, number, unit=to.get("unit", "None"), at=at)
 
 
 def _number(value: Any, line: str) -> float | None:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from botocore import xform_name
-from moto.core.responses import BaseResponse
+from moto.core.responses import ActionResult, BaseResponse
 
 _CALL = BaseResponse.call_action
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
@@ -61,8 +61,14 @@ def without_effect(service: str, operation: str, api: type) -> bool:
 
 
 def call(api: Any) -> Any:
-    """Return moto's response to an operation that has an effect here."""
+    """Return the response to an operation that has an effect here, or to an invalid request of it.
+
+    An API with `validation_error` checks its requests, moto's own operations included.
+    """
     operation = str(api._get_action())
     if without_effect(api.service_name, operation, type(api)):
         raise NotImplementedError(f"{operation} would have no effect here")
+    validation_error = getattr(api, "validation_error", None)
+    if validation_error is not None and (error := validation_error(operation)) is not None:
+        return api.serialized(ActionResult(error))
     return _CALL(api)

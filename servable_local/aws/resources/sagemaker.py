@@ -121,6 +121,9 @@ class SageMakerEndpoint(SageMakerModel):
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         try:
             super().delete(physical, properties, logical)
+            while True:
+                self._call("Describe", physical, logical)
+                time.sleep(_POLL_SECONDS)
         except logical.client("sagemaker").exceptions.ClientError as error:
             if "Could not find endpoint" not in str(error):
                 raise

@@ -4,6 +4,7 @@ CloudFormation accepts "5" for 5 and "true" for true; an API does not. A propert
 API does not know is refused by name: nothing in a template is silently left out.
 """
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,18 @@ from botocore.validate import ParamValidator
 from servable_local.aws.loopback import service_model
 
 Properties = Mapping[str, Any]
+# Java's classes, and its pairs for the characters beyond U+FFFF, as Python writes them. `\w` stands for
+# letters and numbers and accepts the underscore, which every pattern that has these two accepts too.
+_JAVA = {
+    r"[\p{Print}]": "[ -~]",
+    r"\p{Print}": "[ -~]",
+    r"\p{ASCII}": r"[\x00-\x7f]",
+    r"\p{L}": r"\w",
+    r"\p{N}": r"\w",
+    r"\p{Z}": r" \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+    r"\uD800\uDC00-\uDBFF\uDFFF": r"\U00010000-\U0010ffff",
+    r"\z": r"\Z",
+}
 _NUMBERS = ("integer", "long", "float", "double")
 
 
@@ -94,16 +107,26 @@ def lower_names(properties: Properties) -> dict[str, Any]:
     return {name[0].lower() + name[1:]: value for name, value in properties.items()}
 
 
+@functools.cache
+def _python_pattern(java: str) -> "re.Pattern[str] | None":
+    """Return a service model's pattern, or None for one that Python's `re` can't express."""
+    pattern = java.removeprefix("^").removesuffix("$")
+    for written, translated in _JAVA.items():
+        pattern = pattern.replace(written, translated)
+    try:
+        return None if "\\p{" in pattern else re.compile(pattern)
+    except re.error:
+        return None
+
+
 def broken(value: Any, shape: Any) -> Iterator[str]:
     """What a string, a list, a map or a number must be, and is not; its pattern first, as AWS says it."""
     kind, limits = shape.type_name, shape.metadata
     if kind == "structure" or kind in ("boolean", "timestamp"):
         return
     stated = limits.get("pattern", "")
-    pattern = stated.removeprefix("^").removesuffix("$")
-    # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's: not checked.
-    java = "\\p{" in pattern or "\\u" in pattern
-    if pattern and kind == "string" and not java and not re.fullmatch(pattern, value):
+    pattern = _python_pattern(stated) if stated and kind == "string" else None
+    if pattern is not None and not pattern.fullmatch(value):
         yield f"satisfy regular expression pattern: {stated}"
     size, what = (value, "value") if kind in _NUMBERS else (len(value), "length")
     if size > limits.get("max", size):

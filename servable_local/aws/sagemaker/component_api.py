@@ -7,7 +7,9 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.component import HostedComponent
+from servable_local.aws.sagemaker.described import deployed_image
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
+from servable_local.aws.sagemaker.listings import list_page
 from servable_local.aws.sagemaker.transform_api import TransformApi
 
 # What would be kept here and change nothing.
@@ -22,7 +24,7 @@ def described_component(component: HostedComponent) -> dict[str, Any]:
     """DescribeInferenceComponent's answer."""
     specification = dict(component.specification)
     if container := specification.pop("Container", None):
-        image = {"SpecifiedImage": component.image, "ResolvedImage": component.image}
+        image = deployed_image(component.image)
         rest = {name: value for name, value in container.items() if name != "Image"}
         specification["Container"] = {"DeployedImage": image, **rest}
     shown = {
@@ -48,7 +50,7 @@ class ComponentApi(TransformApi):
     """Inference components, batch transform, models and configurations."""
 
     def create_inference_component(self) -> ActionResult:
-        request, here = self._asked("CreateInferenceComponent"), self.here
+        request, here = self._asked(), self.here
         name = request["InferenceComponentName"]
         arn = here.arn("inference-component", name)
         if name.lower() in here.components:
@@ -63,7 +65,7 @@ class ComponentApi(TransformApi):
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._tag(arn, request)
-        around = here.component_dependencies(endpoint.name)
+        around = here.component_dependencies(name, request["VariantName"])
         component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, around)
         component.create()
         return ActionResult({"InferenceComponentArn": arn})
@@ -102,25 +104,15 @@ class ComponentApi(TransformApi):
         return ActionResult(described_component(component))
 
     def list_inference_components(self) -> ActionResult:
-        request = self._asked("ListInferenceComponents")
-        filters = {
-            "EndpointNameEquals": "EndpointName",
-            "VariantNameEquals": "VariantName",
-            "StatusEquals": "InferenceComponentStatus",
-        }
-        shown = [
+        summaries = [
             {name: description[name] for name in _SUMMARY}
             for description in map(described_component, list(self.here.components.values()))
-            if request.get("NameContains", "") in description["InferenceComponentName"]
-            and all(
-                request.get(key, description[name]) == description[name]
-                for key, name in filters.items()
-            )
         ]
-        return ActionResult({"InferenceComponents": shown})
+        page = list_page(self._asked(), "InferenceComponent", summaries, "InferenceComponents")
+        return ActionResult(page)
 
     def update_inference_component(self) -> ActionResult:
-        request = self._asked("UpdateInferenceComponent")
+        request = self._asked()
         component = self.here.component(request["InferenceComponentName"])
         if set(request) - {"InferenceComponentName", "RuntimeConfig"}:
             self._check_specification(request)
@@ -129,7 +121,7 @@ class ComponentApi(TransformApi):
         return ActionResult({"InferenceComponentArn": component.arn})
 
     def update_inference_component_runtime_config(self) -> ActionResult:
-        request = self._asked("UpdateInferenceComponentRuntimeConfig")
+        request = self._asked()
         component = self.here.component(request["InferenceComponentName"])
         component.scale(request["DesiredRuntimeConfig"]["CopyCount"])
         return ActionResult({"InferenceComponentArn": component.arn})

@@ -1,5 +1,6 @@
 """An endpoint as DescribeEndpoint shows it, and as its events tell it."""
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +20,7 @@ _EVENT_STATUS = {
 
 def described(endpoint: HostedEndpoint) -> dict[str, Any]:
     """DescribeEndpoint's answer."""
-    fleet, rollout = endpoint.fleet, endpoint.rollout
+    fleet = endpoint.fleet
     shown: dict[str, Any] = {
         "EndpointName": endpoint.name,
         "EndpointArn": endpoint.arn,
@@ -35,20 +36,8 @@ def described(endpoint: HostedEndpoint) -> dict[str, Any]:
         or None,
         "MetricsConfig": endpoint.config.get("MetricsConfig"),
     }
-    if rollout:
-        status = {
-            "Status": "Baking",
-            "StatusMessage": rollout.stage.message,
-            "StartTime": rollout.stage_started,
-        }
-        shown["PendingDeploymentSummary"] = {
-            "EndpointConfigName": rollout.config["EndpointConfigName"],
-            "StartTime": rollout.started,
-            "ProductionVariants": [
-                _capacity(variant) | {"VariantStatus": [status]}
-                for variant in rollout.fleet.variants.values()
-            ],
-        }
+    if pending := _pending(endpoint):
+        shown["PendingDeploymentSummary"] = pending
     if capture := endpoint.capture:
         enabled = capture.get("EnableCapture", True)
         shown["DataCaptureConfig"] = {
@@ -60,6 +49,31 @@ def described(endpoint: HostedEndpoint) -> dict[str, Any]:
             "KmsKeyId": capture.get("KmsKeyId", ""),
         }
     return {name: value for name, value in shown.items() if value is not None}
+
+
+def _pending(endpoint: HostedEndpoint) -> dict[str, Any] | None:
+    """Return the PendingDeploymentSummary: while the endpoint is created or gets a new configuration."""
+    if endpoint.pending is None:
+        return None
+    config, started = endpoint.pending
+    if rollout := endpoint.rollout:
+        baking = {
+            "Status": "Baking",
+            "StatusMessage": rollout.stage.message,
+            "StartTime": rollout.stage_started,
+        }
+        variants = [
+            _capacity(variant) | {"VariantStatus": [baking]}
+            for variant in rollout.fleet.variants.values()
+        ]
+    else:
+        creating = {"Status": "Creating", "StartTime": started}
+        variants = [
+            {"VariantName": variant["VariantName"], "VariantStatus": [creating]}
+            for variant in config["ProductionVariants"]
+        ]
+    name = config["EndpointConfigName"]
+    return {"EndpointConfigName": name, "StartTime": started, "ProductionVariants": variants}
 
 
 def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -75,11 +89,24 @@ def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str,
     return dict(detail)
 
 
+def deployed_image(image: str) -> dict[str, str]:
+    """Return the image as specified and by its digest, which AWS reads from the registry.
+
+    No registry is read here: the digest is the SHA-256 of the image's name, so that one name has one.
+    """
+    repository, _, tag = image.rpartition(":")
+    if "@sha256" in repository or not image:
+        return {"SpecifiedImage": image, "ResolvedImage": image}
+    if "/" in tag or not repository:  # the name has no tag
+        repository = image
+    digest = hashlib.sha256(image.encode()).hexdigest()
+    return {"SpecifiedImage": image, "ResolvedImage": f"{repository}@sha256:{digest}"}
+
+
 def _variants(variants: Mapping[str, HostedVariant], resolved: datetime) -> list[dict[str, Any]]:
     shown = []
     for variant in variants.values():
-        image = {"SpecifiedImage": variant.image, "ResolvedImage": variant.image}
-        images = [image | {"ResolutionTime": resolved}]
+        images = [deployed_image(variant.image) | {"ResolutionTime": resolved}]
         shown.append(_capacity(variant) | {"DeployedImages": images})
     return shown
 

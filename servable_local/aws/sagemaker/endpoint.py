@@ -23,7 +23,7 @@ STATE = "SageMaker Endpoint State Change"
 DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 Config = Mapping[str, Any]
 _DEQUEUE_SECONDS = 0.05  # real time, a tick of the quickest clock
-_IN_PROGRESS = ("Creating", "Updating", "RollingBack")
+_IN_PROGRESS = ("Creating", "Updating", "RollingBack", "Deleting")
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,12 @@ class HostedEndpoint:
         self._around = around
         self.fleet: Fleet | None = None
         self.rollout: EndpointUpdate | None = None
+        self.pending: tuple[Config, datetime] | None = (config, self.created)
+        """The configuration that the endpoint is getting, and since when; None if there is none."""
         self._turns = Turns()
         self._deleted = False
+        self._settling = False  # Updating until a tick
+        self._arrived: list[HostedVariant] = []
         self.lock = threading.RLock()
 
     @property
@@ -104,17 +108,24 @@ class HostedEndpoint:
             if self.in_progress:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self._set("Updating")
+            self.pending = (config, self.modified)
             self.deployment_config = deployment_config
         self._around.tell(STATE)
         self._run(lambda: self._start(config, retain))
 
-    def delete(self) -> None:
+    def delete(self, gone: Callable[[], None]) -> None:
+        """Return at once, as DeleteEndpoint does; `gone` is called when every container has ended."""
         with self.lock:
             if self.in_progress:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
-            self.status = "Deleting"
+            self._set("Deleting")
         self._around.tell(STATE)
-        self.close()
+
+        def end() -> None:
+            self.close()
+            gone()
+
+        self._run(end)
 
     def close(self) -> None:
         """Ends its containers, at any moment: a fleet still starting ends when it has."""
@@ -160,13 +171,15 @@ class HostedEndpoint:
                     container.heal()
         if rollout is not None:
             self._proceed(rollout, now)
-        # On a clock that stands still, what should be there is waited for.
-        elif self._instances_come(now, wait=self._around.clock.seconds_per_minute is None):
-            self._around.tell(DEPLOYMENT)
+        else:  # on a clock that stands still, what should be there is waited for
+            stands_still = self._around.clock.seconds_per_minute is None
+            if self._instances_come(now, wait=stands_still, ticked=True):
+                self._around.tell(DEPLOYMENT)
 
-    def scale(self, counts: Mapping[str, int]) -> None:
-        """Sets the desired instance counts of variants; Updating until all are there.
+    def scale(self, counts: Mapping[str, int], *, until_tick: bool = False) -> None:
+        """Set the desired instance counts of variants; Updating until all are there.
 
+        `until_tick`: Updating at least until the clock's next tick, also if nothing has to start.
         Raises `SageMakerError` while something else is in progress.
         """
         with self.lock:
@@ -176,26 +189,33 @@ class HostedEndpoint:
             for name, count in counts.items():
                 variants[name].instances.faults = self.instance_faults
                 variants[name].instances.scale(count, self._around.clock.now())
-            if any(variant.instances.changing for variant in variants.values()):
+            self._settling = until_tick
+            if until_tick or any(variant.instances.changing for variant in variants.values()):
                 self._set("Updating")
         self._instances_come(self._around.clock.now(), wait=False)
         self._around.tell(DEPLOYMENT)
 
-    def _instances_come(self, now: datetime, *, wait: bool) -> bool:
-        """Whether the endpoint has just come to rest."""
+    def _instances_come(self, now: datetime, *, wait: bool, ticked: bool = False) -> bool:
+        """Whether the endpoint has just come to rest. `ticked`: at a tick of the clock."""
         with self.lock:
             everybody = self.fleet.everybody() if self.fleet else []
             arrived = [each for each in everybody if each.instances.tick(now, wait=wait)]
+            self._arrived += arrived
             changing = any(each.instances.changing for each in everybody)
-            if not arrived or changing or self.status != "Updating":
+            settled = ticked if self._settling else bool(self._arrived)
+            if not settled or changing or self.status != "Updating" or self.rollout is not None:
                 return False
-            self._set("InService", arrived[0].instances.failure)
+            failure = self._arrived[0].instances.failure if self._arrived else None
+            self._settling, self._arrived = False, []
+            self._set("InService", failure)
             return True
 
     def _run(self, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=f"endpoint {self.name}", daemon=True).start()
 
     def _set(self, status: str, failure: str | None = None) -> None:
+        if status in ("InService", "Failed"):
+            self.pending = None
         self.status, self.failure = status, failure
         self.modified = self._around.clock.now()
 

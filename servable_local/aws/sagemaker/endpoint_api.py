@@ -9,7 +9,9 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.component_api import ComponentApi
 from servable_local.aws.sagemaker.described import described
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
+from servable_local.aws.sagemaker.endpoint_update import reject_deployment
 from servable_local.aws.sagemaker.instances import instance_types
+from servable_local.aws.sagemaker.listings import list_page
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
@@ -44,15 +46,22 @@ def refuse_change(
         )
 
 
+def _instances(config: Mapping[str, Any]) -> int:
+    """Return the instances with which an endpoint of this configuration starts, at least one."""
+    counts = (variant.get("InitialInstanceCount", 1) for variant in config["ProductionVariants"])
+    return max(1, sum(map(int, counts)))
+
+
 class SageMakerApi(ComponentApi):
     """All of hosting and batch transform; the other operations of SageMaker remain moto's."""
 
     def create_endpoint(self) -> ActionResult:
-        request, here = self._asked("CreateEndpoint"), self.here
+        request, here = self._asked(), self.here
         name, config = request["EndpointName"], here.configs.get(request["EndpointConfigName"])
         arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
+        reject_deployment(request.get("DeploymentConfig"), _instances(config.request))
         self._tag(arn, request)
         endpoint = HostedEndpoint(name, arn, config.request, here.dependencies(name))
         endpoint.deployment_config = request.get("DeploymentConfig")
@@ -61,12 +70,14 @@ class SageMakerApi(ComponentApi):
         return ActionResult({"EndpointArn": arn})
 
     def update_endpoint(self) -> ActionResult:
-        request, here = self._asked("UpdateEndpoint"), self.here
+        request, here = self._asked(), self.here
         endpoint = here.endpoint(request["EndpointName"])
         config = here.configs.get(request["EndpointConfigName"]).request
         if endpoint.in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         refuse_change(endpoint, config, request.get("DeploymentConfig"))
+        running = endpoint.fleet.instance_count if endpoint.fleet else 0
+        reject_deployment(request.get("DeploymentConfig"), max(running, _instances(config)))
         self._refuse_scaled(endpoint, config)
         self._refuse_left(endpoint, config)
         exclusions = request.get("ExcludeRetainedVariantProperties", [])
@@ -101,7 +112,7 @@ class SageMakerApi(ComponentApi):
             )
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
-        request, here = self._asked("UpdateEndpointWeightsAndCapacities"), self.here
+        request, here = self._asked(), self.here
         endpoint = here.endpoint(request["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.in_progress:
@@ -114,14 +125,15 @@ class SageMakerApi(ComponentApi):
         for name, change in by_name.items():
             variants[name].weight = change.get("DesiredWeight", variants[name].weight)
         key = "DesiredInstanceCount"
-        endpoint.scale({name: change[key] for name, change in by_name.items() if key in change})
+        counts = {name: change[key] for name, change in by_name.items() if key in change}
+        endpoint.scale(counts, until_tick=True)
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def describe_endpoint(self) -> ActionResult:
         return ActionResult(described(self.here.endpoint(self._get_param("EndpointName"))))
 
     def list_endpoints(self) -> ActionResult:
-        endpoints = [
+        summaries = [
             {
                 "EndpointName": endpoint.name,
                 "EndpointArn": endpoint.arn,
@@ -129,17 +141,21 @@ class SageMakerApi(ComponentApi):
                 "LastModifiedTime": endpoint.modified,
                 "EndpointStatus": endpoint.status,
             }
-            for endpoint in self.here.endpoints.values()
+            for endpoint in list(self.here.endpoints.values())
         ]
-        return ActionResult({"Endpoints": endpoints})
+        return ActionResult(list_page(self._asked(), "Endpoint", summaries, "Endpoints"))
 
     def delete_endpoint(self) -> ActionResult:
-        endpoint = self.here.endpoint(self._get_param("EndpointName"))
-        endpoint.delete()
-        for component in self.here.components_of(endpoint):
+        here = self.here
+        endpoint = here.endpoint(self._get_param("EndpointName"))
+
+        def forget() -> None:
+            here.endpoints.pop(endpoint.name.lower(), None)
+            here.tags.pop(endpoint.arn, None)
+
+        endpoint.delete(forget)
+        for component in here.components_of(endpoint):
             component.close()  # it stays, and its name is taken (huggingface/skills#215, 2026-07)
-        self.here.endpoints.pop(endpoint.name.lower(), None)
-        self.here.tags.pop(endpoint.arn, None)
         return EmptyResult()
 
     # --- tags of whatever is hosted

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.fleet import Fleet
 
+_LARGEST_BATCH_PERCENT = 50
 InAlarm = Callable[[Sequence[str]], list[str]]
 
 
@@ -37,6 +39,40 @@ class Stage:
             f"Baking for {self.bake_seconds} seconds ({self.interval}) with traffic enabled on "
             f"{kind} capacity of {self.active} instance(s)."
         )
+
+
+def reject_deployment(deployment_config: Mapping[str, Any] | None, instances: int) -> None:
+    """Raise `SageMakerError` for a policy that SageMaker doesn't accept for so many instances.
+
+    Source: API_TrafficRoutingConfig.html and API_RollingUpdatePolicy.html of SageMaker's reference,
+    which state shares of the variant's instances. A batch of one instance is accepted on every endpoint.
+    """
+    config = deployment_config or {}
+    blue_green, rolling = config.get("BlueGreenUpdatePolicy"), config.get("RollingUpdatePolicy")
+    if blue_green and rolling:
+        raise SageMakerError("Give BlueGreenUpdatePolicy or RollingUpdatePolicy, not both.")
+    sizes: list[tuple[str, Mapping[str, Any] | None, int]] = []
+    if rolling:
+        sizes.append(("MaximumBatchSize", rolling["MaximumBatchSize"], 5))
+    if blue_green:
+        routing = blue_green["TrafficRoutingConfiguration"]
+        if routing["Type"] == "CANARY":
+            sizes.append(("CanarySize", routing.get("CanarySize"), 1))
+        elif routing["Type"] == "LINEAR":
+            sizes.append(("LinearStepSize", routing.get("LinearStepSize"), 10))
+    for name, size, least in sizes:
+        if size is None:
+            raise SageMakerError(f"{name} is required for this type of traffic routing.")
+        value, counted = int(size["Value"]), size["Type"] == "INSTANCE_COUNT"
+        share = 100 * value / instances if counted else value
+        if counted and value == 1:
+            continue
+        if not least <= share <= _LARGEST_BATCH_PERCENT:
+            unit = f"of {instances} instances" if counted else "%"
+            raise SageMakerError(
+                f"{name} {value} {unit} must be between {least} % and {_LARGEST_BATCH_PERCENT} % of the "
+                "variant's instances."
+            )
 
 
 def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[Stage]:

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.container import Container, Launch, NoProcess, VariantStartError
+from servable_local.aws.sagemaker.container import (
+    Container,
+    Launch,
+    NoProcess,
+    Process,
+    VariantStartError,
+)
+from servable_local.aws.sagemaker.container_logs import ContainerLogs
 from servable_local.aws.sagemaker.instances import (
     NO_CAPACITY,
     Shortage,
@@ -173,14 +180,15 @@ class FleetLauncher:
     """Starts the variants of one endpoint.
 
     `model` finds the CreateModel request of a model by its name, in any case of the name.
-    `folder` takes the containers' logs, which stay, and their archives, which go.
+    `folder` takes the containers' archives, which go. `log_group`: where their output is written.
     """
 
     model: Callable[[str], Mapping[str, Any] | None]
     aws: Loopback
     launch: Launch
     folder: Path
-    endpoint_name: str
+    log_group: str
+    logs: ContainerLogs
     shortage: Shortage
     most_containers: int = 1
 
@@ -280,8 +288,7 @@ class FleetLauncher:
         ready_timeout_seconds = float(
             startup.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
-        log = self.folder / f"{self.endpoint_name}-{name}.log"
-        start = partial(self._container, path, variables, ready_timeout_seconds, log)
+        start = partial(self._container, path, variables, ready_timeout_seconds, name)
         return StartableModel(container.get("Image", ""), url, many, start)
 
     def _container(
@@ -289,15 +296,17 @@ class FleetLauncher:
         archive: Path | None,
         variables: Mapping[str, str],
         ready_timeout_seconds: float,
-        log: Path,
+        variant: str,
     ) -> Container:
         if not self.most_containers:
             return Container(NoProcess)
-        return Container(
-            lambda: self.launch(
+
+        def launch(log: Path) -> Process:
+            return self.launch(
                 archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log
             )
-        )
+
+        return Container(lambda: self.logs.start(launch, self.log_group, variant))
 
 
 def _without_model(

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.component import ComponentDependencies, HostedComponent
 from servable_local.aws.sagemaker.container import Launch, VariantStartError
+from servable_local.aws.sagemaker.container_logs import ContainerLogs, Write
 from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel
@@ -28,7 +29,7 @@ class StoredDefinition:
     kind: str
     arn: str
     request: dict[str, Any]
-    created: datetime = field(default_factory=utc_now)
+    created: datetime
 
     def summary(self) -> dict[str, Any]:
         name = f"{self.kind}Name"
@@ -41,9 +42,16 @@ class StoredDefinition:
 class Definitions:
     """All models, or all endpoint configurations. A name is found in any case."""
 
-    def __init__(self, kind: str, words: str, arn: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        words: str,
+        arn: Callable[[str], str],
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         """`kind`, as the API's names have it; `words`, as refusals; `arn` of a name."""
         self.arn = arn
+        self._now = now
         self._kind = kind
         self._words = words
         self._all: dict[str, StoredDefinition] = {}
@@ -55,7 +63,7 @@ class Definitions:
             )
 
     def add(self, name: str, request: dict[str, Any]) -> None:
-        self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request)
+        self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request, self._now())
 
     def find(self, name: str) -> dict[str, Any] | None:
         """The request that created the resource of this name; None if there is none."""
@@ -85,21 +93,26 @@ class RegionalHosting:
         launch: Launch,
         folder: Path,
         cloudwatch: CloudWatch,
+        write_log: Write,
         most_containers: int = 1,
     ) -> None:
+        """`write_log` takes the containers' output."""
         self.aws = aws
         self.clock = cloudwatch.clock
         self.cloudwatch = cloudwatch
-        self.models = Definitions("Model", "model", lambda name: self.arn("model", name))
+        now = self.clock.now
+        self.models = Definitions("Model", "model", lambda name: self.arn("model", name), now)
         self.configs = Definitions(
             "EndpointConfig",
             "endpoint configuration",
             lambda name: self.arn("endpoint-config", name),
+            now,
         )
         self.endpoints: dict[str, HostedEndpoint] = {}
         self.components: dict[str, HostedComponent] = {}
         self.jobs: dict[str, TransformJob] = {}
         self.shortage = Shortage()
+        self._logs = ContainerLogs(folder, write_log)
         self.tags: dict[str, dict[str, str]] = {}
         self._launch = launch
         self._folder = folder
@@ -122,20 +135,21 @@ class RegionalHosting:
     def components_of(self, endpoint: HostedEndpoint) -> list[HostedComponent]:
         return [each for each in list(self.components.values()) if each.endpoint is endpoint]
 
-    def component_dependencies(self, endpoint_name: str) -> ComponentDependencies:
-        launcher = self._launcher(endpoint_name)
+    def component_dependencies(self, name: str, variant: str) -> ComponentDependencies:
+        """Return what the component of this name needs; `variant` is the one that hosts it."""
+        launcher = self._launcher(f"/aws/sagemaker/InferenceComponents/{name}")
 
         def fetch(specification: Mapping[str, Any], folder: Path) -> StartableModel:
             container = specification.get("Container", {})
             data = {"ModelDataUrl": container.get("ArtifactUrl"), **container}
-            if (name := specification.get("ModelName")) is None:
+            if (model_name := specification.get("ModelName")) is None:
                 containers = [data]
-            elif (model := self.models.find(name)) is None:
-                raise VariantStartError(f'Could not find model "{name}".')
+            elif (model := self.models.find(model_name)) is None:
+                raise VariantStartError(f'Could not find model "{model_name}".')
             else:
                 containers = model.get("Containers") or [model["PrimaryContainer"]]
             startup = specification.get("StartupParameters", {})
-            return launcher.served(containers, "component", folder, startup)
+            return launcher.served(containers, variant, folder, startup)
 
         return ComponentDependencies(self.clock, fetch, self._folder, self.most_containers)
 
@@ -192,21 +206,28 @@ class RegionalHosting:
         self._tell("SageMaker Transform Job State Change", job.arn, detail)
 
     def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
-        return self._launcher(endpoint_name).start(self.configs.get(config_name).request)
+        return self._launcher(f"/aws/sagemaker/Endpoints/{endpoint_name}").start(
+            self.configs.get(config_name).request
+        )
 
-    def _launcher(self, endpoint_name: str) -> FleetLauncher:
+    def _launcher(self, log_group: str) -> FleetLauncher:
         return FleetLauncher(
             model=self.models.find,
             aws=self.aws,
             launch=self._launch,
             folder=self._folder,
-            endpoint_name=endpoint_name,
+            log_group=log_group,
+            logs=self._logs,
             most_containers=self.most_containers,
             shortage=self.shortage,
         )
 
     def measure(self, at: datetime) -> None:
-        """Measures what the containers use of this computer, as often as each endpoint publishes it."""
+        """Measures what the containers use of this computer, as often as each endpoint publishes it.
+
+        Their output since the last tick goes to CloudWatch Logs.
+        """
+        self._logs.forward()
         for endpoint in list(self.endpoints.values()):
             published = endpoint.config.get("MetricsConfig", {})
             if (60 * at.minute + at.second) % published.get("MetricPublishFrequencyInSeconds", 60):

@@ -13,10 +13,12 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
+from servable_local.aws.sagemaker.listings import list_page
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url, of_package
 
 # Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 takes it.
 _WITHOUT_ZERO = ("eu-west-3",)
+_SERVERLESS_MEMORY_STEP_MB = 1024
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
 
 
@@ -37,12 +39,28 @@ def refuse_mixed_kinds(request: Mapping[str, Any]) -> None:
                 raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
         if {"InstanceType", "InstancePools", "InitialInstanceCount"} & set(variants[0]):
             raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
+        _reject_serverless_size(variants[0]["ServerlessConfig"])
     if shadows and (len(variants), len(shadows)) != (1, 1):
         raise SageMakerError(
             "With ShadowProductionVariants there is exactly one variant in each of both lists."
         )
     if shadows and queue:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
+
+
+def _reject_serverless_size(config: Mapping[str, Any]) -> None:
+    """Raise `SageMakerError` for what API_ProductionVariantServerlessConfig.html excludes."""
+    memory = config["MemorySizeInMB"]
+    if memory % _SERVERLESS_MEMORY_STEP_MB:
+        raise SageMakerError(
+            f"MemorySizeInMB {memory} isn't a multiple of {_SERVERLESS_MEMORY_STEP_MB}; "
+            "valid values: 1024, 2048, 3072, 4096, 5120, 6144."
+        )
+    provisioned, maximum = config.get("ProvisionedConcurrency", 0), config["MaxConcurrency"]
+    if provisioned > maximum:
+        raise SageMakerError(
+            f"ProvisionedConcurrency {provisioned} must be at most MaxConcurrency, {maximum}."
+        )
 
 
 def refuse_components(request: Mapping[str, Any], region: str) -> None:
@@ -141,18 +159,20 @@ class ModelApi(SageMakerResponse):
     def here(self) -> RegionalHosting:
         return self.hostings.of(self.current_account, self.region)
 
-    def _asked(self, operation: str) -> dict[str, Any]:
-        """The request, held against botocore's model: what it knows, within its limits."""
-        request = dict(self.params)
-        if problems := unmet(request, "sagemaker", operation):
-            raise SageMakerError(refusal(problems))
-        return request
+    def _asked(self) -> dict[str, Any]:
+        """Return the request."""
+        return dict(self.params)
+
+    def validation_error(self, operation: str) -> SageMakerError | None:
+        """Return the error for a request that botocore's model of the operation excludes."""
+        problems = unmet(self._asked(), "sagemaker", operation)
+        return SageMakerError(refusal(problems)) if problems else None
 
     def _tag(self, arn: str, request: dict[str, Any]) -> None:
         self.here.tags[arn] = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])}
 
     def create_model(self) -> ActionResult:
-        request, here = self._asked("CreateModel"), self.here
+        request, here = self._asked(), self.here
         name = request["ModelName"]
         here.models.check_new(name)
         containers = request.get("Containers") or [request.get("PrimaryContainer")]
@@ -192,7 +212,8 @@ class ModelApi(SageMakerResponse):
         return ActionResult(self.here.models.get(self._get_param("ModelName")).describe())
 
     def list_models(self) -> ActionResult:
-        return ActionResult({"Models": self.here.models.summaries()})
+        summaries = self.here.models.summaries()
+        return ActionResult(list_page(self._asked(), "Model", summaries, "Models"))
 
     def delete_model(self) -> ActionResult:
         return self._remove(self.here.models, self._get_param("ModelName"))
@@ -209,7 +230,7 @@ class ModelApi(SageMakerResponse):
         return ActionResult(answer.result)
 
     def create_endpoint_config(self) -> ActionResult:
-        request, here = self._asked("CreateEndpointConfig"), self.here
+        request, here = self._asked(), self.here
         name = request["EndpointConfigName"]
         here.configs.check_new(name)
         names = [variant["VariantName"] for variant in request["ProductionVariants"]]
@@ -232,7 +253,9 @@ class ModelApi(SageMakerResponse):
         return ActionResult(config.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
-        return ActionResult({"EndpointConfigs": self.here.configs.summaries()})
+        summaries = self.here.configs.summaries()
+        page = list_page(self._asked(), "EndpointConfig", summaries, "EndpointConfigs")
+        return ActionResult(page)
 
     def delete_endpoint_config(self) -> ActionResult:
         return self._remove(self.here.configs, self._get_param("EndpointConfigName"))

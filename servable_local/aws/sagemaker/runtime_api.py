@@ -3,6 +3,7 @@
 import functools
 import http.client
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -43,16 +44,34 @@ NO_ANSWER = 0
 
 
 def broken_limits(
-    headers: Mapping[str, str], body: bytes, *, largest_bytes: int = LARGEST_BODY_BYTES
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    name: str | None = None,
+    operation: str = "InvokeEndpoint",
+    largest_bytes: int = LARGEST_BODY_BYTES,
 ) -> list[str]:
-    """Every constraint that is not met. Values are not repeated: they may be secrets."""
+    """Return every constraint of the operation's model that the request doesn't meet.
+
+    `name` is the endpoint's. Values are not repeated: they may be secrets.
+    """
     problems: list[str] = []
-    shape = service_model("sagemaker-runtime").operation_model("InvokeEndpoint").input_shape
-    for name, member in shape.members.items():
-        value = headers.get(member.serialization.get("name", ""))
-        if member.serialization.get("location") != "header" or value is None:
+    shape = service_model("sagemaker-runtime").operation_model(operation).input_shape
+    for member_name, member in shape.members.items():
+        location = member.serialization.get("location")
+        value: str | int | None = None
+        if location == "header":
+            value = headers.get(member.serialization["name"])
+        elif location == "uri":
+            value = name
+        where = member_name[0].lower() + member_name[1:]
+        if value is None:
             continue
-        where = name[0].lower() + name[1:]
+        if member.type_name == "integer":
+            if not re.fullmatch(r"-?[0-9]+", str(value)):
+                problems.append(violation(where, "be an integer"))
+                continue
+            value = int(value)
         problems += [violation(where, must) for must in broken(value, member)]
     if len(body) > largest_bytes:
         problems.append(
@@ -106,7 +125,7 @@ class RuntimeApi(BaseResponse):
         hosted = here.endpoints.get(name.lower())
         tag = here.tags.get(hosted.arn, {}).get(REQUEST_BYTES_TAG, "") if hosted else ""
         largest = int(tag) if tag.isdecimal() else LARGEST_BODY_BYTES
-        if problems := broken_limits(self.headers, body, largest_bytes=largest):
+        if problems := broken_limits(self.headers, body, name=name, largest_bytes=largest):
             raise ValidationError(refusal(problems))
         endpoint, route = self._route(here, name)
         if endpoint.kind == "asynchronous":
@@ -155,18 +174,25 @@ class RuntimeApi(BaseResponse):
 
     def invoke_endpoint_async(self) -> TYPE_RESPONSE:
         here = self.here
-        endpoint, route = self._route(here, unquote(self.path.split("/")[2]))
+        name, inline = unquote(self.path.split("/")[2]), bytes(self.raw_body)
+        problems = broken_limits(
+            self.headers,
+            inline,
+            name=name,
+            operation="InvokeEndpointAsync",
+            largest_bytes=LARGEST_INLINE_BYTES,
+        )
+        if problems:
+            raise ValidationError(refusal(problems))
+        endpoint, route = self._route(here, name)
         config = endpoint.config.get("AsyncInferenceConfig")
         if config is None:
             raise ValidationError(
                 f"Endpoint {endpoint.name} is not asynchronous: call InvokeEndpoint."
             )
-        inline: bytes = self.raw_body
         location = self.headers.get("X-Amzn-SageMaker-InputLocation", "")
         if inline and location:
             raise ValidationError("Body and InputLocation: provide exactly one of them.")
-        if len(inline) > LARGEST_INLINE_BYTES:
-            raise ValidationError(f"Body: provide at most {LARGEST_INLINE_BYTES} bytes.")
         if not inline and not location.startswith("s3://"):
             raise ValidationError("InputLocation: name an object as s3://bucket/key.")
         queued = QueuedInvocation.of(endpoint.name, config, self.headers, inline)

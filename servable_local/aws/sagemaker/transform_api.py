@@ -1,13 +1,12 @@
 """SageMaker's operations on transform jobs."""
 
-import operator
-from datetime import UTC, datetime
 from typing import Any
 
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
+from servable_local.aws.sagemaker.listings import list_page
 from servable_local.aws.sagemaker.model_api import ModelApi
 from servable_local.aws.sagemaker.transform_job import TransformJob
 
@@ -15,7 +14,6 @@ _MOST_MB = 100
 _MOST_INSTANCES = 100
 # What would be kept here and change nothing.
 _WITHOUT_EFFECT = ("DataCaptureConfig", "ExperimentConfig")
-_SORTED = {"Name": "name", "CreationTime": "created", "Status": "status"}
 
 
 class ResourceInUseError(ServiceException):
@@ -49,7 +47,7 @@ class TransformApi(ModelApi):
     """Jobs, beside models and endpoint configurations."""
 
     def create_transform_job(self) -> ActionResult:
-        request, here = self._asked("CreateTransformJob"), self.here
+        request, here = self._asked(), self.here
         refuse_limits(request)
         name = request["TransformJobName"]
         arn = here.arn("transform-job", name)
@@ -82,34 +80,9 @@ class TransformApi(ModelApi):
         return EmptyResult()
 
     def list_transform_jobs(self) -> ActionResult:
-        request = self._asked("ListTransformJobs")
-        key = operator.attrgetter(_SORTED[request.get("SortBy", "CreationTime")])
-        newest_first = request.get("SortOrder", "Descending") == "Descending"
-        jobs = [job for job in self.here.jobs.values() if _is_listed(job, request)]
-        jobs.sort(key=key, reverse=newest_first)
-        first = int(request.get("NextToken", 0))
-        last = first + request.get("MaxResults", 100)
-        answer: dict[str, Any] = {
-            "TransformJobSummaries": [_summary(job) for job in jobs[first:last]]
-        }
-        return ActionResult(answer | ({"NextToken": str(last)} if last < len(jobs) else {}))
-
-
-def _is_listed(job: TransformJob, request: dict[str, Any]) -> bool:
-    for name, at in (("CreationTime", job.created), ("LastModifiedTime", job.modified)):
-        after, before = (_moment(request.get(name + side)) for side in ("After", "Before"))
-        if (after and at <= after) or (before and at >= before):
-            return False
-    named = request.get("NameContains", "").lower() in job.name.lower()
-    return named and request.get("StatusEquals", job.status) == job.status
-
-
-def _moment(given: datetime | float | None) -> datetime | None:
-    """Seconds or a moment, as UTC without saying so."""
-    if given is None:
-        return None
-    moment = given if isinstance(given, datetime) else datetime.fromtimestamp(given, UTC)
-    return moment.astimezone(UTC).replace(tzinfo=None)
+        summaries = [_summary(job) for job in list(self.here.jobs.values())]
+        page = list_page(self._asked(), "TransformJob", summaries, "TransformJobSummaries")
+        return ActionResult(page)
 
 
 def _summary(job: TransformJob) -> dict[str, Any]:

@@ -45,6 +45,10 @@ class ScalingNotFoundError(ServiceException):
     code = "ObjectNotFoundException"
 
 
+class InvalidNextTokenError(ServiceException):
+    code = "InvalidNextTokenException"
+
+
 class ScalingApi(BaseResponse):
     """`scalings` and `hostings` are set when the server is built."""
 
@@ -58,11 +62,14 @@ class ScalingApi(BaseResponse):
     def here(self) -> RegionalScaling:
         return self.scalings.of(self.current_account, self.region)
 
-    def _asked(self, operation: str) -> dict[str, Any]:
+    def _asked(self) -> dict[str, Any]:
         request: dict[str, Any] = json.loads(self.body or "{}")
-        if problems := unmet(request, SERVICE, operation):
-            raise ScalingValidationError(refusal(problems))
         return request
+
+    def validation_error(self, operation: str) -> ScalingValidationError | None:
+        """Return the error for a request that botocore's model of the operation excludes."""
+        problems = unmet(self._asked(), SERVICE, operation)
+        return ScalingValidationError(refusal(problems)) if problems else None
 
     def _registered(self, key: Key) -> RegisteredTarget:
         registered = self.here.targets.get(key)
@@ -76,7 +83,7 @@ class ScalingApi(BaseResponse):
     # --- targets
 
     def register_scalable_target(self) -> ActionResult:
-        request, here = self._asked("RegisterScalableTarget"), self.here
+        request, here = self._asked(), self.here
         key = key_of(request)
         if key[0] == "sagemaker":
             self._check_resource(key)
@@ -132,14 +139,14 @@ class ScalingApi(BaseResponse):
             )
 
     def deregister_scalable_target(self) -> ActionResult:
-        key = key_of(self._asked("DeregisterScalableTarget"))
+        key = key_of(self._asked())
         self._registered(key)
         with self.here.lock:
             self.here.deregister(key)
         return ActionResult({})
 
     def describe_scalable_targets(self) -> ActionResult:
-        request = self._asked("DescribeScalableTargets")
+        request = self._asked()
         shown = [
             {
                 **dict(zip(KEY, key, strict=True)),
@@ -158,7 +165,7 @@ class ScalingApi(BaseResponse):
     # --- policies
 
     def put_scaling_policy(self) -> ActionResult:
-        request, here = self._asked("PutScalingPolicy"), self.here
+        request, here = self._asked(), self.here
         key = key_of(request)
         self._registered(key)
         arn = self._policy_arn(key, request["PolicyName"])
@@ -182,7 +189,7 @@ class ScalingApi(BaseResponse):
         return None
 
     def delete_scaling_policy(self) -> ActionResult:
-        request = self._asked("DeleteScalingPolicy")
+        request = self._asked()
         arn = self._policy_arn(key_of(request), request["PolicyName"])
         if arn is None:
             raise ScalingNotFoundError(
@@ -193,7 +200,7 @@ class ScalingApi(BaseResponse):
         return ActionResult({})
 
     def describe_scaling_policies(self) -> ActionResult:
-        query, here = self._asked("DescribeScalingPolicies"), self.here
+        query, here = self._asked(), self.here
         shown = [
             {**policy.shown, "Alarms": here.alarms_of(arn)}
             for arn, policy in here.policies.items()
@@ -205,7 +212,7 @@ class ScalingApi(BaseResponse):
     # --- schedules and activities
 
     def put_scheduled_action(self) -> ActionResult:
-        request = self._asked("PutScheduledAction")
+        request = self._asked()
         key = key_of(request)
         registered, name = self._registered(key), request["ScheduledActionName"]
         before = registered.actions.get(name, {})
@@ -226,7 +233,7 @@ class ScalingApi(BaseResponse):
         return ActionResult({})
 
     def delete_scheduled_action(self) -> ActionResult:
-        request = self._asked("DeleteScheduledAction")
+        request = self._asked()
         registered, name = self._registered(key_of(request)), request["ScheduledActionName"]
         if registered.actions.pop(name, None) is None:
             raise ScalingNotFoundError(f"No scheduled action found for name: {name}")
@@ -234,7 +241,7 @@ class ScalingApi(BaseResponse):
         return ActionResult({})
 
     def describe_scheduled_actions(self) -> ActionResult:
-        request = self._asked("DescribeScheduledActions")
+        request = self._asked()
         shown = [
             action
             for key, target in self.here.targets.items()
@@ -244,7 +251,7 @@ class ScalingApi(BaseResponse):
         return _page("ScheduledActions", shown, request)
 
     def describe_scaling_activities(self) -> ActionResult:
-        request = self._asked("DescribeScalingActivities")
+        request = self._asked()
         shown = [
             activity.describe(number)
             for number, activity in reversed(self.here.activities)
@@ -265,7 +272,10 @@ def _meant(key: Key, request: Mapping[str, Any]) -> bool:
 
 
 def _page(name: str, shown: list[dict[str, Any]], request: Mapping[str, Any]) -> ActionResult:
-    first = int(request.get("NextToken") or 0)
+    token = request.get("NextToken") or "0"
+    if not (token.isascii() and token.isdigit()):
+        raise InvalidNextTokenError("NextToken is invalid; pass the one of the previous page.")
+    first = int(token)
     last = first + int(request.get("MaxResults") or _PAGE)
     more = {"NextToken": str(last)} if last < len(shown) else {}
     return ActionResult({name: shown[first:last], **more})

@@ -74,14 +74,20 @@ def _check(machine: Mapping[str, Any], resources: Mapping[str, object]) -> None:
     states: Mapping[str, Any] = machine["States"]
     for state in (machine, *states.values()):
         if state.get("QueryLanguage", "JSONPath") != "JSONPath":
-            raise NotImplementedError("JSONata in state machines is not run here")
+            raise NotImplementedError("JSONata in state machines isn't emulated by the local AWS")
     for name, state in states.items():
         if state["Type"] not in _TYPES:
-            raise NotImplementedError(f"the state {name}: {state['Type']} is not run here")
+            raise NotImplementedError(
+                f"the state {name}: {state['Type']} isn't emulated by the local AWS"
+            )
         if state["Type"] == "Wait" and "Seconds" not in state:
-            raise NotImplementedError(f"the state {name}: a Wait without Seconds is not run here")
+            raise NotImplementedError(
+                f"the state {name}: a Wait without Seconds isn't emulated by the local AWS"
+            )
         if state["Type"] == "Task" and state["Resource"] not in resources:
-            raise NotImplementedError(f"the state {name}: {state['Resource']} is not run here")
+            raise NotImplementedError(
+                f"the state {name}: {state['Resource']} isn't emulated by the local AWS"
+            )
         for branch in _branches(state):
             _check(branch, resources)
     for target in (machine["StartAt"], *_targets(states)):

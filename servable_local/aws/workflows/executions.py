@@ -59,6 +59,10 @@ class InvalidDefinitionError(ServiceException):
     code = "InvalidDefinition"
 
 
+class TypeNotSupportedError(ServiceException):
+    code = "StateMachineTypeNotSupported"
+
+
 class _Run:
     """One execution. `kept` is moto's record of it."""
 
@@ -242,11 +246,11 @@ class StateMachinesApi(StepFunctionResponse):
 
     def _check(self) -> None:
         if self._get_param("type") == "EXPRESS":
-            raise NotImplementedError("EXPRESS state machines are not run here")
+            raise TypeNotSupportedError("the local AWS doesn't emulate EXPRESS state machines")
         if definition := self._get_param("definition"):
             try:
                 Definition(definition, RESOURCES)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, NotImplementedError) as error:
                 raise InvalidDefinitionError(
                     f"Invalid State Machine Definition: '{error}'"
                 ) from None

@@ -5,7 +5,7 @@ manual clock, without anybody waiting. `answer`, where it is set, is its whole a
 With the variable TAKES_SECONDS it answers one request at a time, each after so many seconds.
 `MISTAKE`, a caller's own bad request, is answered 400 by every container. With the variable ECHO it
 answers what it was sent; EXECUTION_PARAMETERS is what it answers on that path. It answers BARRIER
-requests at once and none before; the first HANG_UPS have no answer.
+requests at once and none before; its log has the text of WRITES; the first HANG_UPS have no answer.
 """
 
 import json
@@ -105,7 +105,7 @@ class Launcher:
 
     def __init__(self, clock: ManualClock) -> None:
         self.started: list[StandIn] = []
-        self._clock = clock
+        self.clock = clock
 
     def __call__(
         self,
@@ -116,9 +116,11 @@ class Launcher:
         log: Path | None = None,
     ) -> StandIn:
         content = archive.read_bytes() if archive else b"many models"
+        if "WRITES" in variables and log is not None:
+            log.write_text(variables["WRITES"])
         if content.startswith(b"BROKEN"):
             raise RuntimeError("The container did not answer its ping within 60 s.")
-        self.started.append(StandIn(content, variables, self._clock))
+        self.started.append(StandIn(content, variables, self.clock))
         return self.started[-1]
 
     def serving(self, archive: bytes) -> list[StandIn]:

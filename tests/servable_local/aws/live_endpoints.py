@@ -405,10 +405,8 @@ def _data_source(live: LiveEndpoint) -> None:
 
 
 def _more_weight(live: LiveEndpoint) -> None:
-    sagemaker = live.account.client("sagemaker")
-    live.after.append(lambda: sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName=NAME, DesiredWeightsAndCapacities=[
-            {"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]))  # fmt: skip
+    change = {"VariantName": "AllTraffic", "DesiredInstanceCount": 3}
+    live.after.append(lambda: live.account.change_capacities(NAME, **change))
 
 
 def _by_sdk_v3(live: LiveEndpoint) -> None:

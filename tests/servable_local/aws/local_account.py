@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.parameters.environment import Environment
+from servable_local.aws.clock import TICK_SECONDS
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.inventory import inventory
 from servable_local.aws.local_aws import REGION, LocalAws
@@ -77,6 +78,20 @@ class Account:
             s3.delete_object(**place)
             s3.delete_bucket(Bucket=place["Bucket"])
         return self.settled(name) if wait else self.status(name)
+
+    def change_capacities(self, endpoint: str, **change: Any) -> None:
+        """Change a variant's weight or count, and move the clock to the tick that ends the update."""
+        self.client("sagemaker").update_endpoint_weights_and_capacities(
+            EndpointName=endpoint, DesiredWeightsAndCapacities=[change]
+        )
+        self.launcher.clock.advance(seconds=TICK_SECONDS)
+
+    def delete_endpoint(self, name: str) -> None:
+        """Delete an endpoint, and wait until it is gone."""
+        sagemaker = self.client("sagemaker")
+        sagemaker.delete_endpoint(EndpointName=name)
+        wait = {"Delay": 0.02, "MaxAttempts": 500}
+        sagemaker.get_waiter("endpoint_deleted").wait(EndpointName=name, WaiterConfig=wait)
 
     def scale(self, *, least: int, most: int) -> None:
         """Registers the variant `primary` of the endpoint `ranker` as a scalable target."""

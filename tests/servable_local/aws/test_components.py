@@ -222,7 +222,7 @@ def test_copies_stay_when_the_endpoint_gets_another_configuration(sleeper: Sleep
 
 def test_a_deleted_endpoint_leaves_its_components_names(sleeper: Sleeper) -> None:
     sleeper.create()
-    sleeper.sagemaker.delete_endpoint(EndpointName="sleeper")
+    sleeper.account.delete_endpoint("sleeper")
     assert (sleeper.component()["RuntimeConfig"]["CurrentCopyCount"]) == 0
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws.errors import SageMakerError
+from servable_local.aws.sagemaker.endpoint_update import reject_deployment
 from servable_local.aws.sagemaker.model_api import refuse_frequency, refuse_mixed_kinds
 
 ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
@@ -48,6 +49,80 @@ def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) 
 )
 def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
     refuse_mixed_kinds(asked)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ({"MemorySizeInMB": 1500, "MaxConcurrency": 1}, "1500 isn't a multiple of 1024"),
+        (
+            {"MemorySizeInMB": 1024, "MaxConcurrency": 5, "ProvisionedConcurrency": 6},
+            "ProvisionedConcurrency 6 must be at most MaxConcurrency, 5",
+        ),
+    ],
+    ids=["memory", "provisioned"],
+)
+def test_a_serverless_size_that_sagemaker_excludes_is_rejected(
+    size: dict[str, int], said: str
+) -> None:
+    with pytest.raises(SageMakerError, match=said):
+        refuse_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": size}]})
+    most = {"MemorySizeInMB": 6144, "MaxConcurrency": 5, "ProvisionedConcurrency": 5}
+    refuse_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": most}]})
+
+
+def _blue_green(kind: str, name: str = "", size: str = "", value: int = 0) -> dict[str, Any]:
+    routing = {"Type": kind, "WaitIntervalInSeconds": 0}
+    routing |= {name: {"Type": size, "Value": value}} if name else {}
+    return {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
+
+
+def _rolling(size: str, value: int) -> dict[str, Any]:
+    batch = {"Type": size, "Value": value}
+    return {"RollingUpdatePolicy": {"MaximumBatchSize": batch, "WaitIntervalInSeconds": 0}}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "said"),
+    [
+        (_blue_green("CANARY", "CanarySize", "CAPACITY_PERCENT", 51), "CanarySize 51 %"),
+        (_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 6), "CanarySize 6 of 10 instances"),
+        (_blue_green("CANARY"), "CanarySize is required"),
+        (_blue_green("LINEAR", "LinearStepSize", "CAPACITY_PERCENT", 9), "LinearStepSize 9 %"),
+        (_blue_green("LINEAR", "LinearStepSize", "CAPACITY_PERCENT", 51), "LinearStepSize 51 %"),
+        (_blue_green("LINEAR"), "LinearStepSize is required"),
+        (_rolling("CAPACITY_PERCENT", 4), "MaximumBatchSize 4 %"),
+        (_rolling("CAPACITY_PERCENT", 51), "MaximumBatchSize 51 %"),
+        (_rolling("INSTANCE_COUNT", 6), "MaximumBatchSize 6 of 10"),
+        (_rolling("CAPACITY_PERCENT", 50) | _blue_green("ALL_AT_ONCE"), "not both"),
+    ],
+)
+def test_a_batch_beyond_half_of_the_instances_is_rejected(
+    deployment: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SageMakerError, match=said):
+        reject_deployment(deployment, instances=10)
+
+
+@pytest.mark.parametrize(
+    "deployment",
+    [
+        None,
+        _blue_green("ALL_AT_ONCE"),
+        _blue_green("CANARY", "CanarySize", "CAPACITY_PERCENT", 50),
+        _blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 5),
+        _blue_green("LINEAR", "LinearStepSize", "CAPACITY_PERCENT", 10),
+        _rolling("CAPACITY_PERCENT", 5),
+    ],
+)
+def test_a_batch_up_to_half_of_the_instances_is_accepted(
+    deployment: dict[str, Any] | None,
+) -> None:
+    reject_deployment(deployment, instances=10)
+
+
+def test_a_canary_of_the_only_instance_is_accepted() -> None:
+    reject_deployment(_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 1), instances=1)
 
 
 def test_metrics_are_published_at_a_listed_interval() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
@@ -56,13 +57,22 @@ def test_tags_of_what_moto_keeps_are_motos(sagemaker: Any) -> None:
     )
 
 
-def test_a_variants_weight_is_changed_and_its_count_stays(sagemaker: Any) -> None:
+def test_a_variants_weight_is_changed_and_its_count_stays(
+    sagemaker: Any, clock: ManualClock
+) -> None:
     change = {"VariantName": "primary", "DesiredWeight": 0.25}
     sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="ranker", DesiredWeightsAndCapacities=[change]
     )
+    described = sagemaker.describe_endpoint(EndpointName="ranker")
+    assert (described["EndpointStatus"], described.get("PendingDeploymentSummary")) == (
+        "Updating",
+        None,
+    )
+    clock.advance(seconds=TICK_SECONDS)
     found = variant(sagemaker)
     assert (found["CurrentWeight"], found["CurrentInstanceCount"]) == (0.25, 2)
+    assert sagemaker.describe_endpoint(EndpointName="ranker")["EndpointStatus"] == "InService"
 
 
 def test_a_variant_that_is_not_there_has_no_weight(sagemaker: Any) -> None:

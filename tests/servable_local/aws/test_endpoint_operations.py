@@ -55,7 +55,7 @@ class Hosted:
             def here(self) -> Any:
                 return here
 
-            def _asked(self, operation: str) -> dict[str, Any]:
+            def _asked(self) -> dict[str, Any]:
                 return request
 
         getattr(Asked(), operation)()
@@ -156,6 +156,9 @@ def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(
     hosted: Hosted, given: dict[str, Any], kept: tuple[float, int]
 ) -> None:
     hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=[VARIANT])
+    assert hosted.case.endpoint.status == "Updating"
+    hosted.case.endpoint.tick(hosted.case.clock.now())
+    assert hosted.case.endpoint.status == "InService"
     hosted.update(**given)
     fleet = hosted.case.endpoint.fleet
     assert fleet is not None

@@ -13,7 +13,7 @@ import pytest
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import VariantStartError
-from servable_local.aws.sagemaker.described import described, event_detail
+from servable_local.aws.sagemaker.described import deployed_image, described, event_detail
 from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, STATE
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
 
@@ -66,7 +66,7 @@ def test_a_variant_that_is_not_there_is_a_key_error(case: Case) -> None:
 
 REFUSED: list[Callable[[Case], None]] = [
     lambda case: case.update(),
-    lambda case: case.endpoint.delete(),
+    lambda case: case.endpoint.delete(lambda: None),
     lambda case: case.endpoint.scale({"primary": 1}),
 ]
 
@@ -135,6 +135,67 @@ def test_an_update_says_which_stage_is_pending_and_since_when(case: Case) -> Non
             "StartTime": started + timedelta(seconds=60),
         }
     ]
+
+
+def test_a_deployment_is_pending_from_its_request_to_its_end(case: Case) -> None:
+    seen: list[Any] = []
+    start, endpoint = case._start, case.endpoint
+
+    def starting(name: str) -> Any:
+        seen.append(described(endpoint)["PendingDeploymentSummary"])
+        return start(name)
+
+    object.__setattr__(endpoint._around, "start", starting)
+    assert "PendingDeploymentSummary" not in described(endpoint)
+    case.update()  # at once, without a policy
+    (pending,) = seen
+    assert pending["EndpointConfigName"] == "second"
+    assert pending["ProductionVariants"] == [
+        {
+            "VariantName": "primary",
+            "VariantStatus": [{"Status": "Creating", "StartTime": pending["StartTime"]}],
+        }
+    ]
+    assert "PendingDeploymentSummary" not in described(endpoint)
+
+
+def test_a_new_endpoint_is_a_pending_deployment_until_it_serves_or_fails(tmp_path: Path) -> None:
+    new = Case(tmp_path)
+    summary = described(new.endpoint)["PendingDeploymentSummary"]
+    assert summary["EndpointConfigName"] == "first"
+    new.error = VariantStartError("no")
+    assert "PendingDeploymentSummary" not in described(new.created().endpoint)
+
+
+@pytest.mark.parametrize(
+    ("image", "repository"),
+    [
+        ("1.dkr.ecr.us-east-1.amazonaws.com/tf:2.20-cpu", "1.dkr.ecr.us-east-1.amazonaws.com/tf"),
+        ("localhost:5000/tf", "localhost:5000/tf"),
+        ("tf", "tf"),
+    ],
+)
+def test_a_deployed_image_is_resolved_to_a_digest(image: str, repository: str) -> None:
+    found = deployed_image(image)
+    resolved, digest = found["ResolvedImage"].split("@sha256:")
+    assert (found["SpecifiedImage"], resolved, len(digest)) == (image, repository, 64)
+    again = deployed_image(found["ResolvedImage"])["ResolvedImage"]
+    assert again == found["ResolvedImage"]
+
+
+def test_a_deleted_endpoint_is_there_until_its_containers_have_ended(case: Case) -> None:
+    steps: list[Any] = []
+    case.endpoint._run = steps.append  # type: ignore[method-assign]
+    gone: list[str] = []
+    case.endpoint.delete(lambda: gone.append(case.endpoint.name))
+    assert (described(case.endpoint)["EndpointStatus"], gone) == ("Deleting", [])
+    assert [container.closed for container in case.containers("first")] == [False, False]
+    with pytest.raises(SageMakerError, match="in-progress"):
+        case.endpoint.delete(lambda: None)
+    for step in steps:
+        step()
+    assert gone == ["ranker"]
+    assert [container.closed for container in case.containers("first")] == [True, True]
 
 
 def test_an_alarm_takes_the_update_back_and_the_new_fleet_ends(case: Case) -> None:

@@ -64,10 +64,7 @@ def test_a_rule_of_a_schedule_matches_no_event(watched: Watched, inbox: TopicInb
 
 def test_scaling_does_not_reach_the_topic(watched: Watched, inbox: TopicInbox) -> None:
     watched.account.deploy(serving(watched.account.put_archive(b"a")))
-    watched.account.client("sagemaker").update_endpoint_weights_and_capacities(
-        EndpointName="ranker",
-        DesiredWeightsAndCapacities=[{"VariantName": "primary", "DesiredInstanceCount": 3}],
-    )
+    watched.account.change_capacities("ranker", VariantName="primary", DesiredInstanceCount=3)
     watched.account.delete()
     assert [one.split(" at ")[0] for one in inbox.said(2)] == [
         "Endpoint ranker: CREATING",

@@ -1,5 +1,6 @@
 """A fleet is started whole or not at all; requests and copies are shared by weight. No container runs."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import pytest
 
 from servable_local.aws.sagemaker import fleet as module
 from servable_local.aws.sagemaker.container import Process, VariantStartError
+from servable_local.aws.sagemaker.container_logs import ContainerLogs
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, HostedVariant, Turns
 from servable_local.aws.sagemaker.instances import NO_CAPACITY, Shortage, VariantInstances
 from tests.servable_local.aws.deployed_templates import IMAGE
@@ -46,7 +48,8 @@ class Launcher:
             aws=aws,
             launch=self._launch,
             folder=folder,
-            endpoint_name="ranker",
+            log_group="/aws/sagemaker/Endpoints/ranker",
+            logs=ContainerLogs(folder, lambda *written: None),
             **{"shortage": Shortage(), **settings},
         )
 
@@ -129,8 +132,9 @@ def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_sa
     launcher: Launcher, given: dict[str, Any], seconds: float
 ) -> None:
     launcher.start(variant(**given))
-    log = launcher.folder / "ranker-primary.log"
-    assert launcher.started[0].more == {"ready_timeout_seconds": seconds, "log": log}
+    more = launcher.started[0].more
+    assert (more["ready_timeout_seconds"], more["log"].parent) == (seconds, launcher.folder)
+    assert re.fullmatch(r"ranker-primary-i-[0-9a-f]{17}\.log", more["log"].name)
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,8 @@ class Shortage:
         return [found[kind] for kind in (FIRST, SECOND, THIRD)]
 
     def scale(self, count: int) -> list[int]:
-        self.deployed.client("sagemaker").update_endpoint_weights_and_capacities(
-            EndpointName=self.deployed.endpoint,
-            DesiredWeightsAndCapacities=[
-                {"VariantName": "primary", "DesiredInstanceCount": count},
-            ],
+        self.deployed.account.change_capacities(
+            self.deployed.endpoint, VariantName="primary", DesiredInstanceCount=count
         )
         return self.counts()
 

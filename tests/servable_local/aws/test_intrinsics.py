@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable_local.aws.cloudformation.intrinsics import LATER, SECRET, Evaluator, TemplateError
+from servable_local.aws.cloudformation.intrinsics import LATER, Evaluator, TemplateError
 from servable_local.aws.cloudformation.template import (
     bucket_and_key,
     chosen_parameters,
@@ -362,27 +362,3 @@ def test_without_dependencies_the_order_is_the_one_given() -> None:
 def test_a_circle_is_refused_with_its_members() -> None:
     with pytest.raises(ValidationError, match=r"between resources: \[b, c\]"):
         creation_order({"a": {"b"}, "b": {"c"}, "c": {"b"}})
-
-
-@pytest.mark.parametrize(
-    ("text", "groups"),
-    [
-        ("{{resolve:secretsmanager:github/token}}", ("github/token", None)),
-        ("Bearer {{resolve:secretsmanager:token:SecretString:::}}", ("token", "")),
-        ("{{resolve:secretsmanager:token:SecretString:key::}}", ("token", "key")),
-        (
-            "{{resolve:secretsmanager:arn:aws:secretsmanager:us-east-1:111111111111:secret:token-a1b2:SecretString}}",
-            ("arn:aws:secretsmanager:us-east-1:111111111111:secret:token-a1b2", None),
-        ),
-    ],
-)
-def test_a_reference_to_a_secret_names_it_and_a_key_of_its_json(
-    text: str, groups: tuple[str, str | None]
-) -> None:
-    match = SECRET.search(text)
-    assert match is not None
-    assert match.groups() == groups
-
-
-def test_another_version_of_a_secret_is_refused() -> None:
-    assert SECRET.search("{{resolve:secretsmanager:token:SecretString::AWSPREVIOUS}}") is None

@@ -237,10 +237,7 @@ def test_a_split_is_kept(split: Preset) -> None:
 
 
 def test_a_scaled_out_count_survives_an_update(split: Preset) -> None:
-    split.client("sagemaker").update_endpoint_weights_and_capacities(
-        EndpointName=split.endpoint,
-        DesiredWeightsAndCapacities=[{"VariantName": "primary", "DesiredInstanceCount": 7}],
-    )
+    split.account.change_capacities(split.endpoint, VariantName="primary", DesiredInstanceCount=7)
     status = changed(split, "ContainerStartupHealthCheckTimeoutInSeconds", {"primary": 120})
     assert (status, live(split)["primary"]["CurrentInstanceCount"]) == ("UPDATE_COMPLETE", 7)
 
@@ -249,10 +246,7 @@ def test_with_scaling_on_hold_the_count_survives_an_update(
     embedded: LocalAws, launcher: Launcher
 ) -> None:
     held = Preset(embedded, launcher, "scaling/hold")
-    held.client("sagemaker").update_endpoint_weights_and_capacities(
-        EndpointName=held.endpoint,
-        DesiredWeightsAndCapacities=[{"VariantName": "primary", "DesiredInstanceCount": 5}],
-    )
+    held.account.change_capacities(held.endpoint, VariantName="primary", DesiredInstanceCount=5)
     status = changed(held, "ContainerStartupHealthCheckTimeoutInSeconds", {"primary": 120})
     assert (status, live(held)["primary"]["CurrentInstanceCount"]) == ("UPDATE_COMPLETE", 5)
 

@@ -98,9 +98,8 @@ class Live:
 
     def scale(self, instances: int) -> None:
         """As Application Auto Scaling would."""
-        wanted = {"VariantName": "primary", "DesiredInstanceCount": instances}
-        self.client("sagemaker").update_endpoint_weights_and_capacities(
-            EndpointName=ENDPOINT, DesiredWeightsAndCapacities=[wanted]
+        self.account.change_capacities(
+            ENDPOINT, VariantName="primary", DesiredInstanceCount=instances
         )
 
 

@@ -8,9 +8,8 @@ def _scaled_out_then_updated(account: Account, **retained: object) -> dict[str, 
     """Five instances of weight 9 since the first deployment; the file says two of 0.5."""
     account.deploy(serving(account.put_archive(b"old", "old")))
     sagemaker = account.client("sagemaker")
-    one = {"VariantName": "primary", "DesiredInstanceCount": 5, "DesiredWeight": 9}
-    sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName="ranker", DesiredWeightsAndCapacities=[one]
+    account.change_capacities(
+        "ranker", VariantName="primary", DesiredInstanceCount=5, DesiredWeight=9
     )
     template = serving(account.put_archive(b"new", "new"))
     endpoint = template["Resources"]["Endpoint"]["Properties"]

@@ -321,7 +321,8 @@ def test_a_queued_request_in_the_call_is_at_most_as_long_as_botocores_model_says
     operation = service_model("sagemaker-runtime").operation_model("InvokeEndpointAsync")
     most = operation.input_shape.members["Body"].metadata["max"]
     assert case.refusal("invoke_endpoint_async", body=bytes(most + 1)) == (
-        f"Body: provide at most {most} bytes."
+        "1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have "
+        f"length less than or equal to {most}"
     )
 
 

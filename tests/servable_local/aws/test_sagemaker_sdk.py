@@ -123,6 +123,7 @@ def test_an_endpoint_is_asked_updated_to_inference_code_and_deleted(
     assert endpoint.invoke(body=b"abc", content_type="text/plain").body.read() == b"cba"
     for resource in (endpoint, *made):
         resource.delete()
+    endpoint.wait_for_delete(poll=1, timeout=60)
     with pytest.raises(ClientError, match="Could not find endpoint"):
         endpoint.refresh()
 
@@ -145,6 +146,34 @@ def test_javascript_s_sdk_asks_an_endpoint(aws: LocalAws, session: boto3.Session
     ran = subprocess.run(ask, capture_output=True, text=True, env=environment, check=True)
     assert json.loads(ran.stdout) == ANSWER
     endpoint.delete()
+
+
+def test_a_model_builder_builds_deploys_invokes_and_deletes(
+    aws: LocalAws, session: boto3.Session
+) -> None:
+    from sagemaker.core.helper.session_helper import Session
+    from sagemaker.serve.model_builder import ModelBuilder
+
+    builder = ModelBuilder(
+        s3_model_data_url=f"s3://{BUCKET}/plain.tar.gz",
+        image_uri=IMAGE,
+        role_arn="arn:aws:iam::123456789012:role/role",
+        env_vars=VARIABLES,
+        instance_type="ml.c5.xlarge",
+        sagemaker_session=Session(session, default_bucket=BUCKET),
+    )
+    model = builder.build(model_name="built")
+    endpoint = builder.deploy(endpoint_name="built", initial_instance_count=1)
+    assert asked(endpoint) == ANSWER
+    endpoint.delete()
+    model.delete()
+    wait = {"Delay": 1, "MaxAttempts": 60}
+    aws.client("sagemaker").get_waiter("endpoint_deleted").wait(
+        EndpointName="built", WaiterConfig=wait
+    )
+    streams = aws.client("logs").describe_log_streams(logGroupName="/aws/sagemaker/Endpoints/built")
+    (stream,) = streams["logStreams"]
+    assert stream["logStreamName"].startswith("AllTraffic/i-")
 
 
 def test_a_serverless_endpoint_is_asked(session: boto3.Session) -> None:

@@ -223,7 +223,7 @@ def test_beyond_the_limit_instances_are_counted_without_a_container(scaled: Scal
 
 
 def test_deleting_the_endpoint_deregisters_its_variant(scaled: Scaled) -> None:
-    scaled.account.client("sagemaker").delete_endpoint(EndpointName="ranker")
+    scaled.account.delete_endpoint("ranker")
     assert (
         scaled.client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
         == []

@@ -204,7 +204,7 @@ def test_the_deploy_after_an_import_keeps_the_endpoint_and_its_instances(taken: 
 
 
 def test_an_import_of_what_does_not_exist_leaves_no_resource_in_the_stack(taken: Taken) -> None:
-    taken.account.client("sagemaker").delete_endpoint(EndpointName=NAME)
+    taken.account.delete_endpoint(NAME)
     assert imported(taken) == "IMPORT_ROLLBACK_COMPLETE"
 
 

@@ -82,10 +82,7 @@ def test_without_its_answer_they_are_not_compared(untouched: Verified) -> None:
 
 def weigh(deployed: Verified, **change: Any) -> None:
     variant = change.pop("variant", "fixed")
-    deployed.client("sagemaker").update_endpoint_weights_and_capacities(
-        EndpointName="ranker",
-        DesiredWeightsAndCapacities=[{"VariantName": variant, **change}],
-    )
+    deployed.account.change_capacities("ranker", VariantName=variant, **change)
 
 
 def put_alarm(deployed: Verified, name: str, **changes: Any) -> None:
@@ -163,7 +160,7 @@ def drift(deployed: Verified) -> None:
 def removal(deployed: Verified) -> None:
     deployed.client("application-autoscaling").deregister_scalable_target(**TARGET)
     deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.key)
-    deployed.client("sagemaker").delete_endpoint(EndpointName="ranker")
+    deployed.account.delete_endpoint("ranker")
     deployed.client("logs").delete_retention_policy(**GROUP)
 
 

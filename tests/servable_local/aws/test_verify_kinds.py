@@ -46,11 +46,8 @@ def other_schedule(deployed: VerifiedKind) -> None:
 
 
 def heavier_shadow(deployed: VerifiedKind) -> None:
-    deployed.client("sagemaker").update_endpoint_weights_and_capacities(
-        EndpointName=deployed.endpoint,
-        DesiredWeightsAndCapacities=[
-            {"VariantName": "next", "DesiredWeight": 1.0, "DesiredInstanceCount": 3}
-        ],
+    deployed.account.change_capacities(
+        deployed.endpoint, VariantName="next", DesiredWeight=1.0, DesiredInstanceCount=3
     )
     deployed.client("cloudwatch").delete_alarms(AlarmNames=[f"{deployed.endpoint}-next-5xx"])
 

@@ -183,10 +183,14 @@ def test_a_state_gives_its_output(machine: Machine, state: dict[str, Any], outpu
         {"Type": "Pass", "QueryLanguage": "JSONata", "End": True},
     ],
 )
-def test_what_is_not_run_is_answered_501(machine: Machine, state: dict[str, Any]) -> None:
-    with pytest.raises(ClientError, match="not run here") as refused:
+def test_a_state_that_is_not_emulated_is_an_invalid_definition(
+    machine: Machine, state: dict[str, Any]
+) -> None:
+    with pytest.raises(ClientError, match="isn't emulated by the local AWS") as raised:
         machine.create({"State": state})
-    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+    answer = raised.value.response
+    assert answer["Error"]["Code"] == "InvalidDefinition"
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
 CAUGHT = [{"ErrorEquals": ["States.ALL"], "Next": "Other"}]

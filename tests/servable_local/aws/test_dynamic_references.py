@@ -1,0 +1,92 @@
+"""A template's dynamic references get their values from Parameter Store and Secrets Manager."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.servable_local.aws.local_account import Account
+
+SECRET = {"user": "admin", "password": "old"}
+
+
+@pytest.fixture
+def stored(account: Account) -> Account:
+    """With a parameter of two versions, a secret one, and a secret of two versions."""
+    ssm, secrets = account.client("ssm"), account.client("secretsmanager")
+    ssm.put_parameter(Name="/ranker/size", Value="first", Type="String")
+    ssm.put_parameter(Name="/ranker/size", Value="second", Type="String", Overwrite=True)
+    ssm.put_parameter(Name="token", Value="hidden", Type="SecureString")
+    secrets.create_secret(Name="db", SecretString=json.dumps(SECRET))
+    secrets.put_secret_value(SecretId="db", SecretString=json.dumps(SECRET | {"password": "new"}))
+    return account
+
+
+def template(value: Any) -> dict[str, Any]:
+    """A parameter `copy` of this value."""
+    properties = {"Name": "copy", "Type": "String", "Value": value}
+    return {"Resources": {"Copy": {"Type": "AWS::SSM::Parameter", "Properties": properties}}}
+
+
+def copied(account: Account) -> str:
+    return str(account.client("ssm").get_parameter(Name="copy")["Parameter"]["Value"])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("{{resolve:ssm:/ranker/size}}", "second"),
+        ("{{resolve:ssm:/ranker/size:1}}", "first"),
+        ("a-{{resolve:ssm:/ranker/size:2}}-{{resolve:ssm:/ranker/size:1}}", "a-second-first"),
+        ("{{resolve:ssm-secure:token}}", "hidden"),
+        ("{{resolve:ssm-secure:token:1}}", "hidden"),
+        ("{{resolve:secretsmanager:db:SecretString:password}}", "new"),
+        ("{{resolve:secretsmanager:db:SecretString:password:AWSPREVIOUS}}", "old"),
+        ("user={{resolve:secretsmanager:db:SecretString:user::}}", "user=admin"),
+        ({"Fn::Join": ["", ["{{resolve:ssm:/ranker/", "size", "}}"]]}, "second"),
+        ({"Fn::Sub": "{{resolve:secretsmanager:${Id}:SecretString:user}}"}, "admin"),
+    ],
+    ids=str,
+)
+def test_a_reference_becomes_its_value(stored: Account, value: Any, expected: str) -> None:
+    declared = template(value) | {"Parameters": {"Id": {"Type": "String", "Default": "db"}}}
+    assert stored.deploy(declared) == "CREATE_COMPLETE", stored.reason("Copy", "CREATE_FAILED")
+    assert copied(stored) == expected
+
+
+def test_a_stack_keeps_references_to_secrets_alone(stored: Account) -> None:
+    stored.deploy(template("{{resolve:secretsmanager:db:SecretString:password}}"))
+    events = stored.client("cloudformation").describe_stack_events(StackName="stack")
+    shown = json.dumps([event.get("ResourceProperties") for event in events["StackEvents"]])
+    assert ("resolve:secretsmanager:db" in shown, "new" in shown) == (True, False)
+
+
+def test_the_next_deployment_takes_a_parameters_new_value(stored: Account) -> None:
+    stored.deploy(template("{{resolve:ssm:/ranker/size}}"))
+    stored.client("ssm").put_parameter(
+        Name="/ranker/size", Value="third", Type="String", Overwrite=True
+    )
+    changed = template("{{resolve:ssm:/ranker/size}}")
+    changed["Resources"]["Copy"]["Properties"]["Description"] = (
+        "A template that changes is deployed."
+    )
+    assert stored.deploy(changed) == "UPDATE_COMPLETE"
+    assert copied(stored) == "third"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("{{resolve:ssm:/absent}}", "Parameter /absent cannot be found"),
+        ("{{resolve:ssm:token}}", "refer to it with ssm-secure"),
+        ("{{resolve:vault:token}}", "The dynamic reference {{resolve:vault:token}} is invalid"),
+        ("{{resolve:secretsmanager:db:SecretString:absent}}", "Could not find a value associated"),
+        ("{{resolve:secretsmanager:absent}}", "ResourceNotFoundException"),
+    ],
+)
+def test_a_reference_without_a_value_fails_with_its_name(
+    stored: Account, value: str, problem: str
+) -> None:
+    stored.deploy(template(value))
+    assert stored.status() == "ROLLBACK_COMPLETE"
+    assert problem in stored.reason("Copy", "CREATE_FAILED")

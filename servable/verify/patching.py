@@ -7,8 +7,9 @@ from servable.verify.difference import Difference
 from servable.verify.golden import KIND as GOLDEN
 from servable.verify.golden import NO_ANSWER
 from servable.verify.resolving import UNKNOWN
+from servable.verify.roles import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
 
-MODEL, ROLE, POLICY = "AWS::SageMaker::Model", "AWS::IAM::Role", "AWS::IAM::Policy"
+MODEL = "AWS::SageMaker::Model"
 # AWS's notice names four reasons:
 # https://github.com/ministryofjustice/analytical-platform/issues/9863 (2026-11-22)
 _CONFIG = ("endpoint configuration missing",)
@@ -16,9 +17,10 @@ _MODEL = ("model missing", "artefact missing", "artefact changed")
 _ROLE = (
     "IAM Role missing",
     "IAM Policy missing",
-    "role trust",
-    "role permissions",
-    "role boundary",
+    "policy on role missing",
+    TRUST,
+    PERMISSIONS,
+    BOUNDARY,
 )
 _HEALTH = ("endpoint status", GOLDEN)
 # Seen from outside, these two are not known before a container starts.

@@ -177,7 +177,8 @@ def _expected(month: ExpectedMonth | None) -> Iterator[str]:
         return
     least = "at least " if month.missing else ""
     without = f", without {', '.join(month.missing)}" if month.missing else ""
-    yield f"{'expected month':24}  {least}${month.usd:,.2f} for {month.requests:,.0f} requests{without}: {month.day}"
+    total = f"{least}${month.usd:,.2f} for {month.requests:,.0f} requests{without}"
+    yield f"{'expected month':24}  {total}: {month.day}"
     for line in month.lines:
         usd = "not known" if line.usd is None else f"${line.usd:,.2f}"
         yield f"{'  ' + line.name:32}  {usd}: {line.assumption}"

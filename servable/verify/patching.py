@@ -1,5 +1,6 @@
 """Can AWS patch the endpoint by itself? One verdict over the reasons for which it could not."""
 
+import re
 from collections.abc import Iterable
 
 from servable.verify.deployed import DeployedStack
@@ -45,7 +46,8 @@ def verdict(stack: DeployedStack, differences: Iterable[Difference]) -> str:
         if difference.kind == GOLDEN and difference.wanted != NO_ANSWER:
             continue  # it answers: another value is no container that AWS would find unwell
         about = next((words[kinds] for kinds in words if difference.kind in kinds), None)
-        mine = difference.resource.split("/")[0] in roles or difference.resource in policies
+        # ROLE, ROLE/POLICY, or ROLE: ARN
+        mine = re.split("[/:]", difference.resource)[0] in roles or difference.resource in policies
         if about is not None and (about != "execution role" or mine):
             reasons.append(f"{about}: {difference.kind} ({difference.resource})")
     if reasons:

@@ -116,8 +116,8 @@ def _managed_policy(stack: DeployedStack, resource: Resource) -> Iterator[Differ
     there = iam.list_entities_for_policy(PolicyArn=arn, EntityFilter="Role")
     names = {role["RoleName"] for role in there["PolicyRoles"]}
     missing = {role for role in resource.properties.get("Roles", []) if role is not UNKNOWN} - names
-    if missing:
-        yield gone("policy on role", f"{resource.name}: {', '.join(sorted(missing))}")
+    for role in sorted(missing):
+        yield gone("policy on role", f"{role}: {arn}")
 
 
 def document(kind: str, name: str, wanted: Any, actual: Any) -> Iterator[Difference]:

@@ -125,6 +125,6 @@ def test_values_are_shown_short_and_from_where_they_differ() -> None:
     full = Difference(kind="k", resource="r", wanted=text, found="x", remedy="fix")
     assert str(full) == f"r: k: live x, deployed {text}; fix"
     cut = Difference(kind="k", resource="r", wanted=f"{text}{text}", found=f"{text}y", remedy="fix")
-    assert str(cut) == f"r: k: live …{'x' * 40}y, deployed …{'x' * 160}; fix"
+    assert str(cut) == f"r: k: live …{'x' * 40}y, deployed …{'x' * 160}…; fix"
     longer = Difference(kind="k", resource="r", wanted=text * 3, found="y", remedy="fix")
     assert str(longer) == f"r: k: live y, deployed {text}…; fix"

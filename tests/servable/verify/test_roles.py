@@ -142,7 +142,7 @@ def test_what_is_missing_is_named(live: Live) -> None:
         ("IAM Policy missing", "ranker/inside", ""),
         ("policy on role missing", f"ranker: {ATTACHED}", ""),
         ("IAM Policy missing", "ranker/put", ""),
-        ("policy on role missing", f"{OWN}: ranker", ""),
+        ("policy on role missing", f"ranker: {OWN}", ""),
     ]
     live.role = live.managed = None
     assert keys(live.find(role(), MANAGED)) == [

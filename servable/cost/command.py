@@ -8,6 +8,7 @@ import click
 
 from infra.catalog.instances import instances
 from infra.parameters.finding import meant
+from infra.parameters.retained import Asynchronous
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.completion import ENVIRONMENT, complete_revisions
 from servable.cost.cost import (
@@ -25,6 +26,7 @@ from servable.cost.cost import (
     difference,
 )
 from servable.cost.cost import cost as cost_of
+from servable.cost.expected import ExpectedMonth, expect
 from servable.extras import explained
 from servable.project import ENVIRONMENTS, SET, one_environment, project
 from servable.revision import against as at_revision
@@ -66,6 +68,7 @@ def cost(
     loaded, files = one_environment(environment, folder, sets)
     try:
         now, then = cost_of(loaded.name, loaded.environment), None
+        month = expect(loaded.environment, now)
     except ValueError as wrong:  # the day of [traffic], or a policy, cannot be read
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     if against is not None:
@@ -73,7 +76,7 @@ def cost(
         (compared,) = at_revision([loaded], root, files, against)
         then = cost_of(loaded.name, compared.before) if compared.before else None
     if as_json:
-        output = now.as_json()
+        output = now.as_json() | {"expected": month and month.as_json()}
         if against is not None:
             output["against"] = {
                 "revision": against,
@@ -82,7 +85,7 @@ def cost(
             }
         click.echo(json.dumps(output, indent=2))
         return _strange(now)
-    _show(now)
+    _show(now, month, loaded.environment.asynchronous)
     if then is not None:
         click.echo(f"against {against}: {difference(now, then)}")
     elif against is not None:
@@ -102,7 +105,7 @@ def _strange(costs: Cost) -> int:
 _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict=True))
 
 
-def _show(costs: Cost) -> None:
+def _show(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous | None) -> None:
     for variant in costs.variants:
         click.echo(
             f"{costs.environment}, {variant.variant}: {_priced(variant)} ({variant.price_of})"
@@ -124,7 +127,12 @@ def _show(costs: Cost) -> None:
         click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}{less}")
     if costs.variants:
         click.echo(f"{'data in and out':24}  {_data(costs.data)}")
-    for line in _monthly(costs):
+    if queue is not None:
+        click.echo(
+            f"{'requests in S3':24}  asynchronous requests leave their bodies, responses, and failures in S3 "
+            f"for {queue.keep_days} days ($0.023 to $0.025 per GB and month)"
+        )
+    for line in (*_monthly(costs), *_expected(expected)):
         click.echo(line)
     if costs.unknown:
         click.echo(f"without {', '.join(costs.unknown)}: {UNKNOWN}; in the file it would be:")
@@ -162,10 +170,24 @@ def _monthly(costs: Cost) -> Iterator[str]:
         if in_all is not None and alone is not None:
             saved = in_all - MOST_SAVED_SHARE * alone
             yield (
-                f"{'in all, ' + _WORDS[which]:24}  ${in_all:,.2f}/month; not less than ${saved:,.2f} with a "
-                "SageMaker Savings Plan (1 or 3 years; at most "
+                f"{'all but data, ' + _WORDS[which]:24}  ${in_all:,.2f}/month; not less than ${saved:,.2f} "
+                "with a SageMaker Savings Plan (1 or 3 years; at most "
                 f"{MOST_SAVED_SHARE:.0%} off instances and serverless, by type)"
             )
+
+
+def _expected(month: ExpectedMonth | None) -> Iterator[str]:
+    """Yield the expected month, and each part of it with its assumption."""
+    if month is None:
+        yield f"{'expected month':24}  not known: set peak_rps, or day, in [traffic]"
+        return
+    least = "at least " if month.missing else ""
+    without = f", without {', '.join(month.missing)}" if month.missing else ""
+    total = f"{least}${month.usd:,.2f} for {month.requests:,.0f} requests{without}"
+    yield f"{'expected month':24}  {total}: {month.day}"
+    for line in month.lines:
+        usd = "not known" if line.usd is None else f"${line.usd:,.2f}"
+        yield f"{'  ' + line.name:32}  {usd}: {line.assumption}"
 
 
 def _oldest(costs: Cost) -> str | None:

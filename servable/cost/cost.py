@@ -6,15 +6,14 @@ from typing import Any, Literal
 
 from infra.catalog.prices import DataPrice, Price, ServerlessPrice
 from infra.parameters.environment import Environment
-from infra.parameters.placement import placement
 from infra.parameters.prices import STATED, Prices
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, instances_during_update
+from servable.cost.day import SleepCost, cost_of_sleep
 from servable.cost.standing import StandingCost, StandingItem, standing, volume
 
 SECONDS_PER_HOUR = 3600
 MINUTES_PER_HOUR = 60
-HOURS_PER_DAY = 24
 MILLION = 1_000_000
 BYTES_PER_GB = 10**9
 # How long a prediction takes is not in the file: what it costs is said for this long.
@@ -72,7 +71,7 @@ class VariantCost:
     usd_per_warm_second: float | None = None
     """Serverless: of one container that provisioned concurrency keeps warm."""
     sleep_after_minutes: int | None = None
-    sleep: "SleepCost | None" = None
+    sleep: SleepCost | None = None
     """None for a variant that does not sleep, and where no day is stated."""
 
     @property
@@ -131,28 +130,6 @@ class VariantCost:
         # The second fleet of an update answers nothing more: the traffic is the same.
         count = self.min_instances if which == "min_instances" else self.max_instances
         return count * self.max_rps_per_instance
-
-
-@dataclass(frozen=True, kw_only=True)
-class SleepCost:
-    """A variant that sleeps, on the stated day, beside the same that does not; the slowest instances."""
-
-    instance_hours: float
-    """Hours of a day, with instances that start and that stay without a copy."""
-    instance_hours_without_sleep: float
-    waiting_callers: float
-    """Callers a day who find no copy."""
-    failed_callers: float
-    """Those of them who wait for endpoint.wake_seconds and fail."""
-    longest_wait_seconds: float
-    start_seconds: float
-    metric_delay_seconds: int
-    usd_per_instance_hour: float | None
-
-    def usd_per_month(self, hours: float) -> float | None:
-        """US dollars a month of such days, of so many instance hours each."""
-        each = self.usd_per_instance_hour
-        return None if each is None else hours / HOURS_PER_DAY * HOURS_PER_MONTH * each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +296,7 @@ def cost(name: str, environment: Environment) -> Cost:
                 variant_cost(
                     variant_name, variant, region, batches=batches, prices=environment.prices
                 ),
-                sleep=_slept(environment, variant_name),
+                sleep=cost_of_sleep(environment, variant_name),
             )
             for variant_name, variant in environment.variants.items()
         ),
@@ -377,41 +354,6 @@ def variant_cost(
         usd_per_second=used.usd_per_gib_second * gib if used else None,
         usd_per_warm_second=used.usd_per_warm_gib_second * gib if used else None,
         sleep_after_minutes=variant.sleep_after_minutes,
-    )
-
-
-def _slept(environment: Environment, name: str) -> SleepCost | None:
-    """The stated day rehearsed with and without sleep. Raises TrafficError if it cannot be read."""
-    placed = placement(environment, name)
-    if placed is None or not placed.variant.sleep_after_minutes:
-        return None
-    # Only here: what they import takes time at each start of a command.
-    from infra.parameters import rehearsal_scenario as rehearsal
-    from servable_scaling.rehearsal.day import rehearse
-    from servable_scaling.rehearsal.sleeping import longest_wait_seconds
-
-    requests, scaling = rehearsal.stated_day(environment.traffic), placed.variant.scaling
-    if requests is None:
-        return None
-    # Hours and waits do not depend on latencies; copies, on the rate.
-    rate = (scaling and scaling.max_rps_per_instance) or max(1.0, *requests) / MINUTES_PER_HOUR
-    instance = rehearsal.MeasuredInstance(rate_rps=rate, p50_ms=1, p99_ms=1, source="the file")
-    *_, pace = rehearsal.paces(placed)
-    awake = rehearsal.never_asleep(environment, placed)
-    days = []
-    for each, where in ((environment, placed), (awake, placement(awake, name) or placed)):
-        planned = rehearsal.scenario(each, where, requests, instance, pace=pace)
-        days.append(rehearse(planned.unwatched()))
-    price = environment.prices.instance(placed.instance.name, environment.region)
-    return SleepCost(
-        instance_hours=days[0].instance_hours,
-        instance_hours_without_sleep=days[1].instance_hours,
-        waiting_callers=days[0].waiting,
-        failed_callers=days[0].gave_up,
-        longest_wait_seconds=longest_wait_seconds(days[0].waits),
-        start_seconds=pace.start_seconds,
-        metric_delay_seconds=pace.metric_delay_seconds,
-        usd_per_instance_hour=price.usd_per_hour if price else None,
     )
 
 

@@ -1,6 +1,7 @@
 """Cost of what stays when nothing runs: key, dashboard, alarms, metrics; and of the instances' volumes."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from infra.catalog.instances import instances
@@ -21,6 +22,14 @@ _TRACKING_ALARMS = 2
 _QUEUE_ALARMS = 3
 # On failed and on late runs; with a schedule on starts that failed, of two metrics.
 _BATCH_ALARMS, _SCHEDULE_METRICS = 2, 2
+# On requests that found no copy, and on minutes without requests.
+_SLEEP_ALARMS = 2
+# On answers during an update, and on the function that sends the requests.
+_GOLDEN_ALARMS = 2
+# An alarm with a shorter period is a high-resolution alarm.
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/AlarmThatSendsEmail.html (2026-11-29)
+_STANDARD_SECONDS = 60
+STANDARD, HIGH_RESOLUTION = "alarm metric", "high-resolution alarm metric"
 # Metrics of a rollback alarm on errors: errors, requests and answers of both fleets.
 _ERROR_METRICS = 5
 
@@ -57,7 +66,7 @@ def standing(environment: Environment) -> StandingCost:
         "key": _keys(environment),
         "dashboard": 1,
         "composite alarm": 1 if environment.variants else 0,
-        "alarm metric": alarm_metrics(environment),
+        **alarm_metrics(environment),
         "custom metric": len(log_filters()) if environment.variants else 0,
     }
     return StandingCost(items=tuple(_items(counts, environment.region)))
@@ -72,7 +81,7 @@ def volume(variant: Variant, region: str) -> StandingItem | None:
     return next(_items({"volume gb": size}, region), None)
 
 
-def _items(counts: dict[str, int], region: str) -> Iterator[StandingItem]:
+def _items(counts: Mapping[str, int], region: str) -> Iterator[StandingItem]:
     for name, count in counts.items():
         price = standing_price(name, region)
         if price is not None and count:
@@ -88,51 +97,94 @@ def _keys(environment: Environment) -> int:
     )
 
 
-def alarm_metrics(environment: Environment) -> int:
-    """Return about how many metrics the alarms watch, which is what CloudWatch charges for."""
+def alarm_metrics(environment: Environment) -> Counter[str]:
+    """Return how many metrics the alarms watch, by the resolution that CloudWatch charges for.
+
+    Nothing documents the resolution of the alarms that Application Auto Scaling makes; they count as
+    standard ones.
+    """
     alarms, kind = environment.alarms, environment.kind
-    # One on requests that a container turned away; with [asynchronous] one on the oldest request.
-    count = 1 + (kind.queued and alarms.oldest_request_minutes is not None)
-    count *= bool(environment.variants)
-    watched = [
-        (name, metric, graph)
-        for graph, several in WATCHED.items()
-        for name, (_, metric, _, key) in several.items()
-        if getattr(alarms, key) is not None and kind.publishes(metric)
-    ]
+    published = environment.metrics.published(kind)
+    requests, utilization = (
+        HIGH_RESOLUTION if seconds < _STANDARD_SECONDS else STANDARD
+        for seconds in (published.requests_seconds, published.utilization_seconds)
+    )
+    count: Counter[str] = Counter()
+    if environment.variants:
+        # One on requests that a container rejects; with [asynchronous] one on the oldest request.
+        count[STANDARD] += 1 + (kind.queued and alarms.oldest_request_minutes is not None)
     shared = [variant for variant in environment.variants.values() if variant.components]
     for variant in (*environment.served.values(), *shared):
-        types = variant.instance_types
-        gpus = any(instances()[name].gpus for name in types if name in instances())
-        for name, metric, graph in watched:
+        several = len(variant.instance_types) if len(variant.instance_types) > 1 else 0
+        for metric, graph in _watched(environment, variant):
+            # Each type of a pool has an alarm of its own.
+            if graph == "saturation":
+                count[utilization] += several or 1
+            else:
+                count[requests] += 1 + (several if metric == "ModelLatency" else 0)
+        count[STANDARD] += _QUEUE_ALARMS if kind.queued else 0
+        count[STANDARD] += _at_max_metrics(environment, variant)
+        if variant not in shared:
+            count[STANDARD] += alarms.no_traffic_minutes is not None and not variant.shadow
+            count[STANDARD] += _scaling_metrics(environment, variant)
+    for batch in environment.batch.values():
+        count[STANDARD] += _BATCH_ALARMS
+        count[STANDARD] += _SCHEDULE_METRICS if batch.schedule is not None else 0
+    if environment.rollout is not None:
+        served = [name for name, variant in environment.variants.items() if not variant.shadow]
+        rollback = environment.rollout.rollback_alarms(alarms, variants=served, kind=kind)
+        for _, name in rollback[:MOST_ALARMS]:
+            if name == "golden-requests":
+                count[STANDARD] += _GOLDEN_ALARMS
+            else:
+                count[requests] += 1 if name == "latency" else _ERROR_METRICS
+    return +count
+
+
+def _watched(environment: Environment, variant: Variant) -> Iterator[tuple[str, str]]:
+    """Yield (metric, graph) of each alarm of `WATCHED` that a variant has."""
+    kind, types = environment.kind, variant.instance_types
+    gpus = any(instances()[name].gpus for name in types if name in instances())
+    for graph, several in WATCHED.items():
+        for name, (_, metric, _, key) in several.items():
+            if getattr(environment.alarms, key) is None or not kind.publishes(metric):
+                continue
             if metric.startswith("GPU") and not gpus:
                 continue
             if variant.components and (graph == "saturation") is bool(variant.component):
                 continue  # components have requests, the instances that they share the rest
             if name == OVERHEAD and (variant.shadow or not kind.has_instances):
                 continue
-            several = len(types) if len(types) > 1 else 0
-            # Each type of a pool has an alarm of its own.
-            count += several or 1 if graph == "saturation" else 1
-            count += several if metric == "ModelLatency" else 0
-        count += _QUEUE_ALARMS if kind.queued else 0
-        if variant in shared:
-            continue
-        count += alarms.no_traffic_minutes is not None and not variant.shadow
-        if (scaling := variant.scaling) is not None:
-            targets = (
-                scaling.max_rps_per_instance, scaling.max_concurrency_per_instance,
-                scaling.max_backlog_per_instance, scaling.provisioned_use_percent,
-            )  # fmt: skip
-            tracked = sum(target is not None for target in targets)
-            count += 1 + _TRACKING_ALARMS * tracked + len(scaling.steps)
-    for batch in environment.batch.values():
-        count += _BATCH_ALARMS + (_SCHEDULE_METRICS if batch.schedule is not None else 0)
-    if environment.rollout is not None:
-        served = [name for name, variant in environment.variants.items() if not variant.shadow]
-        rollback = environment.rollout.rollback_alarms(alarms, variants=served, kind=kind)
-        count += sum(
-            1 if name in ("latency", "golden-requests") else _ERROR_METRICS
-            for _, name in rollback[:MOST_ALARMS]
-        )
-    return count
+            yield metric, graph
+
+
+def _at_max_metrics(environment: Environment, variant: Variant) -> int:
+    """Return the metrics of the alarm on a variant, or a component, that has reached its maximum."""
+    least, most = variant.capacity
+    own = variant.component
+    shared = bool(variant.components) and own is None
+    scales = own is not None or ((variant.scales or shared) and environment.kind.has_instances)
+    if own is None:
+        least, most = variant.min_instances, variant.most_instances
+    if not scales or most <= least:
+        return 0
+    # Requests by requests of an instance; where SageMaker publishes neither, a count of the instances.
+    return 1 if shared or not environment.kind.publishes("Invocations") else 2
+
+
+def _scaling_metrics(environment: Environment, variant: Variant) -> int:
+    """Return the metrics of the alarms that scale a variant or a component."""
+    if not variant.scales:
+        return 0
+    own = variant.component
+    asleep = variant.sleep_after_minutes if own is None else own.sleep_after_minutes
+    count = _SLEEP_ALARMS if asleep else 0
+    if (scaling := variant.scaling) is None:
+        return count
+    targets = (
+        scaling.max_rps_per_instance, scaling.max_concurrency_per_instance,
+        scaling.max_backlog_per_instance, scaling.provisioned_use_percent,
+    )  # fmt: skip
+    count += _TRACKING_ALARMS * sum(target is not None for target in targets)
+    count += len({step.above_rps is None for step in scaling.steps})  # a policy for each way
+    return count + (environment.kind.queued and variant.capacity[0] == 0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from infra.parameters.finding import Finding
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
@@ -18,7 +19,7 @@ from servable.findings import print_findings, styled_echo
 from servable.plan.adoption import adoption_plan
 from servable.plan.live import LiveState, live
 from servable.plan.plan import DeployPlan, planned
-from servable.plan.synthesis import endpoint_template
+from servable.plan.synthesis import stack_templates
 from servable.project import (
     ENVIRONMENTS,
     SET,
@@ -77,9 +78,13 @@ def plan(
     findings = check(loaded)
     if errors(findings) or not isinstance(loaded, ValidFile):
         if as_json:
-            refused = {"environment": loaded.name, "verdict": "refused", "needs_attention": True}
-            said = [finding.as_json() for finding in findings]
-            click.echo(json.dumps(refused | {"findings": said}, indent=2, default=str))
+            refused = DeployPlan(
+                environment=loaded.name,
+                against=against or LIVE,
+                verdict="refused",
+                reasons=[str(finding) for finding in errors(findings)],
+            )
+            click.echo(json.dumps(_as_object(refused, {}, findings), indent=2, default=str))
         else:
             print_findings({loaded.name: findings})
         return 1
@@ -92,7 +97,7 @@ def plan(
         raise click.ClickException(str(wrong)) from None
     lines = _lines(loaded, deploy_plan)
     if as_json:
-        click.echo(json.dumps(_as_object(deploy_plan, lines), indent=2))
+        click.echo(json.dumps(_as_object(deploy_plan, lines, findings), indent=2, default=str))
     else:
         _show(deploy_plan, lines, endpoint=bool(loaded.environment.variants))
     return int(deploy_plan.needs_attention)
@@ -100,7 +105,13 @@ def plan(
 
 def _live(loaded: ValidFile, folder: str, local: bool) -> DeployPlan:
     now = live(loaded, account_of(loaded.environment, local=local).client)
-    return planned(loaded, now, endpoint_template(loaded), against=LIVE, folder=folder)
+    return _plan(loaded, now, against=LIVE, folder=folder)
+
+
+def _plan(loaded: ValidFile, now: LiveState, *, against: str, folder: str) -> DeployPlan:
+    made = stack_templates(loaded)
+    endpoint, data = made["endpoint"], made.get("data")
+    return planned(loaded, now, endpoint, against=against, folder=folder, data_after=data)
 
 
 def _against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
@@ -114,9 +125,9 @@ def _against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
             if refusals or not isinstance(before, ValidFile):
                 problem = f"could not be deployed: {refusals[0]}"
                 raise PackagingError(Path(revision), problem, "give another revision")
-            now = LiveState.of_file(before, endpoint_template(before))
-    against = replace(loaded, against=revision)
-    return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
+            made = stack_templates(before)
+            now = LiveState.of_file(before, made["endpoint"], made.get("data"))
+    return _plan(replace(loaded, against=revision), now, against=revision, folder=folder)
 
 
 def _lines(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
@@ -132,13 +143,19 @@ def _lines(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
     }
 
 
-def _as_object(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> dict[str, Any]:
+def _as_object(
+    deploy_plan: DeployPlan, lines: dict[str, list[Said]], findings: list[Finding]
+) -> dict[str, Any]:
     updates = {
         variant: {name: {"value": value, "reason": reason} for name, value, _, reason in settings}
         for variant, settings in lines.items()
     }
     attention = deploy_plan.needs_attention
-    return asdict(deploy_plan) | {"needs_attention": attention, "update": updates}
+    return asdict(deploy_plan) | {
+        "needs_attention": attention,
+        "update": updates,
+        "findings": [finding.as_json() for finding in findings],
+    }
 
 
 def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoint: bool) -> None:
@@ -159,6 +176,11 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoint: bo
             click.echo(f"  {name:{widths[0]}}  {value:{widths[1]}}  {reason}")
     if deploy_plan.changes and not lines and deploy_plan.verdict == "update":
         stays = "the fleet stays: no instance is replaced"
+        if deploy_plan.new_fleet is None:
+            stays = (
+                "whether instances are replaced cannot be told: no page of AWS says what an update of the "
+                "deployment settings alone does"
+            )
         click.echo(f"\n{stays if endpoint else 'deploy when no run runs: it would lose its model'}")
     for at, deploy in enumerate(deploy_plan.deploys, start=1):
         number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""

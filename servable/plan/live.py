@@ -29,6 +29,8 @@ class LiveState:
     """Command that lets a protected stack be deleted whose creation failed; None if there is none."""
     template: Mapping[str, Any] | None = None
     """Template as it was deployed."""
+    data_template: Mapping[str, Any] | None = None
+    """Template of the stack ENV/data as it was deployed."""
     taken: Sequence[TakenName] = ()
     """Names that the file needs and something outside the stack has."""
     endpoint_name: str | None = None
@@ -43,11 +45,17 @@ class LiveState:
     """Instances that run now, by variant; a variant of unknown count is left out."""
 
     @classmethod
-    def of_file(cls, loaded: ValidFile, template: Mapping[str, Any]) -> "LiveState":
+    def of_file(
+        cls,
+        loaded: ValidFile,
+        template: Mapping[str, Any],
+        data_template: Mapping[str, Any] | None = None,
+    ) -> "LiveState":
         """Return the state as if exactly this file were deployed."""
         environment = loaded.environment
         return cls(
             template=template,
+            data_template=data_template,
             endpoint_name=endpoint_name(template),
             variants=deployed_by(environment),
             queued=environment.kind.queued,
@@ -68,7 +76,12 @@ def live(loaded: ValidFile, client: Clients) -> LiveState:
                 Path(loaded.file), problem, "use a profile of that account (AWS_PROFILE)"
             )
         name = stack_name(loaded.name, environment, "endpoint")
-        return _live(environment, name, client)
+        state = _live(environment, name, client)
+        if environment.capture is None and environment.asynchronous is None:
+            return state
+        data = stack_name(loaded.name, environment, "data")
+        _, template = deployed_stack(data, client("cloudformation"))
+        return replace(state, data_template=template)
     except AwsError as wrong:
         remedy = remedy_for(
             wrong, "check credentials and network, or give --local or --against REF"

@@ -12,6 +12,7 @@ from servable.plan.live import CALM, LiveState
 from servable.plan.template_changes import (
     TemplateChange,
     changes,
+    changes_deployment_settings,
     component_changes,
     endpoint_name,
     keeps_endpoint,
@@ -42,7 +43,8 @@ class DeployPlan:
     """Why one deploy is not enough, or what it breaks; empty if one deploy is enough."""
     changes: list[TemplateChange] = field(default_factory=list)
     deploys: list[Deploy] = field(default_factory=list)
-    new_fleet: bool = False
+    new_fleet: bool | None = False
+    """Whether the deploy replaces the fleet; None: it can't be told."""
     components: list[str] = field(default_factory=list)
     """Changes of inference components, each a sentence."""
     instances: Mapping[str, int] = field(default_factory=dict)
@@ -55,14 +57,23 @@ class DeployPlan:
 
 
 def planned(
-    loaded: ValidFile, now: LiveState, after: Mapping[str, Any], *, against: str, folder: str
+    loaded: ValidFile,
+    now: LiveState,
+    after: Mapping[str, Any],
+    *,
+    against: str,
+    folder: str,
+    data_after: Mapping[str, Any] | None = None,
 ) -> DeployPlan:
-    """Return the plan from the live state to the template of the file.
+    """Return the plan from the live state to the templates of the file.
 
+    `after`: the template of ENV/endpoint. `data_after`: that of ENV/data; None: the file has none.
     `folder`: the folder of the environment files, as given on the command line.
     """
     environment = loaded.environment
     changed = changes(now.template, after)
+    if data_after is not None:
+        changed += changes(now.data_template, data_after, stack="data")
     verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(changed))
     before = EndpointState(variants=now.variants, queued=now.queued)
     # Changes that SageMaker refuses in any number of deploys, each with a remedy; and the scaled
@@ -95,12 +106,24 @@ def planned(
         reasons=reasons,
         changes=changed,
         deploys=deploys,
-        new_fleet=bool(environment.variants)
-        and verdict in ("update", "two deploys")
-        and replaces_fleet(now.template, after),
+        new_fleet=_new_fleet(now, after)
+        if environment.variants and verdict in ("update", "two deploys")
+        else False,
         components=component_changes(now.template, after) if now.template else [],
         instances=now.instances,
     )
+
+
+def _new_fleet(now: LiveState, after: Mapping[str, Any]) -> bool | None:
+    """Return whether an update replaces the fleet; None if it can't be told.
+
+    No page of AWS says whether UpdateEndpoint with the configuration that is in force and other deployment
+    settings replaces instances.
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html (2026-11-29)
+    """
+    if replaces_fleet(now.template, after):
+        return True
+    return None if changes_deployment_settings(now.template, after) else False
 
 
 def _verdict(

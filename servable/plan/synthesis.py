@@ -68,7 +68,14 @@ def synthesised(
 
 
 def endpoint_template(loaded: ValidFile) -> dict[str, Any]:
-    """Return the template of ENV/endpoint as `cdk synth` writes it, synthesised in this process.
+    """Return the template of ENV/endpoint. Raises as `stack_templates`."""
+    return stack_templates(loaded)["endpoint"]
+
+
+def stack_templates(loaded: ValidFile) -> dict[str, dict[str, Any]]:
+    """Return the templates of ENV/endpoint and ENV/data as `cdk synth` writes them, by kind.
+
+    They are synthesised in this process. Only an environment that keeps requests has data.
 
     This takes half the time of a subprocess. The caller has checked the environment.
     Raises `PackagingError` if CDK refuses it, as without the feature flags of `servable new`.
@@ -98,15 +105,12 @@ def endpoint_template(loaded: ValidFile) -> dict[str, Any]:
                 f"CDK refuses the stacks of {loaded.name} with these feature flags: {wrong}",
                 "add the flags that `servable doctor` lists to its context",
             ) from None
-        stack = stage.node.find_child("endpoint")
-        assert isinstance(stack, cdk.Stack)
-        template: dict[str, Any] = (
-            app.synth()
-            .get_nested_assembly(f"assembly-{loaded.name}")
-            .get_stack_artifact(stack.artifact_id)
-            .template
-        )
-        return template
+        assembly = app.synth().get_nested_assembly(f"assembly-{loaded.name}")
+        return {
+            kind: assembly.get_stack_artifact(stack.artifact_id).template
+            for kind in ("endpoint", "data")
+            if isinstance(stack := stage.node.try_find_child(kind), cdk.Stack)
+        }
 
 
 def _stacks(assembly: Path, loaded: ValidFile) -> list[SynthesisedStack]:

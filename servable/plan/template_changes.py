@@ -3,14 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Template = Mapping[str, Any]
 
 # Where a reader wants every value; of everything else, how many.
-SPELT_OUT = ("AWS::SageMaker::", "AWS::ApplicationAutoScaling::")
+SPELT_OUT = ("AWS::SageMaker::", "AWS::ApplicationAutoScaling::", "AWS::S3::Bucket")
 CONFIG, MODEL = "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"
+ENDPOINT, SETTINGS = "AWS::SageMaker::Endpoint", "DeploymentConfig"
+# A list of these is compared with its order: another order is another configuration, and a new fleet.
+_ORDERED = "VariantName"
 # Others with every configuration; they are counted among the alarms.
 ROLLBACK_ALARMS = "DeploymentConfig.AutoRollbackConfiguration.Alarms["
 # What tells the elements of a list apart.
@@ -30,9 +33,13 @@ class TemplateChange:
     what: str
     before: str | None
     after: str | None
+    stack: str = "endpoint"
+    """The stack of the environment: endpoint or data."""
 
     def __str__(self) -> str:
         kind = self.resource.removeprefix("AWS::")
+        if self.stack != "endpoint":
+            kind = f"{self.stack} stack, {kind}"
         if self.before is None and self.after is None:
             return f"{kind}: {self.what}"
         if self.before is None:
@@ -41,10 +48,12 @@ class TemplateChange:
         return f"{kind}: {self.what}: {self.before} {new}"
 
 
-def changes(before: Template | None, after: Template) -> list[TemplateChange]:
+def changes(
+    before: Template | None, after: Template, stack: str = "endpoint"
+) -> list[TemplateChange]:
     """Return the changes between two templates; metadata and outputs are left out.
 
-    `before` None: nothing is deployed.
+    `before` None: nothing is deployed. `stack`: the stack of the environment that has them.
     """
     old, new = _resources(before or {}), _resources(after)
     listed: list[TemplateChange] = []
@@ -56,18 +65,33 @@ def changes(before: Template | None, after: Template) -> list[TemplateChange]:
             continue
         word = "new" if was is None else "gone" if now is None else "changed"
         if kind.startswith(SPELT_OUT) and word == "changed":
-            listed += _properties(kind, was or {}, now or {})
+            listed += (
+                replace(each, stack=stack) for each in _properties(kind, was or {}, now or {})
+            )
         else:
             counts.setdefault(kind, Counter())[word] += 1
     for kind, words in sorted(counts.items()):
         counted = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
-        listed.append(TemplateChange(resource=kind, what=counted, before=None, after=None))
+        counts_of = TemplateChange(
+            resource=kind, what=counted, before=None, after=None, stack=stack
+        )
+        listed.append(counts_of)
     return listed
 
 
 def replaces_fleet(before: Template | None, after: Template) -> bool:
     """Whether the change creates a new endpoint configuration, and with it a new fleet."""
     return before is None or _fleet(before) != _fleet(after)
+
+
+def changes_deployment_settings(before: Template | None, after: Template) -> bool:
+    """Whether the change gives an existing endpoint other deployment settings."""
+    return before is not None and any(
+        one["Type"] == ENDPOINT
+        and name in _resources(after)
+        and one["Properties"].get(SETTINGS) != _resources(after)[name]["Properties"].get(SETTINGS)
+        for name, one in _resources(before).items()
+    )
 
 
 def _fleet(template: Template) -> dict[str, Any]:
@@ -157,6 +181,9 @@ def _properties(
     kind: str, was: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[TemplateChange]:
     old, new = (dict(_flat(resource["Properties"], "")) for resource in (was, now))
+    orders = (_orders(resource["Properties"]) for resource in (was, now))
+    for what, before, after in _moved(*orders):
+        yield TemplateChange(resource=kind, what=what, before=before, after=after)
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
         if before != after and not path.startswith(ROLLBACK_ALARMS):
@@ -168,6 +195,28 @@ def _properties(
                 if slash and registry == other:
                     before, after = old_version, new_version
             yield TemplateChange(resource=kind, what=path, before=before, after=after)
+
+
+def _orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the names of the elements of each list whose order counts."""
+    return {
+        key: [element[_ORDERED] for element in value]
+        for key, value in properties.items()
+        if isinstance(value, list)
+        and all(isinstance(element, Mapping) and _ORDERED in element for element in value)
+    }
+
+
+def _moved(
+    was: Mapping[str, list[str]], now: Mapping[str, list[str]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield (list, old order, new order) where the elements that both have changed places."""
+    for key in sorted(was.keys() & now.keys()):
+        old, new = (
+            [n for n in side[key] if n in was[key] and n in now[key]] for side in (was, now)
+        )
+        if old != new:
+            yield f"order of {key}", ", ".join(was[key]), ", ".join(now[key])
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The dependencies of an endpoint: logs, topics, rule, keys, dashboard, buckets and permissions."""
+"""The dependencies of an endpoint: logs, topics, rule, keys, dashboard, buckets and their policies."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -8,8 +8,9 @@ from botocore.exceptions import ClientError
 
 from servable.aws_account import absent, unless_absent
 from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import Difference, changed, gone
+from servable.verify.difference import RESTORE, Difference, changed, gone
 from servable.verify.resolving import UNKNOWN
+from servable.verify.roles import document
 
 
 def look(stack: DeployedStack) -> Iterator[Difference]:
@@ -35,11 +36,11 @@ def _logs(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     days = resource.properties.get("RetentionInDays")
     wanted = {"RetentionInDays": days}
     now = {"RetentionInDays": log_group.get("retentionInDays", "for ever" if days else None)}
-    remedy = "PutRetentionPolicy, or deploy again"
+    remedy = f"somebody changed it; {RESTORE}"
     yield from changed("log retention", name, wanted, now, remedy)
     key = resource.properties.get("KmsKeyId")
     now = {"KmsKeyId": log_group.get("kmsKeyId")}
-    yield from changed("log key", name, {"KmsKeyId": key}, now, "deploy again")
+    yield from changed("log key", name, {"KmsKeyId": key}, now, RESTORE)
 
 
 def _filter(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
@@ -58,7 +59,7 @@ def _topic(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     ]
     key = resource.properties.get("KmsMasterKeyId")
     wanted = {"KmsMasterKeyId": key} if key else {}
-    yield from changed("topic key", resource.physical, wanted, actual, "deploy again")
+    yield from changed("topic key", resource.physical, wanted, actual, RESTORE)
 
 
 def _subscription(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
@@ -72,17 +73,19 @@ def _subscription(stack: DeployedStack, resource: Resource) -> Iterator[Differen
 
 def _rule(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     events = stack.account.client("events")
-    actual = events.describe_rule(Name=resource.physical.rsplit("/", 1)[-1])
+    name = resource.physical.rsplit("/", 1)[-1]
+    actual = events.describe_rule(Name=name)
     meant, state = (
         {"State": state_of.get("State", "ENABLED")} for state_of in (resource.properties, actual)
     )
-    remedy = "nobody is told of rollbacks: enable it"
+    command = f"aws events enable-rule --name {name} --region {stack.account.region}"
+    remedy = f"nobody is notified of rollbacks: `{command}`"
     yield from changed("event rule disabled", resource.physical, meant, state, remedy)
     wanted_pattern = resource.properties.get("EventPattern", {})
-    remedy = "somebody edited it: deploy again"
+    remedy = f"somebody edited it; {RESTORE}"
     pattern = json.loads(actual.get("EventPattern") or "{}")
     yield from changed("event pattern", resource.physical, wanted_pattern, pattern, remedy)
-    targets = events.list_targets_by_rule(Rule=resource.physical.rsplit("/", 1)[-1])["Targets"]
+    targets = events.list_targets_by_rule(Rule=name)["Targets"]
     wanted = {target["Arn"] for target in resource.properties.get("Targets", [])} - {UNKNOWN}
     missing = wanted - {target["Arn"] for target in targets}
     if missing:
@@ -105,14 +108,14 @@ def _dashboard(stack: DeployedStack, resource: Resource) -> Iterator[Difference]
             resource=name,
             wanted="as in the template",
             found="edited",
-            remedy="deploy again, or write it into infra/constructs",
+            remedy=f"{RESTORE}, or write it into infra/constructs",
         )
 
 
 def _bucket(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     s3, name, wanted = stack.account.client("s3"), resource.physical, resource.properties
     s3.head_bucket(Bucket=name)
-    remedy = "deploy again (`cdk deploy --force`)"
+    remedy = RESTORE
     if wanted.get("VersioningConfiguration", {}).get("Status") == "Enabled":
         actual = s3.get_bucket_versioning(Bucket=name)
         yield from changed("bucket versioning", name, {"Status": "Enabled"}, actual, remedy)
@@ -127,60 +130,12 @@ def _bucket(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
         yield from changed("bucket encryption", name, by_default, there, remedy)
 
 
-def _role(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
-    actual = stack.account.client("iam").get_role(RoleName=resource.physical)["Role"]
-    key = "AssumeRolePolicyDocument"
-    yield from _document("role trust", resource.physical, resource.properties[key], actual[key])
-    if boundary := resource.properties.get("PermissionsBoundary"):
-        there = actual.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
-        remedy = "somebody changed it: deploy again (`cdk deploy --force`)"
-        expected, has = {"PermissionsBoundary": boundary}, {"PermissionsBoundary": there}
-        yield from changed("role boundary", resource.physical, expected, has, remedy)
-
-
-def _policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
-    iam = stack.account.client("iam")
-    name = resource.properties["PolicyName"]
-    wanted = resource.properties["PolicyDocument"]
-    for role in resource.properties.get("Roles", []):
-        if role is not UNKNOWN:
-            actual = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-            yield from _document("role permissions", f"{role}/{name}", wanted, actual)
-
-
-def _document(kind: str, name: str, wanted: Any, actual: Any) -> Iterator[Difference]:
-    now = json.loads(actual) if isinstance(actual, str) else actual
-    remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
-    statements = wanted.get("Statement", [])
-    if len(statements) != len(now.get("Statement", [])):
-        yield Difference(
-            kind=kind,
-            resource=name,
-            key="Statement",
-            wanted=f"{len(statements)} statements",
-            found=f"{len(now.get('Statement', []))} statements",
-            remedy=remedy,
-        )
-        return
-    yield from changed(kind, name, {"Statement": statements}, now, remedy)
-
-
-def _managed_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
-    iam = stack.account.client("iam")
-    iam.get_policy(PolicyArn=resource.physical)
-    there = iam.list_entities_for_policy(PolicyArn=resource.physical, EntityFilter="Role")
-    names = {role["RoleName"] for role in there["PolicyRoles"]}
-    missing = {role for role in resource.properties.get("Roles", []) if role is not UNKNOWN} - names
-    if missing:
-        yield gone("policy on role", f"{resource.name}: {', '.join(sorted(missing))}")
-
-
 def _topic_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     sns, wanted = stack.account.client("sns"), resource.properties["PolicyDocument"]
     for topic in resource.properties["Topics"]:
         if topic is not UNKNOWN:
             actual = sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("Policy", "{}")
-            yield from _document("topic policy", topic, wanted, actual)
+            yield from document("topic policy", topic, wanted, actual)
 
 
 def _bucket_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
@@ -188,7 +143,7 @@ def _bucket_policy(stack: DeployedStack, resource: Resource) -> Iterator[Differe
     if name is UNKNOWN:
         return
     actual = stack.account.client("s3").get_bucket_policy(Bucket=name)["Policy"]
-    yield from _document("bucket policy", name, resource.properties["PolicyDocument"], actual)
+    yield from document("bucket policy", name, resource.properties["PolicyDocument"], actual)
 
 
 _Check = Callable[[DeployedStack, Resource], Iterator[Difference]]
@@ -204,7 +159,7 @@ def _state_machine(stack: DeployedStack, resource: Resource) -> Iterator[Differe
         wanted, now = json.loads(definition), json.loads(actual["definition"])
         for machine in (wanted, now):
             _lower_model_names(machine)
-        remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
+        remedy = f"somebody edited it; {RESTORE}"
         yield from changed("batch changed", resource.physical, wanted, now, remedy)
 
 
@@ -224,7 +179,7 @@ def _schedule(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     )
     keys = ("ScheduleExpression", "ScheduleExpressionTimezone", "Target")
     meant = {"State": "ENABLED", **{key: wanted[key] for key in keys if key in wanted}}
-    remedy = "no run starts as the file says: deploy again (`cdk deploy --force`)"
+    remedy = f"no run starts as the file says; {RESTORE}"
     yield from changed("schedule changed", wanted["Name"], meant, actual, remedy)
 
 
@@ -233,9 +188,6 @@ _CHECKS: Mapping[str, _Check] = {
     "AWS::Scheduler::Schedule": _schedule,
     "AWS::Logs::LogGroup": _logs,
     "AWS::Logs::MetricFilter": _filter,
-    "AWS::IAM::Role": _role,
-    "AWS::IAM::Policy": _policy,
-    "AWS::IAM::ManagedPolicy": _managed_policy,
     "AWS::SNS::TopicPolicy": _topic_policy,
     "AWS::SNS::Topic": _topic,
     "AWS::SNS::Subscription": _subscription,

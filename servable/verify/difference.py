@@ -1,13 +1,18 @@
 """The findings of `servable verify`: differences, how they are computed, and notes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal
 
 from servable.verdict import Verdict
 from servable.verify.resolving import UNKNOWN
 
+# CloudFormation leaves a resource alone that the template doesn't change. A drift-aware change set compares
+# with the actual resources:
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html (2026-11-29)
+RESTORE = "restore it: `cdk deploy 'ENV/*' --revert-drift`"
+"""The remedy for what was changed outside CloudFormation. `Report.add` writes the environment's name."""
 Answers = Literal["not asked", "not compared", "compared"]
 """In the order of what is known of the endpoint's answers."""
 # What names an item of a list, where the order is AWS's own.
@@ -70,6 +75,13 @@ class Report:
     invoke: bool = True
     """Whether golden requests are sent at all."""
 
+    def add(self, differences: Iterable[Difference]) -> None:
+        """Append differences, with the environment's name in their commands."""
+        own = RESTORE.replace("ENV", self.environment)
+        for difference in differences:
+            remedy = difference.remedy.replace(RESTORE, own)
+            self.differences.append(replace(difference, remedy=remedy))
+
     @property
     def verdict(self) -> Verdict:
         if self.differences:
@@ -98,13 +110,14 @@ def _excerpts(*values: object, most: int = 160) -> list[str]:
     ]
 
 
-def gone(what: str, name: str) -> Difference:
+def gone(what: str, name: str, remedy: str = RESTORE) -> Difference:
+    """Return the difference for a resource that somebody deleted."""
     return Difference(
         kind=f"{what} missing",
         resource=name,
         wanted="there",
         found="not there",
-        remedy="deleted outside CloudFormation: deploy again (`cdk deploy --force`, or another revision)",
+        remedy=f"it was deleted outside CloudFormation; {remedy}",
     )
 
 
@@ -131,6 +144,28 @@ def added(
         yield Difference(
             kind=kind, resource=resource, key=key, wanted=wanted, found=actual[key], remedy=remedy
         )
+
+
+def undeclared(
+    kind: str,
+    resource: str,
+    wanted: Mapping[str, Any],
+    actual: Mapping[str, Any],
+    defaults: Mapping[str, object],
+    remedy: str,
+) -> Iterator[Difference]:
+    """Yield a difference for each key that the template leaves to its default and that has another value."""
+    for key, default in defaults.items():
+        now = actual.get(key)
+        if key not in wanted and now is not None and not same(default, now):
+            yield Difference(
+                kind=kind,
+                resource=resource,
+                key=key,
+                wanted="the default" if default is None else default,
+                found=now,
+                remedy=remedy,
+            )
 
 
 def unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

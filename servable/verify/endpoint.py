@@ -6,7 +6,7 @@ from typing import Any
 from servable.aws_account import unless_absent
 from servable.plan.live import hosts_components
 from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import Difference, added, changed, gone
+from servable.verify.difference import RESTORE, Difference, added, changed, gone
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 KINDS = ("ProductionVariants", "ShadowProductionVariants")
@@ -69,7 +69,7 @@ def _config(
         name,
         resource.properties.get("DeploymentConfig", {}),
         live.get("LastDeploymentConfig") or resource.properties.get("DeploymentConfig", {}),
-        "somebody updated the endpoint without them: deploy again",
+        f"somebody updated the endpoint without them; {RESTORE}",
     )
     sagemaker = stack.account.client("sagemaker")
     config = unless_absent(
@@ -89,7 +89,7 @@ def _config(
             f"--endpoint-name-equals {name}`",
         )
         return
-    remedy = "deploy again; who changed it stands in CloudTrail (UpdateEndpoint)"
+    remedy = f"{RESTORE}; CloudTrail names who changed it (UpdateEndpoint)"
     # Another model is told of by what is in it, below: its name says nothing.
     yield from changed(
         "endpoint configuration", name, _nameless(meant.properties), _nameless(config), remedy
@@ -99,7 +99,7 @@ def _config(
         {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
         for side in (meant.properties, live)
     )
-    yield from changed("data capture", name, capture, capturing, "deploy again")
+    yield from changed("data capture", name, capture, capturing, RESTORE)
     yield from _models(stack, meant.properties, config)
     yield from _components(stack)
 
@@ -122,7 +122,7 @@ def _components(stack: DeployedStack) -> Iterator[Difference]:
                 remedy=f"the reason: {live.get('FailureReason', 'none is stated')}",
             )
         specification = {"Specification": wanted["Specification"]}
-        remedy = "it was updated outside CloudFormation: deploy again"
+        remedy = f"it was updated outside CloudFormation; {RESTORE}"
         yield from changed("inference component", name, specification, live, remedy)
         models = {each.name: each for each in stack.of("AWS::SageMaker::Model")}
         running = unless_absent(
@@ -163,7 +163,7 @@ def _extras(
     keys: tuple[str, ...],
 ) -> Iterator[Difference]:
     more = [key for key in keys if actual.get(key) and key not in wanted]
-    yield from added(kind, name, actual, more, "deploy again, or write it into the file")
+    yield from added(kind, name, actual, more, f"{RESTORE}, or write it into the file")
 
 
 def _models(
@@ -216,7 +216,7 @@ def _named(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
 
 def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare image, archive, role and every environment variable of a model."""
-    remedy = "what is live runs another model: deploy again"
+    remedy = f"the endpoint runs another model; {RESTORE}"
     yield from changed("model", name, wanted, actual, remedy)
     yield from _extras("model", name, wanted, actual, _MODEL_EXTRAS)
     expected, there = (
@@ -278,13 +278,24 @@ def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference
             continue  # told of with the configuration
         name = f"{live['EndpointName']}/{variant}"
         weight = {"CurrentWeight": settings["InitialVariantWeight"]}
-        remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
+        remedy = _set_back(stack, live, variant, "Weight", settings["InitialVariantWeight"])
         yield from changed("drifted weight", name, weight, there[variant], remedy)
         target = scaled.get(variant)
         if (managed := settings.get("ManagedInstanceScaling")) is not None:
             bounds = (("MinCapacity", "MinInstanceCount"), ("MaxCapacity", "MaxInstanceCount"))
             target = {key: managed[bound] for key, bound in bounds}
         yield from _count(name, settings, there[variant], target)
+
+
+def _set_back(
+    stack: DeployedStack, live: Mapping[str, Any], variant: str, what: str, value: object
+) -> str:
+    """Return the command that sets a variant's weight or number of instances."""
+    return (
+        "set it back: `aws sagemaker update-endpoint-weights-and-capacities "
+        f"--endpoint-name {live['EndpointName']} --region {stack.account.region} "
+        f"--desired-weights-and-capacities VariantName={variant},Desired{what}={value}`"
+    )
 
 
 def _count(

@@ -106,10 +106,8 @@ def _ask(
         yield differs(str(error), NO_ANSWER, "look at the endpoint's log group")
         return "not compared"
     if wanted is None:
-        write = (
-            f"servable invoke {report.environment} --body {golden.request} "
-            f"--output {golden.answer or 'FILE'}"
-        )
+        file = golden.answer or "FILE"
+        write = f"servable invoke {report.environment} --body {golden.request} --output {file}"
         report.notes.append(
             f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`"
         )

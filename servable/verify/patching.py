@@ -1,5 +1,6 @@
 """Can AWS patch the endpoint by itself? One verdict over the reasons for which it could not."""
 
+import re
 from collections.abc import Iterable
 
 from servable.verify.deployed import DeployedStack
@@ -7,8 +8,9 @@ from servable.verify.difference import Difference
 from servable.verify.golden import KIND as GOLDEN
 from servable.verify.golden import NO_ANSWER
 from servable.verify.resolving import UNKNOWN
+from servable.verify.roles import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
 
-MODEL, ROLE, POLICY = "AWS::SageMaker::Model", "AWS::IAM::Role", "AWS::IAM::Policy"
+MODEL = "AWS::SageMaker::Model"
 # AWS's notice names four reasons:
 # https://github.com/ministryofjustice/analytical-platform/issues/9863 (2026-11-22)
 _CONFIG = ("endpoint configuration missing",)
@@ -16,9 +18,10 @@ _MODEL = ("model missing", "artefact missing", "artefact changed")
 _ROLE = (
     "IAM Role missing",
     "IAM Policy missing",
-    "role trust",
-    "role permissions",
-    "role boundary",
+    "policy on role missing",
+    TRUST,
+    PERMISSIONS,
+    BOUNDARY,
 )
 _HEALTH = ("endpoint status", GOLDEN)
 # Seen from outside, these two are not known before a container starts.
@@ -43,7 +46,8 @@ def verdict(stack: DeployedStack, differences: Iterable[Difference]) -> str:
         if difference.kind == GOLDEN and difference.wanted != NO_ANSWER:
             continue  # it answers: another value is no container that AWS would find unwell
         about = next((words[kinds] for kinds in words if difference.kind in kinds), None)
-        mine = difference.resource.split("/")[0] in roles or difference.resource in policies
+        # ROLE, ROLE/POLICY, or ROLE: ARN
+        mine = re.split("[/:]", difference.resource)[0] in roles or difference.resource in policies
         if about is not None and (about != "execution role" or mine):
             reasons.append(f"{about}: {difference.kind} ({difference.resource})")
     if reasons:

@@ -15,6 +15,7 @@ from servable.verify import (
     latency,
     model,
     patching,
+    roles,
     scaling,
     stack,
 )
@@ -69,13 +70,14 @@ def compare(
         if live is None:
             remedy, name = f"`cdk deploy '{loaded.name}/*'`", synthesised_stack.name
             absent = Difference(kind="not deployed", resource=name, remedy=remedy)
-            report.differences.append(absent)
+            report.add([absent])
             continue
-        report.differences += [*stack.status(live), *stack.template(synthesised_stack, live)]
-        report.differences += dependencies.look(live)
+        report.add([*stack.status(live), *stack.template(synthesised_stack, live)])
+        report.add(dependencies.look(live))
+        report.add(roles.look(live))
         if synthesised_stack.kind == MAIN:
-            report.differences += stack.overrides(live, meant)
-            report.differences += _endpoint(live, loaded, account, report)
+            report.add(stack.overrides(live, meant))
+            report.add(_endpoint(live, loaded, account, report))
             compared = all(each.kind not in UNCOMPARED for each in report.differences)
             if compared and loaded.environment.variants:
                 report.patchable = patching.verdict(live, report.differences)

@@ -7,10 +7,22 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import Difference, added, changed, gone
+from servable.verify.difference import RESTORE, Difference, added, changed, gone, undeclared
 from servable.verify.endpoint import TARGET, planned_actions
 
 _SHAPES = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
+# What a policy does where its template is silent.
+# https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
+# and API_StepScalingPolicyConfiguration.html (2026-11-29). SageMaker's cooldowns:
+# https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
+_DEFAULTS = {
+    "DisableScaleIn": False,
+    "ScaleInCooldown": 300,
+    "ScaleOutCooldown": 300,
+    "Cooldown": 300,
+    "MetricAggregationType": "Average",
+    "MinAdjustmentMagnitude": None,
+}
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 BY_HAND = "scaling by hand"
 
@@ -36,13 +48,13 @@ def look(stack: DeployedStack) -> Iterator[Difference]:
         for key in bounds:
             if registered[0].get(key) in [action.get(key) for action in planned]:
                 bounds[key] = registered[0][key]
-        remedy = "it was registered again outside CloudFormation: deploy again"
+        remedy = f"it was registered again outside CloudFormation; {RESTORE}"
         yield from changed("scaling bounds", name, bounds, registered[0], remedy)
         suspended, meant = (
             target.get("SuspendedState") or {} for target in (registered[0], wanted)
         )
         resumed = {key: False for key, now in suspended.items() if now and not meant.get(key)}
-        remedy = "resume it with RegisterScalableTarget, or deploy again"
+        remedy = _resume(stack, wanted, resumed)
         yield from changed("scaling suspended", name, resumed, suspended, remedy)
         yield from _schedule(stack, wanted)
     yield from _policies(stack, targets)
@@ -69,8 +81,11 @@ def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Differe
             yield gone("scaling policy", name[1])
             continue
         shape = {key: wanted[key] for key in _SHAPES if key in wanted}
-        remedy = "the policy was changed outside CloudFormation: deploy again"
+        remedy = f"the policy was changed outside CloudFormation; {RESTORE}"
         yield from changed("scaling policy", name[1], shape, actual, remedy)
+        for key, meant in shape.items():
+            now = actual.get(key) or {}
+            yield from undeclared("scaling policy", name[1], meant, now, _DEFAULTS, remedy)
     for (resource, policy_name), policy_there in sorted(there.items()):
         types = {policy_name: policy_there["PolicyType"]}
         remedy = "write it into [variants.NAME.scaling], or delete it (DeleteScalingPolicy)"
@@ -94,11 +109,21 @@ def _schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Diffe
             if not _over(expected):
                 yield gone("scheduled action", f"{name}: {action}")
             continue
-        remedy = "the action was changed outside CloudFormation: deploy again"
+        remedy = f"the action was changed outside CloudFormation; {RESTORE}"
         yield from changed("scheduled action", f"{name}: {action}", expected, there[action], remedy)
     schedules = {action: there[action]["Schedule"] for action in sorted(there.keys() - planned)}
     remedy = "write it into [variants.NAME.scaling] schedule, or delete it"
     yield from added(BY_HAND, name, schedules, schedules, remedy, "no such scheduled action")
+
+
+def _resume(stack: DeployedStack, wanted: Mapping[str, Any], states: Mapping[str, bool]) -> str:
+    """Return the command that resumes the suspended kinds of scaling."""
+    resumed = ",".join(f"{key}={str(value).lower()}" for key, value in states.items())
+    return (
+        "resume it: `aws application-autoscaling register-scalable-target --service-namespace sagemaker "
+        f"--resource-id {wanted['ResourceId']} --scalable-dimension {wanted['ScalableDimension']} "
+        f"--suspended-state {resumed} --region {stack.account.region}`"
+    )
 
 
 def _over(planned: Mapping[str, Any]) -> bool:

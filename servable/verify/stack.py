@@ -1,6 +1,5 @@
 """Compares the file with CloudFormation: stack status, overrides and template."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -79,8 +78,6 @@ def _leaves(
         yield "", "there" if before else "not there", "there" if after else "not there"
         return
     a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (before, after))
-    if json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True):
-        return
     leaves = list(unequal(a, b))
     leaves += [(path, there, wanted) for path, wanted, there in unequal(b, a)]
     seen = set()

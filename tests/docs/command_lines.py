@@ -33,6 +33,7 @@ CDK = click.Command(
         click.Option(["--bootstrap-kms-key-id"]),
         click.Option(["--cloudformation-execution-policies"]),
         click.Option(["--force"], is_flag=True),
+        click.Option(["--revert-drift"], is_flag=True),
         click.Option(["--import-existing-resources"], is_flag=True),
         click.Option(["--profile"]),
         click.Option(["--require-approval"]),

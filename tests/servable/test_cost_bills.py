@@ -1,6 +1,7 @@
 """`servable cost` beside three published bills, and what stays when nothing runs beside the templates."""
 
 import datetime
+import json
 
 import pytest
 
@@ -8,7 +9,7 @@ from infra.catalog.prices import standing_price
 from infra.parameters.prices import Prices
 from servable.cost.command import _oldest
 from servable.cost.cost import cost
-from servable.cost.standing import StandingCost, StandingItem, alarm_metrics, standing, volume
+from servable.cost.standing import StandingCost, StandingItem, standing, volume
 from tests.presets import environments, templates
 from tests.servable.test_cost import environment
 
@@ -64,15 +65,31 @@ def test_what_stands_costs_what_the_bills_say(item: str, billed: tuple[float, fl
     assert price.usd_per_month * billed[0] == pytest.approx(billed[1], rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["environments/prod", "variants/ab-test", "variants/serverless"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "environments/prod",
+        *(f"scaling/{name}" for name in ("concurrency", "hold", "steps")),
+        "updates/canary",
+        *(f"variants/{name}" for name in ("ab-test", "asynchronous", "batch", "components")),
+        *(f"variants/{name}" for name in ("instance-pools", "serverless-warm", "sleeping")),
+    ],
+)
 def test_what_stands_is_what_the_templates_have(name: str) -> None:
     loaded = environments()[name]
     resources = [each for made in templates(name).values() for each in made["Resources"].values()]
     kinds = [each["Type"] for each in resources]
     alarms = [each["Properties"] for each in resources if each["Type"] == "AWS::CloudWatch::Alarm"]
-    watched = sum(
-        sum("MetricStat" in each for each in alarm.get("Metrics", [])) or 1 for alarm in alarms
-    )
+    several = [
+        [each["MetricStat"]["Period"] for each in alarm.get("Metrics", []) if "MetricStat" in each]
+        for alarm in alarms
+    ]
+    periods = [
+        period
+        for alarm, metrics in zip(alarms, several, strict=True)
+        for period in metrics or [alarm["Period"]]
+    ]
+    high = sum(period < 60 for period in periods)
     tracked = 2 * sum(  # which Application Auto Scaling makes
         each["Type"] == "AWS::ApplicationAutoScaling::ScalingPolicy"
         and each["Properties"]["PolicyType"] == "TargetTrackingScaling"
@@ -82,8 +99,15 @@ def test_what_stands_is_what_the_templates_have(name: str) -> None:
     assert counts["key"] == kinds.count("AWS::KMS::Key")
     assert counts["dashboard"] == kinds.count("AWS::CloudWatch::Dashboard")
     assert counts["composite alarm"] == kinds.count("AWS::CloudWatch::CompositeAlarm")
-    assert counts["custom metric"] == kinds.count("AWS::Logs::MetricFilter")
-    assert abs(alarm_metrics(loaded.environment) - watched - tracked) <= 3  # 0.30 USD
+    # The log groups of several components count into the same metrics.
+    custom = {
+        json.dumps(each["Properties"]["MetricTransformations"])
+        for each in resources
+        if each["Type"] == "AWS::Logs::MetricFilter"
+    }
+    assert counts["custom metric"] == len(custom)
+    assert counts["alarm metric"] == len(periods) - high + tracked
+    assert counts.get("high-resolution alarm metric", 0) == high
 
 
 def test_what_stands_and_volumes_are_in_the_sum() -> None:

@@ -213,3 +213,15 @@ def test_what_cdk_refuses_is_one_sentence(revision: Path, monkeypatch: pytest.Mo
 
 def test_asynchronous_inference_needs_no_feature_flag(revision: Path) -> None:
     assert json.loads(run(revision, f"{VALID}[asynchronous]\n", "--json").stdout)["changes"]
+
+
+def test_other_days_of_captured_requests_change_the_data_stack(revision: Path) -> None:
+    captured = SECOND + "[capture]\nsample_percent = 10\nkeep_days = 30\n"
+    (revision / "environments" / "prod.toml").write_text(captured)
+    git(revision, "commit", "--quiet", "--all", "--message", "captured")
+    ran = run(revision, captured.replace("keep_days = 30", "keep_days = 60"))
+    assert ran.stdout.splitlines()[0] == "prod, against HEAD: one deploy"
+    (change,) = (line for line in ran.stdout.splitlines() if "ExpirationInDays" in line)
+    assert change.startswith("  data stack, S3::Bucket: LifecycleConfiguration.Rules")
+    assert '"ExpirationInDays": 30' in change.split(" -> ")[0]
+    assert '"ExpirationInDays": 60' in change.split(" -> ")[1]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Planner:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, environment: Environment) -> None:
         self._patch, self._environment = monkeypatch, environment
         self.after = template()
+        self.data: dict[str, Any] = {}
         self.live = LiveState(
             stack_status="UPDATE_COMPLETE",
             template=template(),
@@ -49,7 +51,9 @@ class Planner:
             endpoint_status="InService",
         )
         monkeypatch.setattr(command, "live", lambda loaded, client: self.live)
-        monkeypatch.setattr(command, "endpoint_template", lambda loaded: self.after)
+        monkeypatch.setattr(
+            command, "stack_templates", lambda loaded: {"endpoint": self.after, **self.data}
+        )
 
     def __call__(self, *options: str, text: str = VALID) -> Result:
         loaded = self._environment(text)
@@ -192,11 +196,76 @@ def test_one_deploy_has_no_number(plan: Planner) -> None:
     assert "\nthe change:\n    cdk deploy 'prod/*'\n" in plan().stdout
 
 
-def test_json_of_a_file_that_is_refused_has_the_findings(plan: Planner) -> None:
+def test_json_of_a_file_that_is_refused_has_the_findings_in_the_same_shape(plan: Planner) -> None:
     ran = plan("--json", text=VALID + "colour = 1\n")
     found = json.loads(ran.stdout)
     said = (found["verdict"], found["needs_attention"], found["findings"][0]["key"])
     assert (ran.return_value, said) == (1, ("refused", True, "variants.primary.colour"))
+    assert "variants.primary.colour" in found["reasons"][0]
+    assert (found["against"], found["changes"], found["update"]) == ("what is live", [], {})
+    accepted = json.loads(plan("--json").stdout)
+    assert {key: type(value) for key, value in found.items()} == {
+        key: type(value) for key, value in accepted.items()
+    }
+
+
+def endpoint_of(settings: dict[str, Any], *variants: str) -> dict[str, Any]:
+    configured = [{"VariantName": name} for name in variants]
+    return template(
+        Endpoint={
+            "Type": "AWS::SageMaker::Endpoint",
+            "Properties": {"EndpointName": "ranker", "DeploymentConfig": settings},
+        },
+        Config={
+            "Type": "AWS::SageMaker::EndpointConfig",
+            "Properties": {"ProductionVariants": configured},
+        },
+    )
+
+
+def test_whether_other_deployment_settings_alone_replace_the_fleet_cannot_be_told(
+    plan: Planner,
+) -> None:
+    plan.live = replace(plan.live, template=endpoint_of({"Bake": 60}, "a"))
+    plan.after = endpoint_of({"Bake": 120}, "a")
+    assert "whether instances are replaced cannot be told: no page of AWS" in plan().stdout
+    assert json.loads(plan("--json").stdout)["new_fleet"] is None
+    plan.after = endpoint_of({"Bake": 120}, "a", "b")
+    assert json.loads(plan("--json").stdout)["new_fleet"] is True
+    plan.after = endpoint_of({"Bake": 60}, "a")
+    plan.after["Resources"]["Other"] = {"Type": "AWS::SNS::Topic", "Properties": {}}
+    assert "the fleet stays: no instance is replaced" in plan().stdout
+    assert json.loads(plan("--json").stdout)["new_fleet"] is False
+
+
+def test_variants_that_change_places_are_named_in_both_orders(plan: Planner) -> None:
+    plan.live = replace(plan.live, template=endpoint_of({}, "a", "b"))
+    plan.after = endpoint_of({}, "b", "a")
+    ran = plan().stdout
+    assert "SageMaker::EndpointConfig: order of ProductionVariants: a, b -> b, a" in ran
+    assert "the new fleet of primary" in ran
+    plan.after = endpoint_of({}, "a", "b", "c")
+    assert "order of" not in plan().stdout
+
+
+def bucket(days: int) -> dict[str, Any]:
+    rules = [{"Id": "samples", "ExpirationInDays": days}]
+    properties = {"LifecycleConfiguration": {"Rules": rules}}
+    return {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}}
+
+
+def test_a_change_of_the_data_stack_is_shown_and_is_one_deploy(plan: Planner) -> None:
+    plan.live = replace(plan.live, data_template=bucket(30))
+    plan.data = {"data": bucket(60)}
+    ran = plan()
+    change = "LifecycleConfiguration.Rules[samples].ExpirationInDays: 30 -> 60"
+    assert ran.stdout.splitlines()[:2] == [
+        "prod, against what is live: one deploy",
+        f"  data stack, S3::Bucket: {change}",
+    ]
+    assert json.loads(plan("--json").stdout)["changes"][0]["stack"] == "data"
+    plan.data = {"data": bucket(30)}
+    assert plan().stdout == "prod, against what is live: nothing changes\n"
 
 
 def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner) -> None:
@@ -214,6 +283,7 @@ def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner) -> 
                 "what": "PrimaryContainer.ModelDataUrl",
                 "before": "a",
                 "after": "b",
+                "stack": "endpoint",
             }
         ],
         "deploys": [{"command": "cdk deploy 'prod/*'", "why": "the change"}],
@@ -221,6 +291,7 @@ def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner) -> 
         "components": [],
         "instances": {},
         "needs_attention": False,
+        "findings": found["findings"],
     }
     assert update["primary"]["instances during an update"]["value"] == "up to 2"
     assert update["primary"]["instances during an update"]["reason"]

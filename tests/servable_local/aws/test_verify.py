@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shlex
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +112,23 @@ def by_hand(deployed: Verified) -> None:
     sagemaker.update_endpoint(EndpointName="ranker", EndpointConfigName="by-hand")
 
 
+def widen(deployed: Verified) -> None:
+    """Give every role everything, by an inline and an attached policy."""
+    iam = deployed.client("iam")
+    everything = json.dumps(
+        {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
+        }
+    )
+    arn = iam.create_policy(PolicyName="Administrator", PolicyDocument=everything)["Policy"]["Arn"]
+    for role in iam.list_roles()["Roles"]:
+        iam.attach_role_policy(RoleName=role["RoleName"], PolicyArn=arn)
+        iam.put_role_policy(
+            RoleName=role["RoleName"], PolicyName="wider", PolicyDocument=everything
+        )
+
+
 def drift(deployed: Verified) -> None:
     """One of each kind, in what is live."""
     weigh(deployed, DesiredWeight=5.0, DesiredInstanceCount=3)
@@ -136,6 +154,18 @@ def drift(deployed: Verified) -> None:
         iam.delete_role_permissions_boundary(RoleName=role["RoleName"])
         for name in iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]:
             iam.delete_role_policy(RoleName=role["RoleName"], PolicyName=name)
+    widen(deployed)
+    policies = deployed.client("application-autoscaling").describe_scaling_policies(
+        ServiceNamespace="sagemaker"
+    )
+    for policy in policies["ScalingPolicies"]:
+        if tracking := policy.get("TargetTrackingScalingPolicyConfiguration"):
+            deployed.client("application-autoscaling").put_scaling_policy(
+                PolicyName=policy["PolicyName"],
+                PolicyType=policy["PolicyType"],
+                TargetTrackingScalingPolicyConfiguration={**tracking, "DisableScaleIn": True},
+                **TARGET,
+            )
     for rule in deployed.client("events").list_rules()["Rules"]:
         deployed.client("events").disable_rule(Name=rule["Name"])
         edited = {"source": ["aws.nobody"]}
@@ -198,6 +228,9 @@ PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
     (drift, "alarm missing", "ranker-primary-disk", ""),
     (drift, "alarm actions disabled", "ranker-primary-p99-latency", "ActionsEnabled"),
     (drift, "scaling bounds", TARGET["ResourceId"], "MaxCapacity"),
+    (drift, "scaling policy", "", "DisableScaleIn"),
+    (drift, "role permissions", "", "arn:aws:iam::"),
+    (drift, "role permissions", "", "wider"),
     (drift, "scaling suspended", TARGET["ResourceId"], "DynamicScalingOutSuspended"),
     (drift, "artefact changed", "s3://", "sha256"),
     (drift, "log retention", GROUP["logGroupName"], "RetentionInDays"),
@@ -248,6 +281,58 @@ def test_a_planted_difference_is_named(
         and difference.key.startswith(key)
         for difference in planted(plant).differences
     )
+
+
+def follow(deployed: Verified, remedy: str) -> None:
+    """Run the AWS CLI's command in a remedy with boto3."""
+    command = remedy[remedy.index("`aws ") + 1 : remedy.rindex("`")]
+    _, service, operation, *options = shlex.split(command)
+    client = deployed.client(service)
+    model = client.meta.service_model.operation_model(
+        "".join(word.capitalize() for word in operation.split("-"))
+    )
+    given: dict[str, Any] = {}
+    for option, value in zip(options[::2], options[1::2], strict=True):
+        if option == "--cli-input-json":
+            given |= json.loads(value)
+        elif option != "--region":
+            name = "".join(word.capitalize() for word in option.split("-"))
+            given[name] = read_option(model.input_shape.members[name], value)
+    getattr(client, operation.replace("-", "_"))(**given)
+
+
+def read_option(shape: Any, value: str) -> Any:
+    """Read one value as the AWS CLI does: its shorthand of lists and structures."""
+    if shape.type_name == "list":
+        return [read_option(shape.member, value)]
+    if shape.type_name == "structure":
+        pairs = (pair.split("=") for pair in value.split(","))
+        return {key: read_option(shape.members[key], inner) for key, inner in pairs}
+    return value if shape.type_name == "string" else json.loads(value)
+
+
+def test_the_printed_commands_bring_back_what_somebody_changed(deployed: Verified) -> None:
+    cloudwatch = deployed.client("cloudwatch")
+    listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+    before = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}
+    (composite,) = (alarm["AlarmName"] for alarm in listed["CompositeAlarms"])
+    cloudwatch.delete_alarms(AlarmNames=[composite])
+    cloudwatch.delete_alarms(AlarmNames=["ranker-primary-disk", "ranker-primary-p99-latency"])
+    put_alarm(deployed, "ranker-primary-cpu", Threshold=1.0, TreatMissingData="ignore")
+    cloudwatch.disable_alarm_actions(AlarmNames=["ranker-primary-memory"])
+    weigh(deployed, DesiredWeight=5.0)
+    deployed.client("application-autoscaling").register_scalable_target(
+        **TARGET, SuspendedState={"DynamicScalingOutSuspended": True}
+    )
+    for rule in deployed.client("events").list_rules()["Rules"]:
+        deployed.client("events").disable_rule(Name=rule["Name"])
+    widen(deployed)
+    for difference in deployed.report().differences:
+        follow(deployed, difference.remedy)
+    assert [str(difference) for difference in deployed.report().differences] == []
+    listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+    after = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}
+    assert after == before
 
 
 def test_a_failed_update_is_told_with_its_reason(planted: Planted) -> None:

@@ -1,0 +1,93 @@
+"""The day that [traffic] states: its requests, and the instance hours of a variant on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infra.parameters.environment import Environment
+from infra.parameters.placement import Placement, placement
+from infra.policy.sizing import HOURS_PER_MONTH
+
+if TYPE_CHECKING:  # rehearsing takes time to import
+    from infra.parameters.rehearsal_scenario import ScalingPace
+    from servable_scaling.rehearsal.day import RehearsedDay
+
+HOURS_PER_DAY = 24
+_MINUTES_PER_HOUR = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class SleepCost:
+    """A variant that sleeps, on the stated day, beside the same that does not; the slowest instances."""
+
+    instance_hours: float
+    """Hours of a day, with instances that start and that stay without a copy."""
+    instance_hours_without_sleep: float
+    waiting_callers: float
+    """Callers a day who find no copy."""
+    failed_callers: float
+    """Those of them who wait for endpoint.wake_seconds and fail."""
+    longest_wait_seconds: float
+    start_seconds: float
+    metric_delay_seconds: int
+    usd_per_instance_hour: float | None
+
+    def usd_per_month(self, hours: float) -> float | None:
+        """US dollars a month of such days, of so many instance hours each."""
+        each = self.usd_per_instance_hour
+        return None if each is None else hours / HOURS_PER_DAY * HOURS_PER_MONTH * each
+
+
+def read_day(environment: Environment) -> list[float] | None:
+    """Return the requests of each minute, or None if [traffic] states no day.
+
+    Raises TrafficError if the file of traffic.day can't be read.
+    """
+    from infra.parameters.rehearsal_scenario import stated_day
+
+    return stated_day(environment.traffic)
+
+
+def rehearse_day(
+    environment: Environment, placed: Placement, requests: Sequence[float], pace: "ScalingPace"
+) -> "RehearsedDay":
+    """Rehearse a day of one variant. Hours and waits don't depend on latencies; copies do on the rate."""
+    from infra.parameters import rehearsal_scenario as rehearsal
+    from servable_scaling.rehearsal.day import rehearse
+
+    scaling = placed.variant.scaling
+    rate = (scaling and scaling.max_rps_per_instance) or max(1.0, *requests) / _MINUTES_PER_HOUR
+    instance = rehearsal.MeasuredInstance(rate_rps=rate, p50_ms=1, p99_ms=1, source="the file")
+    planned = rehearsal.scenario(environment, placed, requests, instance, pace=pace)
+    return rehearse(planned.unwatched())
+
+
+def cost_of_sleep(environment: Environment, name: str) -> SleepCost | None:
+    """Rehearse the stated day with and without sleep; None if the variant never sleeps.
+
+    Raises TrafficError if the day can't be read.
+    """
+    placed = placement(environment, name)
+    if placed is None or not placed.variant.sleep_after_minutes:
+        return None
+    requests = read_day(environment)
+    if requests is None:
+        return None
+    from infra.parameters.rehearsal_scenario import never_asleep, paces
+    from servable_scaling.rehearsal.sleeping import longest_wait_seconds
+
+    *_, pace = paces(placed)
+    awake = never_asleep(environment, placed)
+    asleep = rehearse_day(environment, placed, requests, pace)
+    always = rehearse_day(awake, placement(awake, name) or placed, requests, pace)
+    price = environment.prices.instance(placed.instance.name, environment.region)
+    return SleepCost(
+        instance_hours=asleep.instance_hours,
+        instance_hours_without_sleep=always.instance_hours,
+        waiting_callers=asleep.waiting,
+        failed_callers=asleep.gave_up,
+        longest_wait_seconds=longest_wait_seconds(asleep.waits),
+        start_seconds=pace.start_seconds,
+        metric_delay_seconds=pace.metric_delay_seconds,
+        usd_per_instance_hour=price.usd_per_hour if price else None,
+    )

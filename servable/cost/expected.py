@@ -1,0 +1,184 @@
+"""The expected month: what an environment costs with the requests that [traffic] states."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from infra.parameters.environment import Environment
+from infra.parameters.placement import Placement, placement
+from infra.parameters.variant import Variant
+from infra.policy.sizing import HOURS_PER_MONTH
+from servable.cost.cost import BYTES_PER_GB, EXAMPLE_SECONDS, MILLION, UNKNOWN, Cost, VariantCost
+from servable.cost.day import HOURS_PER_DAY, read_day, rehearse_day
+
+DAYS_PER_MONTH = HOURS_PER_MONTH / HOURS_PER_DAY
+DEFAULT_PROFILE = "daily"
+# S3 Standard, the dearer of the two prices in servable/cost/cost.py.
+S3_USD_PER_GB = 0.025
+_INSTANCES = "instances"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedLine:
+    """One part of the month. `usd`: None if it can't be computed; `assumption` then says why."""
+
+    name: str
+    usd: float | None
+    assumption: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedMonth:
+    """A month of days as [traffic] states."""
+
+    requests: float
+    day: str
+    """The day in words."""
+    lines: tuple[ExpectedLine, ...]
+
+    @property
+    def usd(self) -> float:
+        """The sum of the lines that have an amount."""
+        return sum(line.usd for line in self.lines if line.usd is not None)
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the lines without an amount."""
+        return [line.name for line in self.lines if line.usd is None]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"usd_per_month": self.usd, "missing": self.missing}
+
+
+def expect(environment: Environment, costs: Cost) -> ExpectedMonth | None:
+    """Return the expected month; None without variants, or if [traffic] states no number of requests.
+
+    Raises TrafficError if the day can't be read.
+    """
+    traffic = environment.traffic
+    if not environment.variants or (traffic.peak_rps is None and traffic.day is None):
+        return None
+    day = "days as traffic.day states"
+    if traffic.day is None:
+        day = f"days of the profile {traffic.profile or DEFAULT_PROFILE}, to {traffic.peak_rps:g} requests/s"
+    if traffic.day is None and traffic.profile is None:
+        day += "; traffic.profile isn't set"
+        daily = traffic.model_copy(update={"profile": DEFAULT_PROFILE})
+        environment = environment.model_copy(update={"traffic": daily})
+    requests = read_day(environment)
+    assert requests is not None  # there is a profile and a peak, or a day
+    month = sum(requests) * DAYS_PER_MONTH
+    lines = [
+        line
+        for variant in costs.variants
+        for line in _variant_lines(environment, variant, requests)
+    ]
+    standing = costs.standing.usd_per_month
+    lines += [
+        *(
+            [_queue_line(environment, month)]
+            if environment.kind.queued
+            else [_data_line(costs, month)]
+        ),
+        ExpectedLine(
+            name="what stays when nothing runs",
+            usd=standing,
+            assumption=UNKNOWN if standing is None else "keys, dashboard, alarms, and metrics",
+        ),
+    ]
+    return ExpectedMonth(requests=month, day=day, lines=tuple(lines))
+
+
+def _variant_lines(
+    environment: Environment, costs: VariantCost, requests: list[float]
+) -> Iterator[ExpectedLine]:
+    variant = environment.variants[costs.variant]
+    if variant.serverless is not None:
+        yield _serverless_line(environment, costs, sum(requests) * DAYS_PER_MONTH)
+        return
+    hours, assumption = _instance_hours(environment, costs.variant, variant, requests)
+    price = environment.prices.instance(variant.instance_types[0], environment.region)
+    usd = None if hours is None or price is None else hours * DAYS_PER_MONTH * price.usd_per_hour
+    if len(variant.instance_types) > 1:
+        assumption += f"; all are {variant.instance_types[0]}"
+    name = f"{_INSTANCES}, {costs.variant}"
+    yield ExpectedLine(name=name, usd=usd, assumption=assumption if price else UNKNOWN)
+    if costs.volume is not None and hours is not None:
+        average = hours / HOURS_PER_DAY
+        usd = average * costs.volume.usd_per_month
+        size = f"{costs.volume.count:g} GB of each instance"
+        yield ExpectedLine(name=f"volumes, {costs.variant}", usd=usd, assumption=size)
+
+
+def _instance_hours(
+    environment: Environment, name: str, variant: Variant, requests: list[float]
+) -> tuple[float | None, str]:
+    """Return (instance hours of a day, the assumption that gives them)."""
+    if variant.components:
+        return None, "components share the instances, and their requests aren't stated one by one"
+    scaling, placed = variant.scaling, placement(environment, name)
+    if not variant.scales:
+        count = max(1, variant.min_instances)
+        return float(HOURS_PER_DAY * count), f"{count:g} run all the time"
+    if scaling is not None and scaling.max_rps_per_instance is None and not scaling.steps:
+        return None, "scaling doesn't follow requests, but concurrency or the queue"
+    if placed is None:
+        return None, "the instance type or model isn't known"
+    hours = _rehearsed_hours(environment, placed, requests)
+    return hours, f"{hours / HOURS_PER_DAY:.2f} on average, by a rehearsal of scaling"
+
+
+def _rehearsed_hours(environment: Environment, placed: Placement, requests: list[float]) -> float:
+    from infra.parameters.rehearsal_scenario import paces
+
+    *_, slowest = paces(placed)
+    return rehearse_day(environment, placed, requests, slowest).instance_hours
+
+
+def _serverless_line(environment: Environment, costs: VariantCost, requests: float) -> ExpectedLine:
+    share = environment.share(costs.variant)
+    mine = requests * (1.0 if share is None else share)
+    second, serverless = costs.usd_per_second, costs.serverless
+    assert serverless is not None  # the caller checked
+    name = f"serverless, {costs.variant}"
+    if second is None:
+        return ExpectedLine(name=name, usd=None, assumption=UNKNOWN)
+    warm = serverless.provisioned_concurrency or 0
+    kept = warm * (costs.usd_per_warm_second or 0.0) * HOURS_PER_MONTH * 3600
+    assumption = f"{EXAMPLE_SECONDS * 1000:g} ms for each request"
+    if warm:
+        assumption += f", and {warm} containers kept warm"
+    return ExpectedLine(
+        name=name, usd=mine * EXAMPLE_SECONDS * second + kept, assumption=assumption
+    )
+
+
+def _data_line(costs: Cost, requests: float) -> ExpectedLine:
+    data, name = costs.data, "data in and out"
+    if data.usd_per_million_predictions is None:
+        why = f"set {' and '.join(data.missing_keys)}" if data.missing_keys else UNKNOWN
+        return ExpectedLine(name=name, usd=None, assumption=why)
+    return ExpectedLine(
+        name=name,
+        usd=data.usd_per_million_predictions * requests / MILLION,
+        assumption=f"each request has {data.request_bytes:,} bytes and each response "
+        f"{data.answer_bytes:,}, the largest of [traffic]",
+    )
+
+
+def _queue_line(environment: Environment, requests: float) -> ExpectedLine:
+    """Return the cost of the requests and responses that an asynchronous endpoint leaves in S3."""
+    traffic, queue = environment.traffic, environment.asynchronous
+    assert queue is not None  # the endpoint has a queue
+    name = "requests and responses in S3"
+    if traffic.request_bytes is None or traffic.answer_bytes is None:
+        why = "set traffic.request_bytes and traffic.answer_bytes"
+        return ExpectedLine(name=name, usd=None, assumption=why)
+    each = traffic.request_bytes + traffic.answer_bytes
+    stored_gb = requests / DAYS_PER_MONTH * queue.keep_days * each / BYTES_PER_GB
+    return ExpectedLine(
+        name=name,
+        usd=stored_gb * S3_USD_PER_GB,
+        assumption=f"{stored_gb:,.1f} GB: asynchronous.keep_days = {queue.keep_days} keeps each request and "
+        f"response, the largest of [traffic], at ${S3_USD_PER_GB:g} per GB; S3's requests aren't included",
+    )

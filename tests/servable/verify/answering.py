@@ -1,0 +1,92 @@
+"""boto3 clients whose calls are answered from a table; botocore checks both sides against its models."""
+
+import functools
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+from botocore.response import StreamingBody
+from botocore.validate import ParamValidator
+
+from servable import aws_account
+from servable.verify.deployed import DeployedStack, Resource
+
+NUMBER, REGION = "111111111111", "us-east-1"
+Answer = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None
+
+
+def body(content: bytes) -> StreamingBody:
+    return StreamingBody(io.BytesIO(content), len(content))
+
+
+class AnsweringAccount(aws_account.Account):
+    """`answers`: operation -> its answer, or a function of its parameters; None: it doesn't exist."""
+
+    def __init__(self, **answers: Answer) -> None:
+        self.region, self.number = REGION, NUMBER
+        self.answers: dict[str, Answer] = dict(answers)
+        self.calls: list[tuple[str, Mapping[str, Any]]] = []
+
+    def client(self, service: str) -> Any:
+        client, account = _client(service)
+        account[:] = [self]
+        return client
+
+    def answer(self, model: Any, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.calls.append((model.name, parameters))
+        answer = self.answers[model.name]
+        found = answer(parameters) if callable(answer) else answer
+        if found is None:
+            error = {"Error": {"Code": "NoSuchEntity", "Message": f"no {model.name}"}}
+            raise ClientError(error, model.name)  # type: ignore[arg-type]
+        if model.output_shape is not None:
+            told = {**found, "Body": b""} if "Body" in found else found
+            report = ParamValidator().validate(told, model.output_shape)
+            assert not report.has_errors(), report.generate_report()
+        return found
+
+
+@functools.cache
+def _client(service: str) -> tuple[Any, list[AnsweringAccount]]:
+    client = boto3.client(
+        service, region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x"
+    )
+    account: list[AnsweringAccount] = []
+
+    def keep(params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["parameters"] = dict(params)
+
+    def give(model: Any, context: dict[str, Any], **_: Any) -> tuple[Any, Mapping[str, Any]]:
+        return type("Http", (), {"status_code": 200}), account[0].answer(
+            model, context["parameters"]
+        )
+
+    client.meta.events.register("provide-client-params", keep)
+    client.meta.events.register("before-call", give)
+    return client, account
+
+
+def stack(
+    account: AnsweringAccount,
+    *resources: Resource,
+    status: str = "UPDATE_COMPLETE",
+    template: Mapping[str, Any] | None = None,
+) -> DeployedStack:
+    return DeployedStack(
+        account=account,
+        name="prod-endpoint",
+        status=status,
+        template=template or {"Resources": {}},
+        resources=resources,
+    )
+
+
+def resource(kind: str, physical: str, **properties: Any) -> Resource:
+    return Resource(
+        logical=f"{kind.rsplit(':', 1)[-1]}1",
+        type=f"AWS::{kind}",
+        physical=physical,
+        properties=properties,
+    )

@@ -1,0 +1,357 @@
+"""What an endpoint answers, how fast it was, and what its archives and images are."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from infra.parameters.environment import Environment
+from infra.parameters.loading import ValidFile, load
+from servable.verify import golden, latency, model
+from servable.verify.difference import Difference, Report
+from servable.verify.patching import verdict
+from tests.conftest import VALID, valid
+from tests.servable.verify.answering import Answer, AnsweringAccount, body, resource, stack
+
+TIME = datetime(2026, 11, 29, 10, 0, 30, tzinfo=UTC)
+GOLDEN = """
+[models.ranker.golden]
+request = "request.json"
+answer = "answer.json"
+"""
+ENDPOINT = {
+    "EndpointName": "ranker",
+    "EndpointArn": "arn:aws:sagemaker:us-east-1:111111111111:endpoint/ranker",
+    "EndpointConfigName": "c",
+    "EndpointStatus": "InService",
+    "CreationTime": TIME,
+    "LastModifiedTime": TIME,
+}
+
+
+@pytest.fixture
+def files(project: Path) -> Path:
+    (project / "request.json").write_text('{"instances": [1]}')
+    (project / "answer.json").write_text('{"predictions": [0.5]}')
+    return project
+
+
+def loaded(root: Path, text: str = VALID) -> ValidFile:
+    (root / "environments" / "prod.toml").write_text(text)
+    (found,) = load(root, root / "environments")
+    return valid(found)
+
+
+def ask(environment: Environment, **answers: Answer) -> tuple[Report, AnsweringAccount]:
+    account = AnsweringAccount(**answers)
+    report = Report(environment="prod")
+    report.add(golden.look(account, environment, report))
+    return report, account
+
+
+def says(text: str) -> Answer:
+    return lambda asked: {"Body": body(text.encode())}
+
+
+def test_a_known_answer_is_compared_with_that_of_the_variant(files: Path) -> None:
+    environment = loaded(files, VALID + GOLDEN).environment
+    report, account = ask(environment, InvokeEndpoint=says('{"predictions": [0.50001]}'))
+    assert (report.differences, report.answers, report.notes) == ([], "compared", [])
+    ((_, asked),) = account.calls
+    assert asked == {
+        "EndpointName": "ranker",
+        "Body": b'{"instances": [1]}',
+        "ContentType": "application/json",
+        "TargetVariant": "primary",
+    }
+    report, _ = ask(environment, InvokeEndpoint=says('{"predictions": [0.7]}'))
+    (found,) = report.differences
+    assert (found.kind, found.resource) == ("golden answer", "ranker/primary")
+    assert found.key.startswith("request.json: ")
+    assert report.answers == "compared"
+
+
+def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> None:
+    report, _ = ask(loaded(files).environment)
+    assert (report.answers, report.differences) == ("not asked", [])
+    assert report.notes == [
+        "primary: no golden request was sent: its model has none; set models.NAME.golden"
+    ]
+    (files / "answer.json").unlink()
+    environment = loaded(files, VALID + GOLDEN).environment
+    report, _ = ask(environment, InvokeEndpoint=says("{}"))
+    assert (report.answers, report.differences) == ("not compared", [])
+    assert report.notes == [
+        "ranker/primary: request.json was answered, and compared with nothing: "
+        "`servable invoke prod --body request.json --output answer.json`"
+    ]
+    (files / "request.json").unlink()
+    report, account = ask(environment)
+    (found,) = report.differences
+    assert (found.wanted, found.found, report.answers) == (
+        "a file",
+        "No such file or directory",
+        "not asked",
+    )
+    assert account.calls == []
+
+
+def test_a_request_that_is_not_answered_is_a_difference(files: Path) -> None:
+    environment = loaded(files, VALID + GOLDEN).environment
+
+    def fail(asked: object) -> None:
+        error = {"Error": {"Code": "ModelError", "Message": "worker died"}}
+        raise ClientError(error, "InvokeEndpoint")  # type: ignore[arg-type]
+
+    report, _ = ask(environment, InvokeEndpoint=fail)
+    (found,) = report.differences
+    assert (found.wanted, "worker died" in str(found.found)) == (golden.NO_ANSWER, True)
+    assert report.answers == "not compared"
+
+
+def test_the_variant_of_which_least_is_known_decides(files: Path) -> None:
+    second = '\n[variants.second]\nmodel = "other"\ninstance_type = "ml.c5.xlarge"\n'
+    other = '\n[models.other]\nsaved_model = "model"\ntensorflow = "2.20"\n'
+    shadow = second.replace("second", "next") + "shadow = true\n"
+    text = VALID + GOLDEN + other + second
+    report, account = ask(
+        loaded(files, text).environment, InvokeEndpoint=says('{"predictions": [0.5]}')
+    )
+    assert (report.answers, len(account.calls)) == ("not asked", 1)
+    report, _ = ask(
+        loaded(files, VALID + GOLDEN + other + shadow).environment,
+        InvokeEndpoint=says('{"predictions": [0.5]}'),
+    )
+    assert (report.answers, report.notes) == ("compared", [])
+
+
+QUEUED = VALID + GOLDEN + "\n[asynchronous]\n"
+
+
+def queue(*stored: tuple[str, str], count: int = 1) -> dict[str, Answer]:
+    """The answers of an asynchronous endpoint whose bucket has these objects."""
+    objects = dict(stored)
+
+    def get(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        text = objects.get(f"s3://{asked['Bucket']}/{asked['Key']}")
+        return None if text is None else {"Body": body(text.encode())}
+
+    return {
+        "DescribeEndpoint": {
+            **ENDPOINT,
+            "ProductionVariants": [{"VariantName": "primary", "CurrentInstanceCount": count}],
+            "AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://queue/answers"}},
+        },
+        "PutObject": {},
+        "InvokeEndpointAsync": {
+            "OutputLocation": "s3://queue/answers/1", "FailureLocation": "s3://queue/failures/1",
+        },
+        "GetObject": get,
+    }  # fmt: skip
+
+
+def test_an_asynchronous_request_goes_through_the_bucket_and_is_waited_for(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = loaded(files, QUEUED).environment
+    answers = queue(("s3://queue/answers/1", '{"predictions": [0.5]}'))
+    report, account = ask(environment, **answers)
+    assert (report.answers, report.differences) == ("compared", [])
+    put, invoked = (dict(account.calls)[name] for name in ("PutObject", "InvokeEndpointAsync"))
+    assert (put["Bucket"], put["Key"].split("-")[0]) == ("queue", "requests/verify")
+    assert invoked["InputLocation"] == f"s3://queue/{put['Key']}"
+    assert put["Body"] == b'{"instances": [1]}'
+    report, _ = ask(environment, **queue(("s3://queue/failures/1", "worker died")))
+    assert [each.found for each in report.differences] == ["worker died"]
+    monkeypatch.setattr(golden, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(golden, "POLL_SECONDS", 0.1)
+    report, account = ask(environment, **queue())
+    assert str(report.differences[0].found).startswith("nothing within 0.3 s")
+    assert [name for name, _ in account.calls].count("GetObject") >= 4
+
+
+def test_while_no_instance_runs_no_asynchronous_request_is_sent(files: Path) -> None:
+    report, account = ask(loaded(files, QUEUED).environment, **queue(count=0))
+    assert (report.answers, report.differences) == ("not asked", [])
+    assert "since no instance or copy runs" in report.notes[0]
+    assert "PutObject" not in dict(account.calls)
+
+
+def minutes(*latencies_ms: float) -> dict[str, Any]:
+    return {
+        "Datapoints": [
+            {"Timestamp": TIME + timedelta(minutes=at), "ExtendedStatistics": {"p99": ms * 1000}}
+            for at, ms in reversed(list(enumerate(latencies_ms)))
+        ]
+    }
+
+
+def look_at(
+    root: Path, *latencies_ms: float, limit: str = "p99_latency_ms = 100\nwindow_minutes = 2\n"
+) -> tuple[list[Difference], dict[str, Any], list[str]]:
+    measured: dict[str, Any] = {}
+    notes: list[str] = []
+    account = AnsweringAccount(
+        DescribeEndpoint=ENDPOINT, GetMetricStatistics=minutes(*latencies_ms)
+    )
+    environment = loaded(root, f"{VALID}\n[alarms]\n{limit}").environment
+    found = list(latency.look(account, environment, measured, notes.append))
+    asked = dict(account.calls)["GetMetricStatistics"]
+    assert (asked["StartTime"], asked["EndTime"]) == (
+        TIME.replace(second=0),
+        TIME + timedelta(minutes=15),
+    )
+    assert asked["Period"] == 60
+    assert asked["Dimensions"] == [
+        {"Name": "EndpointName", "Value": "ranker"},
+        {"Name": "VariantName", "Value": "primary"},
+    ]
+    return found, measured, notes
+
+
+def test_slow_minutes_count_where_they_last_as_long_as_the_alarm_takes(files: Path) -> None:
+    found, measured, notes = look_at(files, 50, 101, 250)
+    assert [(each.kind, each.found) for each in found] == [
+        ("slow since the update", "250.0 in the worst of 3 minutes")
+    ]
+    assert measured == {"primary": {"p99_latency_ms": 250, "alarm_ms": 100, "minutes": 3}}
+    found, _, notes = look_at(files, 101, 50, 101)
+    assert (found, len(notes)) == ([], 1)
+    assert "above the alarm's 100 ms, for less than its 2 minutes" in notes[0]
+    assert look_at(files, 100, 100)[::2] == ([], [])
+    assert look_at(files, 500, 500, limit="")[::2] == ([], [])
+    found, measured, notes = look_at(files)
+    assert (found, measured) == ([], {})
+    assert notes == ["primary: nobody called in the first 15 minutes since 2026-11-29 10:00 UTC"]
+
+
+def bytes_of(content: bytes | None) -> dict[str, Answer]:
+    return {
+        "GetObject": None if content is None else (lambda asked: {"Body": body(content)}),
+        "HeadObject": None if content is None else {},
+        "ListObjectsV2": {"KeyCount": 0 if content is None else 1},
+    }
+
+
+def check_archive(
+    root: Path, container: Mapping[str, Any], **answers: Answer
+) -> tuple[list[Difference], list[str]]:
+    notes: list[str] = []
+    deployed = resource("SageMaker::Model", "m", PrimaryContainer=container)
+    found = model.archives(stack(AnsweringAccount(**answers), deployed), loaded(root), notes.append)
+    return list(found), notes
+
+
+def test_a_pinned_archive_is_read_whole_and_compared_by_its_hash(files: Path) -> None:
+    pinned = {
+        "ModelDataUrl": "s3://b/k.tar.gz",
+        "Environment": {model.PINNED: hashlib.sha256(b"good").hexdigest()},
+    }
+    assert check_archive(files, pinned, **bytes_of(b"good")) == ([], [])
+    ((other,), _) = check_archive(files, pinned, **bytes_of(b"evil"))
+    assert (other.kind, other.resource) == ("artefact changed", "s3://b/k.tar.gz")
+    assert other.found == hashlib.sha256(b"evil").hexdigest()
+    ((gone,), _) = check_archive(files, pinned, **bytes_of(None))
+    assert gone.kind == "artefact missing"
+
+
+def test_an_archive_that_packs_to_another_key_here_is_there_and_not_compared(files: Path) -> None:
+    found, (note,) = check_archive(files, {"ModelDataUrl": "s3://b/k.tar.gz"}, **bytes_of(b"x"))
+    assert (found, note.startswith("s3://b/k.tar.gz: is there; its bytes are not compared")) == (
+        [],
+        True,
+    )
+    assert check_archive(files, {})[0] == []
+
+
+def test_the_archives_of_a_prefix_are_found_by_name(files: Path) -> None:
+    found, _ = check_archive(files, {"ModelDataUrl": "s3://b/p/"}, **bytes_of(b"x"))
+    assert [(each.kind, each.resource) for each in found] == [
+        ("artefact changed", "s3://b/p/ranker.tar.gz")
+    ]
+    source = {"ModelDataSource": {"S3DataSource": {"S3Uri": "s3://b/p/"}}}
+    found, _ = check_archive(files, source, **bytes_of(None))
+    assert [each.kind for each in found] == ["artefact missing"]
+
+
+def version(status: str) -> dict[str, Any]:
+    return {
+        "ModelPackageName": "p",
+        "ModelPackageArn": "arn:aws:sagemaker:us-east-1:111111111111:model-package/p/1",
+        "CreationTime": TIME,
+        "ModelPackageStatus": "Completed",
+        "ModelPackageStatusDetails": {"ValidationStatuses": []},
+        "ModelApprovalStatus": status,
+        "InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://b/k.tar.gz"}]},
+    }
+
+
+def test_a_model_package_is_there_approved_and_its_archive_as_pinned(files: Path) -> None:
+    container = {
+        "ModelPackageName": "p",
+        "Environment": {model.PINNED: hashlib.sha256(b"good").hexdigest()},
+    }
+    good = bytes_of(b"good")
+    approved = check_archive(files, container, DescribeModelPackage=version("Approved"), **good)
+    assert approved == ([], [])
+    ((other,), _) = check_archive(
+        files, container, DescribeModelPackage=version("Rejected"), **good
+    )
+    assert (other.kind, other.found) == ("model package", "Rejected")
+    ((gone,), _) = check_archive(files, container, DescribeModelPackage=None)
+    assert gone.kind == "model package missing"
+
+
+def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: Path) -> None:
+    def check(tag: str, environment: Environment) -> tuple[list[str], list[str]]:
+        notes: list[str] = []
+        image = {"Image": f"r/tensorflow-inference:{tag}-cpu"} if tag else {}
+        deployed = resource("SageMaker::Model", "m", PrimaryContainer=image)
+        found = model.patched_images(stack(AnsweringAccount(), deployed), environment, notes.append)
+        return [each.kind for each in found], notes
+
+    environment = loaded(files).environment
+    assert check("2.19", environment) == (["ended image"], [])
+    assert check("2.20", environment) == ([], [])
+    assert check("", environment) == ([], [])
+    accepting = environment.model_copy(update={"acknowledge": {model.IMAGE_RULE: "until May"}})
+    kinds, (note,) = check("2.19", accepting)
+    assert (kinds, note.endswith("accepted: until May")) == ([], True)
+
+
+SERVING = "arn:aws:iam::111111111111:role/path/serving"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "begins"),
+    [
+        ("endpoint configuration missing", "c", "no, because of its configuration"),
+        ("model missing", "m", "no, because of its model"),
+        ("artefact changed", "s3://b/k", "no, because of its model"),
+        ("role permissions", "serving/put", "no, because of its execution role"),
+        ("policy on role missing", "serving: arn:x/y", "no, because of its execution role"),
+        ("role permissions", "other", "yes"),
+        ("IAM Policy missing", "policy", "no, because of its execution role"),
+        ("IAM Policy missing", "else", "yes"),
+        ("endpoint status", "ranker", "no, because of its health"),
+        ("alarm missing", "a", "yes"),
+    ],
+)
+def test_what_keeps_aws_from_patching_is_named(kind: str, name: str, begins: str) -> None:
+    deployed = stack(
+        AnsweringAccount(),
+        resource("SageMaker::Model", "m", ExecutionRoleArn=SERVING),
+        resource("IAM::Role", "serving"),
+        resource("IAM::Policy", "policy", Roles=["serving"]),
+        resource("IAM::Policy", "else", Roles=["another"]),
+    )
+    said = verdict(deployed, [Difference(kind=kind, resource=name, remedy="")])
+    assert said.startswith(begins)
+    assert said.startswith("yes") or f"{kind} ({name})" in said
+    assert "nor is" not in verdict(deployed, [])
+    alone = stack(AnsweringAccount(), *deployed.resources[:1])
+    assert verdict(alone, []).endswith("; nor is serving, which is not the stack's")

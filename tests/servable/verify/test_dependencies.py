@@ -1,0 +1,239 @@
+"""What an endpoint depends on against what is live: each property by its name, and what is missing."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable.verify.dependencies import look
+from servable.verify.deployed import Resource
+from servable.verify.difference import RESTORE, Difference
+from servable.verify.resolving import UNKNOWN
+from tests.servable.verify.answering import AnsweringAccount, resource, stack
+
+GROUP, TOPIC = "/aws/sagemaker/Endpoints/ranker", "arn:aws:sns:us-east-1:111111111111:alarms"
+ENTRY = {"Effect": "Allow", "Action": "sns:Publish"}
+POLICY = {"Statement": [ENTRY]}
+MACHINE = {"StartAt": "A", "States": {"A": {"Parameters": {"ModelName": "Ranker-1"}}}}
+BLOCKED = {"BlockPublicAcls": True, "BlockPublicPolicy": True}
+KEY_RULE = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": "k"}
+SCHEDULE = {
+    "Name": "nightly",
+    "GroupName": "g",
+    "ScheduleExpression": "rate(1 day)",
+    "ScheduleExpressionTimezone": "UTC",
+    "Target": {"Arn": "arn:aws:states:1", "RoleArn": "arn:aws:iam::111111111111:role/r"},
+}
+DEPLOYED: dict[str, Resource] = {
+    "logs": resource("Logs::LogGroup", GROUP, LogGroupName=GROUP, RetentionInDays=30, KmsKeyId="k"),
+    "filter": resource("Logs::MetricFilter", "f", LogGroupName=GROUP, FilterPattern="refused"),
+    "topic": resource("SNS::Topic", TOPIC, KmsMasterKeyId="k"),
+    "subscription": resource("SNS::Subscription", "s", TopicArn=TOPIC, Endpoint="a@example.com"),
+    "topic policy": resource("SNS::TopicPolicy", "p", Topics=[TOPIC], PolicyDocument=POLICY),
+    "rule": resource(
+        "Events::Rule",
+        "updates",
+        EventPattern={"source": ["aws.sagemaker"]},
+        Targets=[{"Arn": TOPIC}],
+    ),
+    "key": resource("KMS::Key", "k"),
+    "dashboard": resource("CloudWatch::Dashboard", "board", DashboardBody='{"widgets": []}'),
+    "bucket": resource(
+        "S3::Bucket",
+        "samples",
+        VersioningConfiguration={"Status": "Enabled"},
+        PublicAccessBlockConfiguration=BLOCKED,
+        BucketEncryption={
+            "ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": KEY_RULE}]
+        },
+    ),
+    "bucket policy": resource("S3::BucketPolicy", "b", Bucket="samples", PolicyDocument=POLICY),
+    "machine": resource(
+        "StepFunctions::StateMachine", "arn:aws:states:1", DefinitionString=json.dumps(MACHINE)
+    ),
+    "schedule": resource("Scheduler::Schedule", "nightly", **SCHEDULE),
+}
+SERVER_SIDE = {"Rules": [{"ApplyServerSideEncryptionByDefault": KEY_RULE}]}
+LIVE: dict[str, Any] = {
+    "DescribeLogGroups": {
+        "logGroups": [
+            {"logGroupName": f"{GROUP}-other"},
+            {"logGroupName": GROUP, "retentionInDays": 30, "kmsKeyId": "k"},
+        ]
+    },
+    "DescribeMetricFilters": {"metricFilters": [{"filterPattern": "refused"}]},
+    "GetTopicAttributes": {
+        "Attributes": {"KmsMasterKeyId": "k", "Policy": json.dumps(POLICY)},
+    },
+    "ListSubscriptionsByTopic": {"Subscriptions": [{"Endpoint": "a@example.com"}]},
+    "DescribeRule": {"State": "ENABLED", "EventPattern": '{"source": ["aws.sagemaker"]}'},
+    "ListTargetsByRule": {"Targets": [{"Id": "1", "Arn": TOPIC}]},
+    "DescribeKey": {"KeyMetadata": {"KeyId": "k", "KeyState": "Enabled"}},
+    "GetDashboard": {"DashboardBody": '{"widgets":[]}'},
+    "HeadBucket": {},
+    "GetBucketVersioning": {"Status": "Enabled"},
+    "GetPublicAccessBlock": {"PublicAccessBlockConfiguration": BLOCKED},
+    "GetBucketEncryption": {"ServerSideEncryptionConfiguration": SERVER_SIDE},
+    "GetBucketPolicy": {"Policy": json.dumps(POLICY)},
+    "GetSchedule": {**SCHEDULE, "State": "ENABLED"},
+    "DescribeStateMachine": {
+        "stateMachineArn": "arn:aws:states:1",
+        "name": "m",
+        "definition": json.dumps(MACHINE).replace("Ranker-1", "ranker-1"),
+        "roleArn": "arn:aws:iam::111111111111:role/r",
+        "type": "STANDARD",
+        "creationDate": "2026-11-29T00:00:00Z",
+    },
+}
+
+
+def find(*resources: Resource, **live: Any) -> list[Difference]:
+    account = AnsweringAccount(**{**LIVE, **live})
+    return list(look(stack(account, *(resources or DEPLOYED.values()))))
+
+
+def test_what_is_as_deployed_has_no_difference() -> None:
+    assert [str(each) for each in find()] == []
+    unrelated = resource("SageMaker::Model", "m")
+    assert find(unrelated) == []
+
+
+def test_what_the_template_leaves_out_is_not_compared() -> None:
+    bare = [
+        resource("SNS::Topic", TOPIC),
+        resource("S3::Bucket", "samples"),
+        resource("CloudWatch::Dashboard", "board", DashboardBody=UNKNOWN),
+        resource("StepFunctions::StateMachine", "arn:aws:states:1", DefinitionString=UNKNOWN),
+        resource("S3::BucketPolicy", "b", Bucket=UNKNOWN, PolicyDocument=POLICY),
+        resource("SNS::TopicPolicy", "p", Topics=[UNKNOWN], PolicyDocument=POLICY),
+        resource("Events::Rule", "updates", Targets=[{"Arn": UNKNOWN}]),
+        resource("Logs::LogGroup", GROUP, LogGroupName=GROUP),
+    ]
+    changed = {
+        "GetDashboard": {"DashboardBody": "{}"},
+        "GetTopicAttributes": {"Attributes": {}},
+        "GetBucketVersioning": {},
+        "ListTargetsByRule": {"Targets": [{"Id": "1", "Arn": "arn:aws:sns:other"}]},
+        "DescribeLogGroups": {"logGroups": [{"logGroupName": GROUP}]},
+    }
+    assert [str(each) for each in find(*bare, **changed)] == []
+    off = resource("Events::Rule", "updates", State="DISABLED")
+    assert find(off, DescribeRule={"State": "DISABLED"}) == []
+
+
+@pytest.mark.parametrize(
+    ("live", "kind", "key"),
+    [
+        (
+            {"DescribeLogGroups": {"logGroups": [{"logGroupName": GROUP, "kmsKeyId": "k"}]}},
+            "log retention",
+            "RetentionInDays",
+        ),
+        (
+            {"DescribeLogGroups": {"logGroups": [{"logGroupName": GROUP, "retentionInDays": 30}]}},
+            "log key",
+            "KmsKeyId",
+        ),
+        ({"DescribeLogGroups": {"logGroups": []}}, "log group missing", ""),
+        ({"DescribeMetricFilters": {"metricFilters": [{}]}}, "metric filter missing", ""),
+        (
+            {"GetTopicAttributes": {"Attributes": {"Policy": json.dumps(POLICY)}}},
+            "topic key",
+            "KmsMasterKeyId",
+        ),
+        ({"ListSubscriptionsByTopic": {"Subscriptions": []}}, "subscription missing", ""),
+        (
+            {"GetTopicAttributes": {"Attributes": {"KmsMasterKeyId": "k"}}},
+            "topic policy",
+            "Statement",
+        ),
+        (
+            {"DescribeRule": {**LIVE["DescribeRule"], "State": "DISABLED"}},
+            "event rule disabled",
+            "State",
+        ),
+        ({"DescribeRule": {"State": "ENABLED"}}, "event pattern", "source"),
+        (
+            {"ListTargetsByRule": {"Targets": [{"Id": "1", "Arn": "arn:aws:sns:other"}]}},
+            "event target missing",
+            "",
+        ),
+        (
+            {"DescribeKey": {"KeyMetadata": {"KeyId": "k", "KeyState": "Disabled"}}},
+            "key not usable",
+            "KeyState",
+        ),
+        ({"GetDashboard": {"DashboardBody": '{"widgets":[1]}'}}, "dashboard changed", ""),
+        ({"GetBucketVersioning": {}}, "bucket versioning", "Status"),
+        (
+            {
+                "GetPublicAccessBlock": {
+                    "PublicAccessBlockConfiguration": {**BLOCKED, "BlockPublicAcls": False}
+                }
+            },
+            "bucket open to the public",
+            "BlockPublicAcls",
+        ),
+        (
+            {"GetBucketPolicy": {"Policy": json.dumps({"Statement": [{**ENTRY, "Action": "*"}]})}},
+            "bucket policy",
+            "Statement[0].Action",
+        ),
+        (
+            {"GetSchedule": {**LIVE["GetSchedule"], "State": "DISABLED"}},
+            "schedule changed",
+            "State",
+        ),
+        (
+            {"GetSchedule": {**LIVE["GetSchedule"], "ScheduleExpression": "rate(2 days)"}},
+            "schedule changed",
+            "ScheduleExpression",
+        ),
+        (
+            {
+                "DescribeStateMachine": {
+                    **LIVE["DescribeStateMachine"],
+                    "definition": json.dumps({**MACHINE, "StartAt": "B"}),
+                }
+            },
+            "batch changed",
+            "StartAt",
+        ),
+        ({"DescribeKey": None}, "KMS Key missing", ""),
+        ({"HeadBucket": None}, "S3 Bucket missing", ""),
+        ({"GetSchedule": None}, "Scheduler Schedule missing", ""),
+    ],
+)
+def test_what_was_changed_is_named(live: dict[str, Any], kind: str, key: str) -> None:
+    (found,) = find(**live)
+    assert (found.kind, found.key) == (kind, key)
+    restores = {
+        "key not usable": "enable it, or cancel its deletion",
+        "event rule disabled": "`aws events enable-rule --name updates --region us-east-1`",
+    }
+    assert restores.get(kind, RESTORE) in found.remedy
+
+
+def test_a_bucket_without_a_block_or_encryption_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find(DEPLOYED["bucket"], GetPublicAccessBlock=None, GetBucketEncryption=None)
+    assert [each.kind for each in found] == ["bucket open to the public"] * 2 + [
+        "bucket encryption"
+    ] * 2
+
+
+def test_retention_for_ever_is_said_and_the_wanted_days_stand_beside_it() -> None:
+    (found,) = find(
+        DEPLOYED["logs"],
+        DescribeLogGroups={"logGroups": [{"logGroupName": GROUP, "kmsKeyId": "k"}]},
+    )
+    assert (found.wanted, found.found) == (30, "for ever")
+
+
+def test_an_error_other_than_absence_is_not_swallowed() -> None:
+    def deny(asked: object) -> None:
+        error = {"Error": {"Code": "AccessDenied", "Message": "not authorized"}}
+        raise ClientError(error, "DescribeKey")  # type: ignore[arg-type]
+
+    with pytest.raises(ClientError, match="AccessDenied"):
+        find(DEPLOYED["key"], DescribeKey=deny)

@@ -1,0 +1,297 @@
+"""A deployed stack, its status and overrides, and what `servable verify` compares in which order."""
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.parameters.loading import ValidFile, load
+from infra.preflight.batch.jobs import batch_example
+from servable.plan.synthesis import SynthesisedStack
+from servable.verify import run, stack
+from servable.verify.deployed import DeployedStack, deployed
+from servable.verify.difference import Difference
+from tests.conftest import VALID, valid
+from tests.servable.verify.answering import NUMBER, REGION, AnsweringAccount
+
+STACK_ID = f"arn:aws:cloudformation:{REGION}:{NUMBER}:stack/prod-endpoint/1"
+TIME = "2026-11-29T00:00:00Z"
+TEMPLATE = {
+    "Resources": {
+        "Topic": {
+            "Type": "AWS::SNS::Topic",
+            "Properties": {"TopicName": {"Ref": "AWS::StackName"}},
+        },
+        "Role": {"Type": "AWS::IAM::Role"},
+        "Policy": {
+            "Type": "AWS::SNS::TopicPolicy",
+            "Properties": {
+                "Topics": [{"Ref": "Topic"}],
+                "Of": {"Fn::Sub": "${AWS::Region} ${AWS::AccountId} ${AWS::URLSuffix}"},
+                "From": {"Fn::ImportValue": "data:bucket"},
+            },
+        },
+    }
+}
+
+
+def account(status: str = "UPDATE_COMPLETE", **more: Any) -> AnsweringAccount:
+    one = {
+        "StackName": "prod-endpoint",
+        "StackId": STACK_ID,
+        "CreationTime": TIME,
+        "StackStatus": status,
+    }
+    summary = {
+        "ResourceType": "t",
+        "LastUpdatedTimestamp": TIME,
+        "ResourceStatus": "CREATE_COMPLETE",
+    }
+    answers = {
+        "DescribeStacks": {"Stacks": [one]},
+        "GetTemplate": {"TemplateBody": json.dumps(TEMPLATE)},
+        "ListStackResources": {
+            "StackResourceSummaries": [
+                {**summary, "LogicalResourceId": "Topic", "PhysicalResourceId": "arn:topic"},
+                {**summary, "LogicalResourceId": "Role"},
+            ]
+        },
+        "ListExports": {"Exports": [{"Name": "data:bucket", "Value": "captures"}]},
+        "DescribeStackEvents": {"StackEvents": []},
+    }
+    return AnsweringAccount(**{**answers, **more})
+
+
+def read(**more: Any) -> DeployedStack:
+    found = deployed(account(**more), "prod-endpoint")
+    assert found is not None
+    return found
+
+
+def test_a_deployed_stack_has_its_resources_with_resolved_properties() -> None:
+    found = read()
+    topic, role, policy = found.resources
+    assert (found.name, found.status) == ("prod-endpoint", "UPDATE_COMPLETE")
+    assert (topic.logical, topic.type, topic.physical) == ("Topic", "AWS::SNS::Topic", "arn:topic")
+    assert topic.properties == {"TopicName": "prod-endpoint"}
+    assert (role.physical, role.properties) == ("", {})
+    assert policy.properties == {
+        "Topics": ["arn:topic"],
+        "Of": f"{REGION} {NUMBER} amazonaws.com",
+        "From": "captures",
+    }
+    assert [each.logical for each in found.of("AWS::IAM::Role")] == ["Role"]
+    assert found.overrides == {}
+    assert deployed(account(DescribeStacks=None), "prod-endpoint") is None
+
+
+def test_a_name_of_sagemaker_is_the_end_of_its_arn() -> None:
+    topic, *_ = read().resources
+    model = topic.__class__(
+        logical="M", type="t", physical="arn:aws:sagemaker:r:1:model/m", properties={}
+    )
+    assert (model.name, topic.name) == ("m", "arn:topic")
+
+
+def test_in_china_names_end_with_another_suffix() -> None:
+    one = {
+        "StackName": "prod-endpoint",
+        "StackId": STACK_ID.replace("arn:aws:", "arn:aws-cn:"),
+        "CreationTime": TIME,
+        "StackStatus": "UPDATE_COMPLETE",
+    }
+    found = read(DescribeStacks={"Stacks": [one]})
+    assert found.resources[2].properties["Of"].endswith("amazonaws.com.cn")
+
+
+EVENT = {"StackId": STACK_ID, "EventId": "1", "StackName": "prod-endpoint", "Timestamp": TIME}
+
+
+def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() -> None:
+    events = [
+        {"ResourceStatus": "UPDATE_COMPLETE", "ResourceStatusReason": "fine"},
+        {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "Resource update cancelled"},
+        {"ResourceStatus": "UPDATE_FAILED"},
+        {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "no capacity"},
+        {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "older"},
+    ]
+    told = [{**EVENT, "LogicalResourceId": "Endpoint", **event} for event in events]
+    assert read(DescribeStackEvents={"StackEvents": told}).reason() == "Endpoint: no capacity"
+    assert read().reason() == "no event says why"
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        ("CREATE_COMPLETE", None),
+        ("UPDATE_COMPLETE", None),
+        ("IMPORT_COMPLETE", None),
+        ("UPDATE_IN_PROGRESS", "wait until it has finished"),
+        ("UPDATE_ROLLBACK_COMPLETE", "the reason: no event says why"),
+    ],
+)
+def test_a_stack_that_is_not_at_rest_is_a_difference(status: str, remedy: str | None) -> None:
+    found = list(stack.status(read(status=status)))
+    assert [each.remedy for each in found] == ([] if remedy is None else [remedy])
+    assert all((each.found, each.wanted) == (status, "UPDATE_COMPLETE") for each in found)
+
+
+def test_overrides_are_compared_both_ways() -> None:
+    template = {**TEMPLATE, "Metadata": {"Overrides": {"a": "1", "b": "2"}}}
+    found = list(
+        stack.overrides(
+            read(GetTemplate={"TemplateBody": json.dumps(template)}), {"b": "2", "c": "3"}
+        )
+    )
+    assert [(each.key, each.wanted, each.found) for each in found] == [
+        ("a", "without it", "1"),
+        ("c", "3", "without it"),
+    ]
+
+
+@pytest.fixture
+def loaded(project: Path) -> ValidFile:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (found,) = load(project, project / "environments")
+    return valid(found)
+
+
+def synthesised(kind: str = "endpoint", **changes: Any) -> SynthesisedStack:
+    template = copy.deepcopy(TEMPLATE)
+    template["Resources"] |= changes
+    return SynthesisedStack(kind=kind, name="prod-endpoint", template=template)
+
+
+def test_a_template_is_compared_with_the_files_in_both_directions() -> None:
+    extra = {"Type": "AWS::SNS::Topic", "Properties": {}}
+    found = list(stack.template(synthesised(New=extra), read()))
+    assert [(each.resource, each.wanted, each.found) for each in found] == [
+        ("prod-endpoint/New", "there", "not there")
+    ]
+    role = {"Type": "AWS::IAM::Role", "Properties": {"Path": "/a/"}, "Metadata": {"x": 1}}
+    (changed,) = stack.template(synthesised(Role=role), read())
+    assert (changed.key, changed.wanted, changed.found) == ("Properties.Path", "/a/", None)
+    topic = {"Type": "AWS::SNS::Topic", "Properties": {}}
+    (gone,) = stack.template(synthesised(Topic=topic), read())
+    assert (gone.key, gone.wanted, gone.found) == (
+        "Properties.TopicName.Ref",
+        None,
+        "AWS::StackName",
+    )
+    assert (
+        list(stack.template(synthesised(Role={"Type": "AWS::IAM::Role", "Metadata": 1}), read()))
+        == []
+    )
+
+
+class Compared:
+    """`compare`, where each part finds what a test says, and notes that it was asked."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, loaded: ValidFile) -> None:
+        self.loaded, self.asked = loaded, list[str]()
+        self.found: dict[str, list[Difference]] = {}
+
+        def part(name: str) -> Any:
+            def look(*_: Any, **__: Any) -> list[Difference]:
+                self.asked.append(name)
+                return self.found.get(name, [])
+
+            return look
+
+        for module, names in PARTS.items():
+            for name in names:
+                patch.setattr(f"servable.verify.{module}.{name}", part(f"{module}.{name}"))
+
+    def report(self, *stacks: SynthesisedStack, invoke: bool = True, **answers: Any) -> Any:
+        self.asked.clear()
+        live = account(**answers)
+        return run.compare(
+            self.loaded, list(stacks or (synthesised(),)), live, meant={}, invoke=invoke
+        )
+
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "dependencies": ("look",),
+    "roles": ("look",),
+    "endpoint": ("look", "batch_models"),
+    "scaling": ("look",),
+    "alarms": ("look",),
+    "model": ("archives", "patched_images"),
+    "golden": ("look",),
+    "latency": ("look",),
+}
+EVERY = [
+    "dependencies.look",
+    "roles.look",
+    "endpoint.look",
+    "endpoint.batch_models",
+    "scaling.look",
+    "alarms.look",
+    "model.archives",
+    "model.patched_images",
+    "golden.look",
+    "latency.look",
+]
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch, loaded: ValidFile) -> Compared:
+    return Compared(monkeypatch, loaded)
+
+
+def difference(kind: str) -> Difference:
+    return Difference(kind=kind, resource="ranker", remedy="fix")
+
+
+def test_every_part_is_asked_and_every_difference_is_in_the_report(compared: Compared) -> None:
+    assert compared.report().differences == []
+    assert compared.asked == EVERY
+    compared.found = {name: [difference(name)] for name in EVERY}
+    report = compared.report()
+    assert sorted(each.kind for each in report.differences) == sorted(EVERY)
+    assert compared.report().patchable.startswith("yes")
+
+
+def test_without_invoking_no_request_is_sent(compared: Compared) -> None:
+    report = compared.report(invoke=False)
+    assert (report.invoke, report.verdict) == (False, "holds")
+    assert compared.asked == [name for name in EVERY if name != "golden.look"]
+
+
+@pytest.mark.parametrize("kind", ["endpoint missing", "inference components"])
+def test_an_endpoint_that_is_not_compared_is_neither_asked_nor_called_patchable(
+    compared: Compared, kind: str
+) -> None:
+    compared.found = {"endpoint.look": [difference(kind)]}
+    report = compared.report()
+    assert (report.patchable, [each.kind for each in report.differences]) == (None, [kind])
+    assert compared.asked == EVERY[:-2]
+
+
+def test_an_environment_of_batches_alone_has_no_endpoint_to_ask(compared: Compared) -> None:
+    root = compared.loaded.root
+    batches = f"{batch_example()}\n{VALID[: VALID.index('[variants.')]}"
+    (root / "environments" / "prod.toml").write_text(batches)
+    (found,) = load(root, root / "environments")
+    compared.loaded = valid(found)
+    report = compared.report()
+    assert (report.invoke, report.patchable) == (False, None)
+    assert report.notes == ["there is no endpoint: nothing answers a golden request"]
+    assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.look"]
+
+
+def test_the_data_stack_has_no_endpoint_and_an_absent_stack_is_one_difference(
+    compared: Compared,
+) -> None:
+    compared.report(synthesised("data"))
+    assert compared.asked == ["dependencies.look", "roles.look"]
+    report = compared.report(synthesised("data"), synthesised(), DescribeStacks=None)
+    assert [str(each) for each in report.differences] == [
+        "prod-endpoint: not deployed; `cdk deploy 'prod/*'`"
+    ] * 2
+    assert compared.asked == []
+    broken = compared.report(status="UPDATE_ROLLBACK_COMPLETE")
+    assert [each.kind for each in broken.differences] == ["stack status"]

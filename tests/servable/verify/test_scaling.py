@@ -1,0 +1,185 @@
+"""Scaling of a stack against what is registered: targets, bounds, policies, and schedules."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from servable.verify.difference import RESTORE, Difference
+from servable.verify.scaling import look
+from tests.servable.verify.answering import AnsweringAccount, resource, stack
+
+ID, DIMENSION = "endpoint/ranker/variant/primary", "sagemaker:variant:DesiredInstanceCount"
+TIME = "2026-11-29T00:00:00Z"
+WHERE = {"ServiceNamespace": "sagemaker", "ResourceId": ID, "ScalableDimension": DIMENSION}
+TRACKING = {"TargetValue": 70, "ScaleInCooldown": 600}
+STEPS = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 1}]}
+DAILY = {
+    "ScheduledActionName": "day",
+    "Schedule": "cron(0 7 * * ? *)",
+    "ScalableTargetAction": {"MinCapacity": 3, "MaxCapacity": 9},
+}
+
+
+class Live:
+    """What Application Auto Scaling answers; as deployed until a test changes it."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[str, Any] = {**WHERE, "MinCapacity": 1, "MaxCapacity": 4}
+        self.targets = [{**WHERE, "MinCapacity": 1, "MaxCapacity": 4}]
+        self.policies = [
+            {"PolicyName": "track", "PolicyType": "TargetTrackingScaling",
+             "TargetTrackingScalingPolicyConfiguration": dict(TRACKING)},
+            {"PolicyName": "step", "PolicyType": "StepScaling",
+             "StepScalingPolicyConfiguration": dict(STEPS)},
+        ]  # fmt: skip
+        self.actions: list[dict[str, Any]] = []
+
+    def find(self, *, scaled: bool = True) -> list[Difference]:
+        def targets(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+            ids = asked.get("ResourceIds")
+            found = [one for one in self.targets if ids is None or one["ResourceId"] in ids]
+            more = {"RoleARN": "arn:aws:iam::111111111111:role/r", "CreationTime": TIME}
+            return {"ScalableTargets": [{**more, **one} for one in found]}
+
+        arn = {"PolicyARN": "arn:aws:autoscaling:p", "CreationTime": TIME}
+        account = AnsweringAccount(
+            DescribeScalableTargets=targets,
+            DescribeScalingPolicies={
+                "ScalingPolicies": [{**WHERE, **arn, **policy} for policy in self.policies]
+            },
+            DescribeScheduledActions={
+                "ScheduledActions": [
+                    {**WHERE, "ScheduledActionARN": "arn", "CreationTime": TIME, **action}
+                    for action in self.actions
+                ]
+            },
+        )
+        resources = [
+            resource("ApplicationAutoScaling::ScalableTarget", "t", **self.wanted),
+            resource(
+                "ApplicationAutoScaling::ScalingPolicy",
+                "a",
+                PolicyName="track",
+                ScalingTargetId=f"{ID}|{DIMENSION}|sagemaker",
+                TargetTrackingScalingPolicyConfiguration=TRACKING,
+            ),
+            resource(
+                "ApplicationAutoScaling::ScalingPolicy",
+                "b",
+                PolicyName="step",
+                ScalingTargetId=f"{ID}|{DIMENSION}|sagemaker",
+                StepScalingPolicyConfiguration=STEPS,
+            ),
+        ]
+        endpoint = resource("SageMaker::Endpoint", "ranker", EndpointName="ranker")
+        return list(look(stack(account, endpoint, *(resources if scaled else []))))
+
+
+@pytest.fixture
+def live() -> Live:
+    return Live()
+
+
+def keys(found: list[Difference]) -> list[tuple[str, str, str]]:
+    return [(each.kind, each.resource, each.key) for each in found]
+
+
+def test_scaling_as_deployed_has_no_difference(live: Live) -> None:
+    assert live.find() == []
+    live.policies[0]["TargetTrackingScalingPolicyConfiguration"] = TRACKING | {  # type: ignore[assignment]
+        "DisableScaleIn": False
+    }
+    live.policies[1]["StepScalingPolicyConfiguration"] = STEPS | {  # type: ignore[assignment]
+        "Cooldown": 300,
+        "MetricAggregationType": "Average",
+    }
+    assert live.find() == []
+
+
+@pytest.mark.parametrize(
+    ("at", "kind", "change", "wanted"),
+    [
+        (0, "TargetTracking", {"DisableScaleIn": True}, False),
+        (0, "TargetTracking", {"TargetValue": 50.0}, 70),
+        (0, "TargetTracking", {"ScaleInCooldown": 1}, 600),
+        (1, "Step", {"Cooldown": 10}, 300),
+        (1, "Step", {"MetricAggregationType": "Maximum"}, "Average"),
+        (1, "Step", {"MinAdjustmentMagnitude": 5}, "the default"),
+    ],
+)
+def test_a_policy_that_works_in_another_way_is_a_difference(
+    live: Live, at: int, kind: str, change: dict[str, Any], wanted: object
+) -> None:
+    live.policies[at][f"{kind}ScalingPolicyConfiguration"].update(change)  # type: ignore[attr-defined]
+    (found,) = live.find()
+    assert (found.kind, found.resource, found.wanted) == (
+        "scaling policy",
+        live.policies[at]["PolicyName"],
+        wanted,
+    )
+    assert found.key.rsplit(".", 1)[-1] in change
+    assert RESTORE in found.remedy
+
+
+def test_bounds_and_suspension_are_compared(live: Live) -> None:
+    live.targets[0] |= {
+        "MaxCapacity": 40,
+        "SuspendedState": {"DynamicScalingOutSuspended": True, "ScheduledScalingSuspended": False},
+    }
+    bounds, suspended = live.find()
+    assert (bounds.kind, bounds.key, bounds.wanted) == ("scaling bounds", "MaxCapacity", 4)
+    assert (suspended.kind, suspended.key) == ("scaling suspended", "DynamicScalingOutSuspended")
+    assert (
+        "register-scalable-target --service-namespace sagemaker "
+        f"--resource-id {ID} --scalable-dimension {DIMENSION} "
+        "--suspended-state DynamicScalingOutSuspended=false --region us-east-1"
+    ) in suspended.remedy
+    live.targets[0]["MaxCapacity"] = 4
+    live.wanted["SuspendedState"] = {"DynamicScalingOutSuspended": True}
+    assert live.find() == []
+
+
+def test_a_schedule_moves_the_bounds_and_its_actions_are_compared(live: Live) -> None:
+    live.wanted["ScheduledActions"] = [DAILY]
+    live.actions = [dict(DAILY)]
+    live.targets[0] |= {"MinCapacity": 3, "MaxCapacity": 9}
+    assert live.find() == []
+    live.targets[0] |= {"MinCapacity": 2}
+    assert keys(live.find()) == [("scaling bounds", ID, "MinCapacity")]
+    live.targets[0] |= {"MinCapacity": 3}
+    live.actions = [{**DAILY, "Schedule": "cron(0 8 * * ? *)"}]
+    assert keys(live.find()) == [("scheduled action", f"{ID}: day", "Schedule")]
+    live.actions = []
+    assert keys(live.find()) == [("scheduled action missing", f"{ID}: day", "")]
+    live.actions = [dict(DAILY), {**DAILY, "ScheduledActionName": "mine"}]
+    assert keys(live.find()) == [("scaling by hand", ID, "mine")]
+
+
+@pytest.mark.parametrize(("year", "kinds"), [(2020, []), (2999, ["scheduled action missing"])])
+def test_an_action_for_a_moment_in_the_past_may_be_gone(
+    live: Live, year: int, kinds: list[str]
+) -> None:
+    once = {**DAILY, "Schedule": f"at({year}-12-24T18:00:00)", "Timezone": "Europe/Berlin"}
+    live.wanted["ScheduledActions"] = [once]
+    live.targets[0] |= {"MinCapacity": 3, "MaxCapacity": 9}
+    assert [each.kind for each in live.find()] == kinds
+
+
+def test_what_is_missing_is_named(live: Live) -> None:
+    live.policies, live.targets = live.policies[1:], []
+    assert keys(live.find()) == [
+        ("scaling target missing", ID, ""),
+        ("scaling policy missing", "track", ""),
+    ]
+
+
+def test_what_was_added_by_hand_is_named(live: Live) -> None:
+    live.policies.append({"PolicyName": "mine", "PolicyType": "StepScaling"})
+    assert keys(live.find()) == [("scaling by hand", ID, "mine")]
+    live.policies = []
+    (found,) = live.find(scaled=False)
+    assert (found.kind, found.resource, found.key) == ("scaling by hand", ID, "MaxCapacity")
+    assert (found.wanted, found.found) == ("no scaling", 4)
+    live.targets[0]["ResourceId"] = "endpoint/ranker-2/variant/primary"
+    assert live.find(scaled=False) == []

@@ -10,6 +10,12 @@ from servable.completion import complete_environments
 from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
 
 
+class _RedirectedError(click.ClickException):
+    """Another program does this; the message names its command."""
+
+    exit_code = 2
+
+
 def redirected(verb: str) -> click.Command:
     """Return a command that prints which other command does `verb`, and exits with code 2."""
 
@@ -37,10 +43,6 @@ def redirected(verb: str) -> click.Command:
         if not commands:
             raise click.UsageError(f"{what}, and no environment here has anything for it")
         lines = "".join(f"\n    {each}" for each in commands)
-        answer = click.ClickException(
-            f"{what}; run{' one of these' if commands[1:] else ''}:{lines}"
-        )
-        answer.exit_code = 2
-        raise answer
+        raise _RedirectedError(f"{what}; run{' one of these' if commands[1:] else ''}:{lines}")
 
     return command

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 WANTED = "requirements.txt"
 Severity = Literal["error", "warning"]
@@ -111,7 +111,7 @@ def contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]
 
     Lines with a marker are left out. Raises OSError.
     """
-    given: dict[str, list[tuple[Path, int, Requirement]]] = {}
+    given: dict[NormalizedName, list[tuple[Path, int, Requirement]]] = {}
     for file in files(code):
         for number, line in _numbered(file):
             try:

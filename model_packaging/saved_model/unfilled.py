@@ -304,9 +304,9 @@ class _Body:
 
 def _bind(roots: Iterable[_Root], arguments: Sequence[_Root | None]) -> set[_Root]:
     """Return the roots of a function as its caller sees them."""
-    bound = set()
+    bound: set[_Root] = set()
     for root in roots:
-        given = root if isinstance(root, _Holder) else None
+        given: _Root | None = root if isinstance(root, _Holder) else None
         if isinstance(root, int) and root < len(arguments):
             given = arguments[root]
         if given is not None:

@@ -182,8 +182,8 @@ def _properties(
 ) -> Iterator[TemplateChange]:
     old, new = (dict(_flat(resource["Properties"], "")) for resource in (was, now))
     orders = (_orders(resource["Properties"]) for resource in (was, now))
-    for what, before, after in _moved(*orders):
-        yield TemplateChange(resource=kind, what=what, before=before, after=after)
+    for what, earlier, later in _moved(*orders):
+        yield TemplateChange(resource=kind, what=what, before=earlier, after=later)
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
         if before != after and not path.startswith(ROLLBACK_ALARMS):

@@ -19,7 +19,7 @@ from tests.preflight.graphs import field as written
 
 Node = tuple[str, str, list[str]]
 """Name, operation, and inputs."""
-VARIABLE = ("v", "VarHandleOp", [])
+VARIABLE: Node = ("v", "VarHandleOp", [])
 READ = ("r", "ReadVariableOp", ["v"])
 ASSIGN = ("assign", "AssignVariableOp", ["v", "c"])
 X: Node = ("x", "Placeholder", [])

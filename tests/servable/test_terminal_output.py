@@ -207,7 +207,10 @@ def test_no_color_and_force_color_decide_on_every_way(
     is_terminal: bool,
     colored: bool,
 ) -> None:
-    ways = {**WAYS, "doctor": lambda text: doctor.main([], standalone_mode=False)}
+    ways: dict[str, Callable[[str], object]] = {
+        **WAYS,
+        "doctor": lambda text: doctor.main([], standalone_mode=False),
+    }
     monkeypatch.setattr(Terminal, "isatty", lambda stream: is_terminal)
     monkeypatch.setattr(doctor_command, "machine", lambda root: [CheckResult("Node", "ok", "24")])
     monkeypatch.chdir(ROOT)

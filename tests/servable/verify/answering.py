@@ -40,7 +40,7 @@ class AnsweringAccount(aws_account.Account):
         found = answer(parameters) if callable(answer) else answer
         if found is None:
             error = {"Error": {"Code": "NoSuchEntity", "Message": f"no {model.name}"}}
-            raise ClientError(error, model.name)  # type: ignore[arg-type]
+            raise ClientError(error, model.name)
         if model.output_shape is not None:
             told = {**found, "Body": b""} if "Body" in found else found
             report = ParamValidator().validate(told, model.output_shape)

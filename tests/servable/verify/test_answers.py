@@ -105,7 +105,7 @@ def test_a_request_that_is_not_answered_is_a_difference(files: Path) -> None:
 
     def fail(asked: object) -> None:
         error = {"Error": {"Code": "ModelError", "Message": "worker died"}}
-        raise ClientError(error, "InvokeEndpoint")  # type: ignore[arg-type]
+        raise ClientError(error, "InvokeEndpoint")
 
     report, _ = ask(environment, InvokeEndpoint=fail)
     (found,) = report.differences

@@ -233,7 +233,7 @@ def test_retention_for_ever_is_said_and_the_wanted_days_stand_beside_it() -> Non
 def test_an_error_other_than_absence_is_not_swallowed() -> None:
     def deny(asked: object) -> None:
         error = {"Error": {"Code": "AccessDenied", "Message": "not authorized"}}
-        raise ClientError(error, "DescribeKey")  # type: ignore[arg-type]
+        raise ClientError(error, "DescribeKey")
 
     with pytest.raises(ClientError, match="AccessDenied"):
         find(DEPLOYED["key"], DescribeKey=deny)

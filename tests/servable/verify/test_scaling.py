@@ -87,10 +87,10 @@ def keys(found: list[Difference]) -> list[tuple[str, str, str]]:
 
 def test_scaling_as_deployed_has_no_difference(live: Live) -> None:
     assert live.find() == []
-    live.policies[0]["TargetTrackingScalingPolicyConfiguration"] = TRACKING | {  # type: ignore[assignment]
+    live.policies[0]["TargetTrackingScalingPolicyConfiguration"] = TRACKING | {
         "DisableScaleIn": False
     }
-    live.policies[1]["StepScalingPolicyConfiguration"] = STEPS | {  # type: ignore[assignment]
+    live.policies[1]["StepScalingPolicyConfiguration"] = STEPS | {
         "Cooldown": 300,
         "MetricAggregationType": "Average",
     }

@@ -185,7 +185,7 @@ def test_a_deployed_image_is_resolved_to_a_digest(image: str, repository: str) -
 
 def test_a_deleted_endpoint_is_there_until_its_containers_have_ended(case: Case) -> None:
     steps: list[Any] = []
-    case.endpoint._run = steps.append  # type: ignore[method-assign]
+    case.endpoint._run = steps.append  # type: ignore[method-assign, assignment]
     gone: list[str] = []
     case.endpoint.delete(lambda: gone.append(case.endpoint.name))
     assert (described(case.endpoint)["EndpointStatus"], gone) == ("Deleting", [])

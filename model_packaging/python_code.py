@@ -73,10 +73,7 @@ def check_code(
     entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
         return [CodeFinding(entry, 0, "does not exist", "write it, or leave `code` out")]
-    there = None
-    if provided is not None:
-        there = standard_library(python or PYTHON) | {*provided, *IMAGE_MODULES}
-        there |= set(PACKAGES if hooks else ())
+    there = _importable(provided, python, hooks)
     findings: list[CodeFinding] = []
     waiting, seen, used = [entry], {entry}, set()
     others: list[Import] = []
@@ -115,6 +112,16 @@ def check_code(
     if (folder / "lib").is_dir():
         findings += foreign_extensions(folder / "lib", python or "", others)
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
+
+
+def _importable(
+    provided: Collection[str] | None, python: str | None, hooks: bool
+) -> set[str] | None:
+    """Return the names of the modules that the image contains, or None if they aren't known."""
+    if provided is None:
+        return None
+    ours = PACKAGES if hooks else ()
+    return {*standard_library(python or PYTHON), *provided, *IMAGE_MODULES, *ours}
 
 
 @lru_cache(maxsize=256)

@@ -78,5 +78,7 @@ def doctor(
                 click.echo("\n".join(lines))
         if environment is None:
             checks = [f"`servable doctor {name}`" for name in names(files)]
-            click.echo(f"the account was not checked; to check it: {' or '.join(checks) or FIRST}")
+            note = f"the account was not checked; to check it: {' or '.join(checks) or FIRST}"
+            width = shutil.get_terminal_size().columns
+            click.echo("\n".join(wrapped(note, width, "") if sys.stdout.isatty() else [note]))
     return code

@@ -95,9 +95,9 @@ class Verifier:
         if signature is None:
             raise AccessError(
                 Reason.UNSIGNED,
-                "the request is not signed with Signature Version 4, in the Authorization header or "
-                f"in the query, as boto3, the AWS CLI and the CDK CLI send it; {HOW}, and presigned "
-                "URLs need s3v4",
+                "the request is not signed with Signature Version 4; the local AWS takes it in the "
+                "Authorization header or in the query, as boto3, the AWS CLI and the CDK CLI send it; "
+                f"{HOW}, and presigned URLs need s3v4",
             )
         scope = signature.scope
         key = self._keys.find(scope.access_key_id)

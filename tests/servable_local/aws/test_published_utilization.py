@@ -22,7 +22,9 @@ def published(config: dict[str, Any]) -> float:
     endpoint = SimpleNamespace(name="ranker", kind="real_time", config=config, fleet=fleet)
     store = MetricStore()
     hosting: Any = SimpleNamespace(
-        endpoints={"ranker": endpoint}, cloudwatch=SimpleNamespace(metrics=store)
+        endpoints={"ranker": endpoint},
+        cloudwatch=SimpleNamespace(metrics=store),
+        _logs=SimpleNamespace(forward=lambda: None),
     )
     for seconds in range(10, 310, 10):
         RegionalHosting.measure(hosting, START + timedelta(seconds=seconds))

@@ -88,6 +88,9 @@ class Reader:
             case ["servable", "load" | "tune", *_]:
                 with measured_quickly():
                     return outputs.run(typed, self.folder)
+            case ["servable", "invoke", *_]:
+                self.deployed()
+                return outputs.run(typed, self.folder)
             case ["servable", command, *_] if command != "serve":
                 return outputs.run(typed, self.folder)
         raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")

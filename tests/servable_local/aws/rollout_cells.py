@@ -16,7 +16,7 @@ from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher, StandIn
-from tests.servable_local.aws.synthesised import Deployed
+from tests.servable_local.aws.synthesised import Deployed, is_baking
 from tests.servable_local.aws.watched_endpoint import Watched
 
 FOLDER = ROOT / "examples" / "updates"
@@ -93,7 +93,7 @@ class Cells:
             return found
 
         deadline = time.monotonic() + 60
-        while "PendingDeploymentSummary" not in look() and time.monotonic() < deadline:
+        while not is_baking(look()) and time.monotonic() < deadline:
             time.sleep(0.02)
         return look
 

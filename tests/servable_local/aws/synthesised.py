@@ -29,6 +29,16 @@ def synthesise(**overrides: dict[str, str]) -> dict[str, dict[str, Any]]:
     }
 
 
+def is_baking(described: dict[str, Any]) -> bool:
+    """Return whether the new fleet of the endpoint's update has started and gets traffic."""
+    variants = described.get("PendingDeploymentSummary", {}).get("ProductionVariants", [])
+    return any(
+        status["Status"] == "Baking"
+        for variant in variants
+        for status in variant.get("VariantStatus", [])
+    )
+
+
 class Deployed:
     """One environment in an account of its own, whatever account its file names."""
 

@@ -12,7 +12,7 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher, StandIn
-from tests.servable_local.aws.synthesised import Deployed, synthesise
+from tests.servable_local.aws.synthesised import Deployed, is_baking, synthesise
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
@@ -40,7 +40,7 @@ class Update:
         self._sagemaker = deployed.account.client("sagemaker")
         deployed.deploy(template, wait=False)
         deadline = time.monotonic() + 30
-        while "PendingDeploymentSummary" not in self.endpoint() and time.monotonic() < deadline:
+        while not is_baking(self.endpoint()) and time.monotonic() < deadline:
             time.sleep(0.02)
         (self.new,) = deployed.containers()
 

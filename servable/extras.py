@@ -87,3 +87,15 @@ def without(name: str, summary: str, missing: MissingExtraError) -> click.Comman
         help=f"{summary}\n\n{missing}",
         context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     )
+
+
+def missing() -> str | None:
+    """Return what to install before models can run here; None: nothing is missing."""
+    needed = ("tensorflow", "falcon", "gunicorn", "gevent")
+    absent = [name for name in needed if find_spec(name) is None]
+    if not absent:
+        return None
+    return (
+        f"--run serves the models on this computer, and {', '.join(absent)} cannot be imported; run "
+        f"`{install_command('local')}`"
+    )

@@ -4,7 +4,6 @@ The model servers replay the warm-up records as they load, through batching, as 
 Then each golden request is sent through handler, hooks and batching: once alone, then several at once.
 """
 
-import importlib.util
 import json
 import re
 import tempfile
@@ -23,7 +22,6 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from infra.parameters.rollout import GoldenRequests
-from model_packaging.installation import install_command
 from model_packaging.refusal import PackagingError
 from servable.golden_answers import content_type_of, differing, known_answer
 from servable.serve.container import serve_locally
@@ -37,18 +35,6 @@ AT_ONCE = 4
 ANSWER_SECONDS = 60.0
 # Rules that could not be checked without a run, and that the run replaces.
 SHOWN_BY_RUN = frozenset({"golden-request", "rollout-golden-request"})
-
-
-def missing() -> str | None:
-    """Return what to install before models can run here; None: nothing is missing."""
-    needed = ("tensorflow", "falcon", "gunicorn", "gevent")
-    absent = [name for name in needed if importlib.util.find_spec(name) is None]
-    if not absent:
-        return None
-    return (
-        f"--run serves the models on this computer, and {', '.join(absent)} cannot be imported; run "
-        f"`{install_command('local')}`"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from model_packaging.refusal import PackagingError
-from servable.check.run import missing, post_body, read_reason
-from servable.golden_answers import differing
+from servable.extras import missing
 from servable.init.first_environment import Start, staged
 from servable.serve.container import serve_locally
 from servable.serve.serve import FAILED_RECORD, prepared
@@ -36,6 +35,10 @@ def with_first_answer(
         )
     if problem is not None:
         return _left_out(start, problem, rejected=False)
+    # It needs NumPy, which the base doesn't install.
+    from servable.check.run import post_body, read_reason
+    from servable.golden_answers import differing
+
     # Code of its own may take another form than the model, which warm-up requests go to directly.
     trial = replace(start, answer="", warms_up=start.code is None and start.ending == ".json")
     report("sending the first request to the model in the local container")

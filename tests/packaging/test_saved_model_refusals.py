@@ -33,7 +33,8 @@ def test_a_folder_without_numeric_version_is_refused(breakable: Breakable) -> No
     version = breakable("keras")
     version.rename(version.with_name("latest"))
     with pytest.raises(
-        PackagingError, match="keras: holds no version folder, named with digits only; rename keras/latest to keras/1"
+        PackagingError,
+        match="keras: holds no version folder, named with digits only; rename keras/latest to keras/1",
     ):
         versions(version.parent)
 

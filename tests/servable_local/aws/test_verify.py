@@ -18,7 +18,7 @@ from servable.verify import golden
 from servable.verify import model as verified_model
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.run import Report
-from servable_local.aws.clock import ManualClock
+from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _reads
 from tests.conftest import valid
@@ -311,7 +311,9 @@ def read_option(shape: Any, value: str) -> Any:
     return value if shape.type_name == "string" else json.loads(value)
 
 
-def test_the_printed_commands_bring_back_what_somebody_changed(deployed: Verified) -> None:
+def test_the_printed_commands_bring_back_what_somebody_changed(
+    deployed: Verified, clock: ManualClock
+) -> None:
     cloudwatch = deployed.client("cloudwatch")
     listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
     before = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}
@@ -329,6 +331,7 @@ def test_the_printed_commands_bring_back_what_somebody_changed(deployed: Verifie
     widen(deployed)
     for difference in deployed.report().differences:
         follow(deployed, difference.remedy)
+    clock.advance(seconds=TICK_SECONDS)  # which ends the update of the weight
     assert [str(difference) for difference in deployed.report().differences] == []
     listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
     after = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}

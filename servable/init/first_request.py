@@ -10,7 +10,6 @@ from infra.parameters.model import Golden
 from model_packaging.refusal import PackagingError
 from servable.extras import missing
 from servable.init.first_environment import Start, staged
-from servable_local.container.launch import LaunchError
 
 ENDINGS = {".json": "application/json", ".jsonl": "application/jsonlines", ".csv": "text/csv"}
 # Within it two answers to the same request are alike: an environment file's default.
@@ -33,11 +32,12 @@ def with_first_answer(
         )
     if problem is not None:
         return _left_out(start, problem, rejected=False)
-    # They need boto3 and NumPy, which the base doesn't install.
+    # They need boto3, NumPy, and psutil, which the base doesn't install.
     from servable.check.run import post_body, read_reason
     from servable.golden_answers import differing
     from servable.serve.container import serve_locally
     from servable.serve.serve import FAILED_RECORD, prepared
+    from servable_local.container.launch import LaunchError
 
     # Code of its own may take another form than the model, which warm-up requests go to directly.
     trial = replace(start, answer="", warms_up=start.code is None and start.ending == ".json")

@@ -178,7 +178,7 @@ def search(address: str) -> Search:
 
 
 def test_a_search_for_a_key_lists_the_page_that_explains_it(search: Search) -> None:
-    assert any("docs/parameters.html" in result for result in search.results)
+    assert any("docs/reference/parameters.html" in result for result in search.results)
 
 
 def test_a_search_in_a_browser_asks_no_other_host(search: Search, address: str) -> None:

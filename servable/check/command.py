@@ -104,8 +104,9 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bo
     one that says so.
     """
     # Imported here: they take time, and only a run needs them.
-    from servable.check.run import SHOWN_BY_RUN, missing, not_finished, run
+    from servable.check.run import SHOWN_BY_RUN, not_finished, run
     from servable.console import EscapingConsole
+    from servable.extras import missing
 
     if (requirement := missing()) is not None:
         raise click.UsageError(requirement)

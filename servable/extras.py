@@ -4,6 +4,7 @@ A command whose package is missing ends with exit code 2 and one sentence that n
 to install. pyproject.toml lists the packages of each extra.
 """
 
+import importlib.util
 from collections.abc import Mapping
 from importlib.util import find_spec
 
@@ -92,7 +93,7 @@ def without(name: str, summary: str, missing: MissingExtraError) -> click.Comman
 def missing() -> str | None:
     """Return what to install before models can run here; None: nothing is missing."""
     needed = ("tensorflow", "falcon", "gunicorn", "gevent")
-    absent = [name for name in needed if find_spec(name) is None]
+    absent = [name for name in needed if importlib.util.find_spec(name) is None]
     if not absent:
         return None
     return (

@@ -241,7 +241,7 @@ class EventCount:
 
 
 def share_held(count: float, number: int, allowed: float) -> Held:
-    """Whether `count` of `number` requests show a share of at most `allowed`, with 99 % confidence.
+    """Return whether `count` of `number` requests show a share of at most `allowed`, with 99 % confidence.
 
     A share of exactly `allowed` is called met in at most one run of a hundred, and not met in as many, if
     each request is slow by itself.

@@ -85,7 +85,7 @@ def replaces_fleet(before: Template | None, after: Template) -> bool:
 
 
 def changes_deployment_settings(before: Template | None, after: Template) -> bool:
-    """Whether the change gives an existing endpoint other deployment settings."""
+    """Return whether the change gives an existing endpoint other deployment settings."""
     return before is not None and any(
         one["Type"] == ENDPOINT
         and name in _resources(after)

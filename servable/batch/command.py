@@ -30,7 +30,7 @@ from servable.batch.objects import (
     files_of,
 )
 from servable.batch.result import BatchResult
-from servable.batch.watch import TransformWatch, UnknownJobError, start
+from servable.batch.watch import TransformWatch, UnknownJobError
 from servable.cdk_cli import cdk
 from servable.completion import ENVIRONMENT
 from servable.project import ENVIRONMENTS, SET, one_environment, refused
@@ -208,12 +208,12 @@ class BatchCommand:
         comes_back = f"`{self.again}{local} --attach {name}` comes back to it"
         started = options.attach is not None
         try:
+            request = None
             if not started:
                 request = self._request(account, name)
                 # An answer that is not waited for does not stop what was asked for.
                 started = True
-                start(account, request)
-            watch = TransformWatch(account, name, comes_back)
+            watch = TransformWatch(account, name, comes_back, request=request)
             watch.follow()
             result = watch.result(environment)
         except KeyboardInterrupt:

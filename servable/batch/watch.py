@@ -32,10 +32,17 @@ class UnknownJobError(Exception):
 class TransformWatch:
     """A transform job, asked by its name. Its request is what DescribeTransformJob says."""
 
-    def __init__(self, account: Account, job: str, again: str) -> None:
-        """`again`: the command that comes back to the job. Raises `UnknownJobError`, `BatchError`."""
+    def __init__(
+        self, account: Account, job: str, again: str, *, request: Mapping[str, Any] | None = None
+    ) -> None:
+        """Start the job, if its request is given. Raises `UnknownJobError`, `BatchError`.
+
+        `again`: the command that comes back to the job.
+        """
         self._account, self._job, self._again = account, job, again
         self._poll_seconds = _LOCAL_POLL_SECONDS if account.embedded else _POLL_SECONDS
+        if request is not None:
+            self._start(request)
         self.shown = self._describe()
         self._objects: TransformObjects = self._asked(
             lambda: TransformObjects(account.client("s3"), self.shown)
@@ -45,6 +52,18 @@ class TransformWatch:
         self._counted = self._objects.size <= MOST_COUNTED_BYTES
         if self._counted:
             self._counting.start()
+
+    def _start(self, request: Mapping[str, Any]) -> None:
+        """Start the job. Raises `BatchError`; `UnknownJobError` if the answer is lost and it may run."""
+        try:
+            self._account.client("sagemaker").create_transform_job(**request)
+        except ClientError as error:
+            raise BatchError(
+                f"{self._job} cannot be started: {error}; the caller needs "
+                "sagemaker:CreateTransformJob and the model of this stack"
+            ) from None
+        except AwsError as error:
+            raise UnknownJobError(self._gone(error)) from None
 
     def follow(self) -> None:
         """Return when the job has ended; show how far it is. Raises `UnknownJobError`."""
@@ -189,20 +208,9 @@ class TransformWatch:
 
     def _gone(self, error: Exception) -> str:
         if not self._account.embedded or isinstance(error, ClientError):
-            return f"AWS does not say what becomes of {self._job}, which goes on: {error}; {self._again}"
+            return f"AWS does not say what becomes of {self._job}, which may go on: {error}; {self._again}"
         return (
             f"the local AWS has ended, and with it {self._job}: its results so far and the buckets are lost, "
             "because it keeps them only while it runs; start it again with `servable local up`, deploy, "
             "upload the table and start the batch again"
         )
-
-
-def start(account: Account, request: Mapping[str, Any]) -> None:
-    """Start a job. Raises `BatchError`."""
-    try:
-        account.client("sagemaker").create_transform_job(**request)
-    except AwsError as error:
-        raise BatchError(
-            f"{request['TransformJobName']} cannot be started: {error}; the caller needs "
-            "sagemaker:CreateTransformJob and the model of this stack"
-        ) from None

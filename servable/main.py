@@ -16,11 +16,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from servable import __version__
-from servable.extras import explained, missing_for, without
-from servable.hidden import HiddenPackageError, refuse_hidden
-from servable.project_folder import standing_in
-from servable.signals import INTERRUPTED, interrupted_code, raise_on_ctrl_c
-from servable_local.terminal import escape_output
+from servable.console.extras import explained, missing_for, without
+from servable.console.hidden import HiddenPackageError, refuse_hidden
+from servable.project.folder import standing_in
+from servable.console.signals import INTERRUPTED, interrupted_code, raise_on_ctrl_c
+from servable.console.terminal import escape_output
 
 COMMANDS = {
     "check": "Check environments against every rule, before anything is deployed.",
@@ -46,8 +46,8 @@ COMMANDS = {
     "local": "Start, show and stop the local AWS on this computer.",
 }
 # Each command is in servable/NAME/command.py, except these:
-ELSEWHERE = {"pin": "servable.package.pin"}
-# People type these first; servable/redirected.py names the programs that do them.
+ELSEWHERE = {"pin": "servable.pin.command"}
+# People type these first; servable/console/redirected.py names the programs that do them.
 REDIRECTED = ("deploy", "destroy", "diff", "logs")
 COULD_NOT = 2
 # In messages and help; click's own message is "'x' is not a valid integer range".
@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in REDIRECTED:
-            from servable.redirected import redirected
+            from servable.console.redirected import redirected
 
             return redirected(cmd_name)
         if cmd_name in ("help", "version"):

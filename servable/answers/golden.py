@@ -1,6 +1,6 @@
 """The known answer of a golden request, and where another answer differs from it.
 
-Outputs are read and compared as a replay's are (servable/answer_outputs.py, servable/answer_differences.py),
+Outputs are read and compared as a replay's are (servable/answers/outputs.py, servable/answers/differences.py),
 and the first element of each that differs is named. The tolerance is the request's own.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from infra.parameters.model import Golden
 from infra.parameters.rollout import CONTENT_TYPES
-from servable.answer_differences import Tolerance, by_row, compared
-from servable.answer_outputs import WHOLE_BODY, AnswerOutputs, outputs_of
+from servable.answers.differences import Tolerance, by_row, compared
+from servable.answers.outputs import WHOLE_BODY, AnswerOutputs, outputs_of
 from servable_tensors.codecs import PROTOBUF
 from servable_tensors.tensors import Array
 

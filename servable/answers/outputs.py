@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from servable_local.capture_record import media_type
+from servable_tensors.capture_record import media_type
 from servable_tensors import UNNAMED_OUTPUT, TensorError, untyped_json, wire
 from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from servable_tensors.predict_messages import places_in

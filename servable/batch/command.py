@@ -19,7 +19,7 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.aws_account import Account, AwsError, account_of, unless_absent
+from servable.project.account import Account, AwsError, account_of, unless_absent
 from servable.batch.estimate import AWS, RUNS, estimate, keep_rate, measured_rate
 from servable.batch.objects import (
     LOCAL_CONTAINER,
@@ -31,10 +31,10 @@ from servable.batch.objects import (
 )
 from servable.batch.result import BatchResult
 from servable.batch.watch import TransformWatch, UnknownJobError
-from servable.cdk_cli import cdk
-from servable.completion import ENVIRONMENT
-from servable.project import ENVIRONMENTS, SET, one_environment, refused
-from servable.signals import as_ctrl_c
+from servable.project.cdk_cli import cdk
+from servable.project.completion import ENVIRONMENT
+from servable.project.environments import ENVIRONMENTS, SET, one_environment, refused
+from servable.console.signals import as_ctrl_c
 
 CANNOT_BE_TOLD = 3
 LOCAL_AWS = "local AWS"

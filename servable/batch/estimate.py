@@ -11,7 +11,7 @@ from infra.parameters.environment import Environment
 from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
 from servable.batch.result import BatchResult, counted, priced
-from servable.console import duration
+from servable.console.lines import duration
 
 RUNS = Path(".servable") / "batch"
 AWS = "aws"

@@ -20,10 +20,10 @@ from servable.batch.objects import (
     first_records,
 )
 from servable.batch.result import MESSAGE, BatchResult, FailedRequest, failed_request
-from servable.console import duration, progress_line
+from servable.console.lines import duration, progress_line
 from servable.serve.serve import PreparedVariant
 from servable_local.aws.sagemaker.container import Container
-from servable_local.aws.sagemaker.transform_records import TransformError
+from servable_tensors.transform_records import TransformError
 from servable_local.aws.sagemaker.transform_requests import (
     READY_SECONDS,
     AnswerError,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infra.catalog.prices import Price
-from servable.console import duration
+from servable.console.lines import duration
 
 SHOWN_FAILURES = 3
 # What the service writes before the container's own words; docs/local.md has the sources.

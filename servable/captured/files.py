@@ -7,7 +7,7 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-captu
 
 from dataclasses import dataclass
 
-from servable_local.terminal import escaped_name
+from servable.console.terminal import escaped_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from infra.parameters.line_numbers import line_number
 from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check_all, errors
 from infra.preflight.rendering import is_untold
-from servable.completion import complete_environments, complete_revisions
-from servable.findings import print_findings
-from servable.project import (
+from servable.project.completion import complete_environments, complete_revisions
+from servable.console.findings import print_findings
+from servable.project.environments import (
     ENVIRONMENTS,
     FIRST,
     MENDED_BY_PACKING,
@@ -23,9 +23,9 @@ from servable.project import (
     named,
     project,
 )
-from servable.signals import INTERRUPTED, as_ctrl_c
+from servable.console.signals import INTERRUPTED, as_ctrl_c
 from servable.verdict import EXIT_CODES, Verdict
-from servable_local.terminal import escaped
+from servable.console.terminal import escaped
 
 VERDICT = "verdict"
 """The key of `--json` beside the environments' names."""
@@ -105,8 +105,8 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bo
     """
     # Imported here: they take time, and only a run needs them.
     from servable.check.run import SHOWN_BY_RUN, not_finished, run
-    from servable.console import EscapingConsole
-    from servable.extras import missing
+    from servable.console.lines import EscapingConsole
+    from servable.console.extras import missing
 
     if (requirement := missing()) is not None:
         raise click.UsageError(requirement)

@@ -23,7 +23,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from infra.parameters.rollout import GoldenRequests
 from model_packaging.refusal import PackagingError
-from servable.golden_answers import content_type_of, differing, known_answer
+from servable.answers.golden import content_type_of, differing, known_answer
 from servable.serve.container import serve_locally
 from servable.serve.serve import PreparedVariant, prepared, prepared_batch
 from servable_local.container.launch import LaunchError

@@ -11,7 +11,7 @@ import click
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
 from infra.preflight.rendering import is_untold, line, not_checked, summary
-from servable_local.terminal import escaped, plain, uses_color
+from servable.console.terminal import escaped, plain, uses_color
 
 UNCHECKED = (
     "not checked: rules that lack an input; `servable check --explain` names rules and inputs"

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.segment import Segment
 from rich.text import Text
 
-from servable_local.terminal import escaped, plain, uses_color
+from servable.console.terminal import escaped, plain, uses_color
 
 # Progress is shown at least every ten seconds; on a terminal as often as one reads it.
 SILENT_SECONDS, REFRESH_SECONDS = 8.0, 0.25

@@ -5,9 +5,9 @@ Each prints the command that does the work, with the names of the project's envi
 
 import click
 
-from servable.cdk_cli import stage_command
-from servable.completion import complete_environments
-from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
+from servable.project.cdk_cli import stage_command
+from servable.project.completion import complete_environments
+from servable.project.environments import ENVIRONMENTS, SET, loaded_with, named, project
 
 
 class _RedirectedError(click.ClickException):

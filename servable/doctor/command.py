@@ -10,12 +10,12 @@ import click
 
 from infra.parameters.sources import names
 from model_packaging.refusal import PackagingError
-from servable.cdk_cli import cdk
-from servable.completion import complete_environments
+from servable.project.cdk_cli import cdk
+from servable.project.completion import complete_environments
 from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
-from servable.findings import styled_echo, wrapped
-from servable.project import ENVIRONMENTS, FIRST, SET, one_environment, project
+from servable.console.findings import styled_echo, wrapped
+from servable.project.environments import ENVIRONMENTS, FIRST, SET, one_environment, project
 from servable.verdict import VERDICTS
 
 STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}
@@ -47,7 +47,7 @@ def doctor(
         )
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
-        from servable.aws_account import account_of
+        from servable.project.account import account_of
         from servable.doctor.account import account
 
         try:

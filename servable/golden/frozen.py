@@ -11,8 +11,8 @@ from infra.parameters.model import Golden
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.parameters.table import ProjectPath
 from model_packaging.beside import write_beside
-from servable.captured import CapturedRequest
-from servable_local.capture_record import media_type
+from servable.captured.files import CapturedRequest
+from servable_tensors.capture_record import media_type
 from servable_tensors.codecs import CODECS, JSON
 
 _EXTENSIONS = {content_type: extension for extension, content_type in CONTENT_TYPES.items()}

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servable.answer_outputs import outputs_of
-from servable.captured import CapturedRequest
-from servable_local.capture_record import media_type
+from servable.answers.outputs import outputs_of
+from servable.captured.files import CapturedRequest
+from servable_tensors.capture_record import media_type
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON, PROTOBUF
 from servable_tensors.tensors import Array

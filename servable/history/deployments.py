@@ -10,7 +10,7 @@ from typing import Any
 from infra.policy.account_names import BOOTSTRAP_BUCKET
 from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
-from servable.aws_account import Account, AwsError, unless_absent
+from servable.project.account import Account, AwsError, unless_absent
 
 POINTER = "AWS::SSM::Parameter"
 # The default bucket of `cdk bootstrap`.

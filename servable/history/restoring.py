@@ -27,7 +27,7 @@ from model_packaging.beside import write_beside
 from model_packaging.places import MADE
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.aws_account import Account, absent
+from servable.project.account import Account, absent
 from servable.history.deployments import Deployment
 from servable.verify.model import digest
 

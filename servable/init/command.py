@@ -15,10 +15,10 @@ import click
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
-from servable.cdk_cli import cdk
-from servable.completion import complete_environments
-from servable.extras import MissingExtraError
-from servable.findings import print_lines
+from servable.project.cdk_cli import cdk
+from servable.project.completion import complete_environments
+from servable.console.extras import MissingExtraError
+from servable.console.findings import print_lines
 from servable.init.first_environment import Start, copy_model, foreseen, shown_size, start
 from servable.init.first_request import with_first_answer
 from servable.init.preview import preview
@@ -30,9 +30,9 @@ from servable.new.project_files import (
     service_name,
     write_all,
 )
-from servable.project import ENVIRONMENTS, MENDED_BY_PACKING, one_environment, project
-from servable.project_folder import FOLDER, standing_in
-from servable.signals import as_ctrl_c
+from servable.project.environments import ENVIRONMENTS, MENDED_BY_PACKING, one_environment, project
+from servable.project.folder import FOLDER, standing_in
+from servable.console.signals import as_ctrl_c
 from servable_local.aws import ACCOUNT, REGION
 
 MODEL = click.Path(exists=True, path_type=Path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from model_packaging.refusal import PackagingError
-from servable.extras import missing
+from servable.console.extras import missing
 from servable.init.first_environment import Start, staged
 
 ENDINGS = {".json": "application/json", ".jsonl": "application/jsonlines", ".csv": "text/csv"}
@@ -34,7 +34,7 @@ def with_first_answer(
         return _left_out(start, problem, rejected=False)
     # They need boto3, NumPy, and psutil, which the base doesn't install.
     from servable.check.run import post_body, read_reason
-    from servable.golden_answers import differing
+    from servable.answers.golden import differing
     from servable.serve.container import serve_locally
     from servable.serve.serve import FAILED_RECORD, prepared
     from servable_local.container.launch import LaunchError

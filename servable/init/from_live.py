@@ -12,16 +12,16 @@ from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.check import errors
 from model_packaging.places import MADE
 from model_packaging.refusal import PackagingError
-from servable.adoption.environment_text import EFFECTS, environment_text
-from servable.adoption.expressed import Expressed, expressed
-from servable.adoption.fetched import fetch, locate
-from servable.adoption.live_picture import LivePicture, captures, container_of, live_picture
-from servable.aws_account import Account, AwsError
-from servable.findings import print_lines
+from servable.init.adoption.environment_text import EFFECTS, environment_text
+from servable.init.adoption.expressed import Expressed, expressed
+from servable.init.adoption.fetched import fetch, locate
+from servable.init.adoption.live_picture import LivePicture, captures, container_of, live_picture
+from servable.project.account import Account, AwsError
+from servable.console.findings import print_lines
 from servable.init.first_environment import foreseen, model_name, new_environment
 from servable.new.project_files import PINS, conflicts, missing_files, service_name, write_all
-from servable.project import MENDED_BY_PACKING, project
-from servable.project_folder import FOLDER, standing_in, state_folder
+from servable.project.environments import MENDED_BY_PACKING, project
+from servable.project.folder import FOLDER, standing_in, state_folder
 from servable_local.aws import status
 
 

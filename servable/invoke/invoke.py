@@ -12,7 +12,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
-from servable.aws_account import account_of
+from servable.project.account import account_of
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
 from servable_client.options import Selection

@@ -8,7 +8,7 @@ from pathlib import Path
 from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
-from servable.capture_lines import AnswerAloneError, CaptureLineError, read_line
+from servable.captured.lines import AnswerAloneError, CaptureLineError, read_line
 from servable.load.load_target import Body
 from servable_tensors.trace_context import without_trace
 

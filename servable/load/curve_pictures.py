@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from servable.latencies import Latencies, middles_ms
+from servable.measured.latencies import Latencies, middles_ms
 from servable.load.content import LoadContent
 from servable.load.knee import Knee
 from servable.load.measurement import LoadCurve
-from servable.pages import style
-from servable.precision import readable
+from servable.measured import style
+from servable.measured.precision import readable
 
 NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infra.parameters.environment import Environment
-from servable.latencies import bin_number
+from servable.measured.latencies import bin_number
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, overloaded
 from servable.load.options import LoadOptions

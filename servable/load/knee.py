@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, overloaded
-from servable.precision import Interval
+from servable.measured.precision import Interval
 
 Numbers = NDArray[np.float64]
 

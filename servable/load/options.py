@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import click
 
-from servable.project import ENVIRONMENTS, SET
+from servable.project.environments import ENVIRONMENTS, SET
 
 
 def numbers(text: str) -> tuple[float, ...]:

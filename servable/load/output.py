@@ -12,11 +12,11 @@ from typing import Any
 import click
 from rich.table import Table
 
-from servable.console import EscapingConsole
+from servable.console.lines import EscapingConsole
 from servable.load.knee import Knee, Saturation, knee, saturation
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.objective import Objective
-from servable.precision import readable
+from servable.measured.precision import readable
 from servable.verdict import Verdict
 
 # Sentence, allowed values and remedy of one problem; the rest stands in the curve's file.

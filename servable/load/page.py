@@ -8,8 +8,8 @@ from servable.load.content import LoadContent
 from servable.load.knee import knee
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
-from servable.pages import document
-from servable.pages.document import About, Cell, Picture, ReportTable, Row, Tab
+from servable.measured import document
+from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
 
 
 def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | None) -> Path | None:

@@ -12,7 +12,7 @@ from rich.live import Live
 from infra.parameters.loading import ValidFile
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.console import SILENT_SECONDS, EscapingConsole
+from servable.console.lines import SILENT_SECONDS, EscapingConsole
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, verdict
 from servable.load.load_generator import (
@@ -31,9 +31,9 @@ from servable.load.page import write_load_report
 from servable.load.reached import reached_by, run_folder
 from servable.load.schedule import Schedule
 from servable.load.temporary.live import TemporaryError
-from servable.precision import readable
-from servable.project import environment_with_endpoint
-from servable.project_folder import standing_in
+from servable.measured.precision import readable
+from servable.project.environments import environment_with_endpoint
+from servable.project.folder import standing_in
 from servable.verdict import VERDICTS
 from servable_local.container.launch import LaunchError
 

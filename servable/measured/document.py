@@ -11,7 +11,7 @@ import jinja2
 
 from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
-from servable.precision import readable
+from servable.measured.precision import readable
 from servable.verdict import Verdict
 
 PAGE, PICTURES = "report.html", "pictures"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.latencies import Latencies, middles_ms
+from servable.measured.latencies import Latencies, middles_ms
 
 WINDOW_SECONDS = 0.1
 # 20 batches: fewer make the interval wide by themselves, more make them resemble each other.

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from model_packaging.saved_model import SavedModelInfo
 from model_packaging.verification import LOOKED_AT, Verified
-from servable.console import EscapingConsole
+from servable.console.lines import EscapingConsole
 from servable.package.package import Package
 
 # What fits a screen with the signatures below it.

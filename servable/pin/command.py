@@ -16,8 +16,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from model_packaging.beside import write_beside
 from model_packaging.existing_archive import UnpackedSize
-from servable.completion import ENVIRONMENT
-from servable.project import ENVIRONMENTS, project, unknown
+from servable.project.completion import ENVIRONMENT
+from servable.project.environments import ENVIRONMENTS, project, unknown
 
 CHUNK_BYTES = 8 * 1024 * 1024
 

@@ -6,9 +6,9 @@ from dataclasses import asdict
 import click
 
 from infra.parameters.loading import ValidFile
-from servable.adoption.live_picture import LivePicture, live_picture
-from servable.adoption.live_template import live_template, same_in_effect
-from servable.aws_account import account_of
+from servable.init.adoption.live_picture import LivePicture, live_picture
+from servable.init.adoption.live_template import live_template, same_in_effect
+from servable.project.account import account_of
 from servable.plan.synthesis import endpoint_template
 from servable.plan.template_changes import TemplateChange, changes
 

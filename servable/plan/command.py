@@ -12,15 +12,15 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
-from servable.aws_account import account_of
+from servable.project.account import account_of
 from servable.check.explain import Said, update_lines
-from servable.completion import ENVIRONMENT, complete_revisions
-from servable.findings import print_findings, styled_echo
+from servable.project.completion import ENVIRONMENT, complete_revisions
+from servable.console.findings import print_findings, styled_echo
 from servable.plan.adoption import adoption_plan
 from servable.plan.live import LiveState, live
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import stack_templates
-from servable.project import (
+from servable.project.environments import (
     ENVIRONMENTS,
     SET,
     loaded_with,
@@ -28,7 +28,7 @@ from servable.project import (
     project,
     refuse_without_endpoint,
 )
-from servable.revision import checked_out
+from servable.project.revision import checked_out
 
 LIVE = "what is live"
 WORDS = {

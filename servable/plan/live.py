@@ -10,7 +10,7 @@ from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.aws_account import AwsError, Clients, remedy_for, unless_absent
+from servable.project.account import AwsError, Clients, remedy_for, unless_absent
 from servable.plan.taken_names import TakenName, taken_names
 from servable.plan.template_changes import endpoint_name
 

@@ -14,7 +14,7 @@ from infra.parameters.environment import stack_name as named
 from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
-from servable.cdk_cli import cdk
+from servable.project.cdk_cli import cdk
 from servable.new.project_files import cdk_context
 
 TIMEOUT_SECONDS = 300

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
-from servable.project_folder import state_folder
+from servable.project.folder import state_folder
 from servable_local.aws import LocalAws, status
 
 # A command waits for each call at most this long, and then reports that AWS did not answer.

@@ -4,7 +4,7 @@ import shlex
 import shutil
 from collections.abc import Mapping
 
-from servable.project_folder import FOLDER
+from servable.project.folder import FOLDER
 
 
 def cdk() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from servable.project_folder import FOLDER, standing_in
+from servable.project.folder import FOLDER, standing_in
 
 
 def complete_environments(

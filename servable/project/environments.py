@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from infra.parameters.finding import meant
-from servable.completion import complete_keys
-from servable.project_folder import FOLDER, is_project, standing_in
+from servable.project.completion import complete_keys
+from servable.project.folder import FOLDER, is_project, standing_in
 
 if TYPE_CHECKING:
     from infra.parameters.loading import Loaded, ValidFile

@@ -19,9 +19,9 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
-from servable.project import refused
+from servable.project.environments import refused
 from servable.rehearse.rehearsal import find_variant
-from servable.student_t import t975
+from servable.measured.student_t import t975
 from servable.tune import environment_edit
 from servable.tune.environment_edit import KeyChange
 from servable_local.container.parent_watchdog import die_with

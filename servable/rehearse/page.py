@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from servable.pages import document, style
-from servable.pages.document import About, Picture, ReportTable, Row, Tab
+from servable.measured import document, style
+from servable.measured.document import About, Picture, ReportTable, Row, Tab
 from servable.rehearse import comparison_output
 from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult
 from servable.rehearse.output import (

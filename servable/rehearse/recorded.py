@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from servable.capture_lines import CaptureLineError, record_of, seconds_of, variant_of
+from servable.captured.lines import CaptureLineError, record_of, seconds_of, variant_of
 from servable.replay.places import CapturePlace, captured_files, captured_lines
 from servable.replay.skipped import SkippedLines
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled

@@ -62,7 +62,7 @@ def _read_captured(loaded: ValidFile, placed: Placement, place: str, *, local: b
 
     def connect_s3() -> Any:
         # Only here: it needs boto3, of the extra [aws].
-        from servable.aws_account import account_of
+        from servable.project.account import account_of
 
         return account_of(environment, local=local, endpoint_url=None).client("s3")
 
@@ -90,7 +90,7 @@ def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float
             f"--day {date} isn't a date; write YYYY-MM-DD, such as 2026-11-20"
         ) from None
     # Only here: it needs boto3, of the extra [aws].
-    from servable.aws_account import AwsError, account_of, remedy_for
+    from servable.project.account import AwsError, account_of, remedy_for
 
     environment = loaded.environment
     account = account_of(environment, local=local, endpoint_url=None)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from servable.console import REFRESH_SECONDS, duration, progress_line
+from servable.console.lines import REFRESH_SECONDS, duration, progress_line
 from servable.replay.index import CaptureIndex
 from servable.replay.run import Progress
 from servable.replay.sending import ReplayPace

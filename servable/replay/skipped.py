@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servable_local.terminal import escaped_name
+from servable.console.terminal import escaped_name
 
 # More files than a screen shows are in the run's folder.
 SHOWN = 10

@@ -17,7 +17,7 @@ from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
-from servable.aws_account import Account
+from servable.project.account import Account
 from servable.package.package import package
 from servable.serve.artifact import cached, downloaded
 from servable_local.container.compiled_packages import fetched_packages

@@ -7,8 +7,8 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
-from servable.aws_account import Account, account_of
-from servable.completion import ENVIRONMENT
+from servable.project.account import Account, account_of
+from servable.project.completion import ENVIRONMENT
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
 from servable.load.options import (
@@ -20,8 +20,8 @@ from servable.load.options import (
     with_options,
 )
 from servable.load.temporary.live import TemporaryError
-from servable.project import ENVIRONMENTS, SET, environment_with_endpoint, refused
-from servable.signals import as_ctrl_c
+from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
+from servable.console.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable.tune.output import say, speaker
 from servable.tune.run import TuneError, TuneOptions

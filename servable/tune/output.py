@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from servable.console import SILENT_SECONDS
+from servable.console.lines import SILENT_SECONDS
 from servable.load.objective import Objective, usd_per_million
-from servable.precision import readable
+from servable.measured.precision import readable
 from servable.tune.machine_space import Machines
 from servable.tune.recommendation import headline
 from servable.tune.run import TuneProgress

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from servable.load.page import curve_tabs
 from servable.load.page import write as write_page
-from servable.pages.document import Cell, Picture, ReportTable, Row, Tab
-from servable.precision import Interval
+from servable.measured.document import Cell, Picture, ReportTable, Row, Tab
+from servable.measured.precision import Interval
 from servable.tune import trial_pictures
 from servable.tune.content import Content
 from servable.tune.recommendation import Recommendation, headline

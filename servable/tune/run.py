@@ -15,7 +15,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from model_packaging.digest import sha256_of
 from model_packaging.private_folder import private_folder, touch_private
-from servable.aws_account import Account
+from servable.project.account import Account
 from servable.load.load_target import Body
 from servable.load.objective import Goal, Objective
 from servable.load.temporary.live import LiveVariant, live_variant

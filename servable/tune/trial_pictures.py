@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from servable.pages import style
+from servable.measured import style
 from servable.tune.content import Content
 from servable.tune.search.space import shown
 from servable.tune.search.trial import Trial

@@ -23,7 +23,7 @@ from servable.load.objective import Objective, objective_value, usd_per_million
 from servable.load.pace import Pace
 from servable.load.reached import ReadyTarget, asked_of
 from servable.load.schedule import Schedule
-from servable.precision import readable
+from servable.measured.precision import readable
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable.tune.run import Run

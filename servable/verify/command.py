@@ -5,10 +5,10 @@ import json
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.aws_account import account_of
-from servable.completion import ENVIRONMENT
-from servable.findings import styled_echo
-from servable.project import ENVIRONMENTS, SET, one_environment
+from servable.project.account import account_of
+from servable.project.completion import ENVIRONMENT
+from servable.console.findings import styled_echo
+from servable.project.environments import ENVIRONMENTS, SET, one_environment
 from servable.verdict import EXIT_CODES
 from servable.verify.run import Report
 from servable.verify.run import verify as verify_environment

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.aws_account import absent, unless_absent
+from servable.project.account import absent, unless_absent
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import RESTORE, Difference, changed, gone
 from servable.verify.resolving import UNKNOWN

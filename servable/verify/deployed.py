@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servable.aws_account import Account, unless_absent
+from servable.project.account import Account, unless_absent
 from servable.verify.resolving import DeployedEvaluator
 
 
@@ -55,7 +55,7 @@ class DeployedStack:
 
 
 def deployed(account: Account, name: str) -> DeployedStack | None:
-    """Return a deployed stack; None if it does not exist. Raises one of `servable.aws_account.AwsError`."""
+    """Return a deployed stack; None if it does not exist. Raises one of `servable.project.account.AwsError`."""
     cloudformation = account.client("cloudformation")
     stacks = unless_absent(cloudformation.describe_stacks, StackName=name)
     if stacks is None:

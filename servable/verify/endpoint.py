@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servable.aws_account import unless_absent
+from servable.project.account import unless_absent
 from servable.plan.live import hosts_components
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import RESTORE, Difference, added, changed, gone

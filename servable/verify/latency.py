@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from infra.parameters.environment import Environment
-from servable.aws_account import Account
+from servable.project.account import Account
 from servable.verify.difference import Difference
 
 FIRST_MINUTES = 15

@@ -11,7 +11,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
-from servable.aws_account import unless_absent
+from servable.project.account import unless_absent
 from servable.package.package import Package, package
 from servable.verify.deployed import DeployedStack
 from servable.verify.difference import Difference, gone

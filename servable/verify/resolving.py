@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from servable_local.aws.cloudformation.intrinsics import Evaluator, TemplateError
+from servable_scaling.intrinsics import Evaluator, TemplateError
 
 UNKNOWN: Final = "<known only to CloudFormation>"
 """A value that only CloudFormation knows; it is not compared."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servable.aws_account import unless_absent
+from servable.project.account import unless_absent
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import RESTORE, Difference, changed, gone
 from servable.verify.resolving import UNKNOWN

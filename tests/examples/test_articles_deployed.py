@@ -12,7 +12,7 @@ import pytest
 
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile, load
-from servable.aws_account import Account
+from servable.project.account import Account
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify.run import Report, compare
 from servable_client.formats import decode

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from infra.parameters.finding import Finding, Severity, file_error
 from servable.check.command import check
-from servable.findings import fitted, print_lines
+from servable.console.findings import fitted, print_lines
 from tests.conftest import VALID
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.gate import verdict
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.objective import Objective
-from servable.precision import Interval
+from servable.measured.precision import Interval
 from tests.servable.tune.measured import curve, step
 
 loadgen = pytest.importorskip(

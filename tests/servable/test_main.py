@@ -9,9 +9,9 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from servable import __version__
-from servable.extras import MissingExtraError, explained
+from servable.console.extras import MissingExtraError, explained
 from servable.main import COMMANDS, main, servable
-from servable.project import SET
+from servable.project.environments import SET
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 

@@ -14,7 +14,7 @@ from model_packaging.places import WHEELS
 from model_packaging.refusal import PackagingError
 from servable.new.project_files import cdk_context
 from servable.plan.synthesis import stack_name, synthesised
-from servable.revision import RevisionError, against, checked_out, files_at
+from servable.project.revision import RevisionError, against, checked_out, files_at
 from tests.conftest import VALID, Environment, valid
 from tests.servable.test_check_against import git
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from servable.main import servable
-from servable.project import loaded_with
-from servable.project_folder import state_folder
+from servable.project.environments import loaded_with
+from servable.project.folder import state_folder
 from tests.conftest import VALID
 
 

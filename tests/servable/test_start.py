@@ -17,7 +17,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
-from servable.extras import missing
+from servable.console.extras import missing
 from servable.init import first_request
 from servable.init.command import init
 from servable.init.golden_request import _least_bytes, _sizes, golden_request

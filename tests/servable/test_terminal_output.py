@@ -19,14 +19,14 @@ from rich.table import Table
 
 from servable import app, hidden
 from servable import main as command
-from servable.console import EscapingConsole
+from servable.console.lines import EscapingConsole
 from servable.doctor import command as doctor_command
 from servable.doctor.check_result import CheckResult
 from servable.doctor.command import doctor
-from servable.findings import styled_echo
+from servable.console.findings import styled_echo
 from servable_local.aws import command as local_aws
 from servable_local.container.launch import EndpointProcess, UnpackFolder
-from servable_local.terminal import escape_output, escaped, escaped_name
+from servable.console.terminal import escape_output, escaped, escaped_name
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.servable.replay.captures import request, written
@@ -372,4 +372,4 @@ def test_nothing_prints_beside_what_escapes() -> None:
         for file in (ROOT / package).rglob("*.py")
     ]
     beside = {str(file.relative_to(ROOT)) for file in files if BESIDE.search(file.read_text())}
-    assert beside == {"servable/console.py", "servable/findings.py"}
+    assert beside == {"servable/console/lines.py", "servable/console/findings.py"}

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
-from servable.aws_account import remedy_for
+from servable.project.account import remedy_for
 from servable.doctor import command as doctor_command
 from servable.doctor.check_result import CheckResult
 from servable.plan.synthesis import SynthesisedStack

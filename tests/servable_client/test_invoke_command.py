@@ -249,7 +249,7 @@ def test_a_type_that_is_not_taken_names_the_handler(server: RuntimeServer, run: 
 def test_an_embedded_aws_that_does_not_run_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.aws_account.status", lambda folder: None)
+    monkeypatch.setattr("servable.project.account.status", lambda folder: None)
     ran = run("--body", "x.npz", "--local")
     assert "servable local up" in ran.stderr
 

@@ -12,12 +12,12 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.gate import verdict
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.load.objective import Objective
-from servable.precision import Interval
+from servable.measured.precision import Interval
 
 SIMULATED = MeasuredTarget(target="simulated", address="", started_at="", machine="simulated")
 # (utilization, requests/s, share of slow requests, seconds): a share above the allowed 1 % must not pass.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servable.extras import COMMANDS
+from servable.console.extras import COMMANDS
 from servable.main import ELSEWHERE
 from servable_local.container.launch import launch
 from tests.conftest import RANKER, VALID

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from servable.extras import COMMANDS
+from servable.console.extras import COMMANDS
 from servable.main import COMMANDS as EVERY_COMMAND
 from tests.conftest import RANKER, VALID
 from tests.wheels.environment import required, requirements_of

@@ -21,7 +21,7 @@ from model_packaging.digest import sha256_of
 from scripts.build_wheels import OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
 from servable import __version__
 from servable.doctor.machine import LEAST_PYTHON
-from servable.extras import COMMANDS, MODULES
+from servable.console.extras import COMMANDS, MODULES
 from servable.main import COMMANDS as EVERY_COMMAND
 from servable.new.project_files import STAMP
 from servable.new.release_wheel import DISTRIBUTION

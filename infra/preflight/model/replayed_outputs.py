@@ -6,7 +6,7 @@ from infra.parameters.finding import meant
 from infra.preflight.rule import Findings, Rule
 from model_packaging.refusal import PackagingError
 
-# Names that a comparison gives to what has none: servable/answer_outputs.py.
+# Names that a comparison gives to what has none: servable/answers/outputs.py.
 _WITHOUT_NAME = re.compile(r"output|column [1-9][0-9]*")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from servable_local.capture_record import media_type
+from servable_tensors.capture_record import media_type
 
 _TOO_LONG = "Too much data for max payload size"
 _OF_ALGORITHM = "output from the algorithm"

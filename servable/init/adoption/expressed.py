@@ -15,11 +15,11 @@ from infra.policy.container import IMAGE_DEFAULTS
 from infra.policy.derived_settings import Choice
 from infra.policy.wait_time import default_seconds
 from model_packaging.refusal import PackagingError
-from servable.adoption.expressed_alarms import expressed_alarms, expressed_rollout
-from servable.adoption.expressed_model import ExpressedModel, expressed_model
-from servable.adoption.expressed_scaling import ExpressedScaling
-from servable.adoption.live_fields import Effect, LiveFields, NotCarried
-from servable.adoption.live_picture import (
+from servable.init.adoption.expressed_alarms import expressed_alarms, expressed_rollout
+from servable.init.adoption.expressed_model import ExpressedModel, expressed_model
+from servable.init.adoption.expressed_scaling import ExpressedScaling
+from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
+from servable.init.adoption.live_picture import (
     STACK_TAG,
     Described,
     LivePicture,

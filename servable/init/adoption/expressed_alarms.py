@@ -7,8 +7,8 @@ from typing import Any
 from infra.catalog.instances import instances
 from infra.catalog.metrics import full_percent
 from infra.parameters.alarms import UNITS, WATCHED
-from servable.adoption.live_fields import Effect, LiveFields, NotCarried
-from servable.adoption.live_picture import Described, LivePicture
+from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
+from servable.init.adoption.live_picture import Described, LivePicture
 
 MADE_BY_TRACKING = "TargetTracking-"
 # (metric, statistic) -> (graph, key)

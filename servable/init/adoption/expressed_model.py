@@ -22,8 +22,8 @@ from infra.policy.container import (
 )
 from model_packaging.refusal import PackagingError
 from model_packaging.secret_text import is_named_secret, secret_in
-from servable.adoption.live_fields import HIDDEN, LiveFields, NotCarried
-from servable.adoption.live_picture import (
+from servable.init.adoption.live_fields import HIDDEN, LiveFields, NotCarried
+from servable.init.adoption.live_picture import (
     AT_ROOT,
     STARTS_GUNICORN,
     LivePicture,

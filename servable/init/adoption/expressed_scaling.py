@@ -10,8 +10,8 @@ from infra.policy.scaling import (
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
 )
-from servable.adoption.live_fields import Effect, LiveFields, NotCarried
-from servable.adoption.live_picture import Described, LivePicture
+from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
+from servable.init.adoption.live_picture import Described, LivePicture
 
 _COUNTS = (
     "sagemaker:variant:DesiredInstanceCount",

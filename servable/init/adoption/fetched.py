@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from model_packaging.refusal import PackagingError
-from servable.adoption.live_fields import NotCarried
-from servable.aws_account import Account, AwsError
-from servable.console import bytes_progress
+from servable.init.adoption.live_fields import NotCarried
+from servable.project.account import Account, AwsError
+from servable.console.lines import bytes_progress
 from servable_local.container.archive import (
     ArchiveError,
     LayoutError,

@@ -16,7 +16,7 @@ from infra.parameters.finding import meant
 from infra.policy.sizing import BYTES_PER_GIB
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
-from servable.aws_account import Account, AwsError, remedy_for, unless_absent
+from servable.project.account import Account, AwsError, remedy_for, unless_absent
 
 Described = Mapping[str, Any]
 Answer = TypeVar("Answer")

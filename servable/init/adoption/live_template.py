@@ -14,9 +14,9 @@ from infra.policy.container import (
     variables_of,
 )
 from infra.policy.scaling import DEFAULT_COOLDOWN_SECONDS
-from servable.adoption.expressed_model import HASH, is_secret
-from servable.adoption.live_fields import HIDDEN
-from servable.adoption.live_picture import (
+from servable.init.adoption.expressed_model import HASH, is_secret
+from servable.init.adoption.live_fields import HIDDEN
+from servable.init.adoption.live_picture import (
     Described,
     LivePicture,
     captures,

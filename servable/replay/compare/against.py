@@ -12,8 +12,8 @@ from infra.parameters.sources import names
 from model_packaging.private_folder import private_folder
 from servable.load.options import TargetOptions, is_url
 from servable.load.reached import ReadyTarget, reached_by
-from servable.project import one_environment, project
-from servable.revision import checked_out
+from servable.project.environments import one_environment, project
+from servable.project.revision import checked_out
 
 
 @contextmanager

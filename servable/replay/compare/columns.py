@@ -3,7 +3,7 @@ seen: the tolerance is a share of the largest number of the row."""
 
 import numpy as np
 
-from servable.answer_differences import Tolerance, by_row, references
+from servable.answers.differences import Tolerance, by_row, references
 from servable_tensors.tensors import Array
 
 # An answer of more numbers in a row is an embedding or an image, whose columns are not looked at one by one.

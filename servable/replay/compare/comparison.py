@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infra.parameters.replay import Replay
-from servable.answer_differences import (
+from servable.answers.differences import (
     MISSING,
     ArrayDifference,
     compared,
@@ -27,12 +27,12 @@ from servable.answer_differences import (
     magnitude,
     tolerance_of,
 )
-from servable.answer_outputs import UNKNOWN, AnswerOutputs, outputs_of
-from servable.captured import RecordedAnswer
+from servable.answers.outputs import UNKNOWN, AnswerOutputs, outputs_of
+from servable.captured.files import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.columns import ColumnSizes
-from servable_local.capture_record import media_type
-from servable_local.terminal import escaped_name
+from servable_tensors.capture_record import media_type
+from servable.console.terminal import escaped_name
 from servable_tensors import UNNAMED_OUTPUT
 
 # Responses that are held back; enough for a mean, and little memory.

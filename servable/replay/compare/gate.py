@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from infra.parameters.replay import Replay
-from servable.answer_differences import MISSING
-from servable.precision import readable
+from servable.answers.differences import MISSING
+from servable.measured.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.skipped import ReadLines
 from servable.verdict import VERDICTS, Verdict

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from servable.pages import document, style
-from servable.pages.document import About, Cell, Picture, ReportTable, Row, Tab
-from servable.precision import readable
+from servable.measured import document, style
+from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
+from servable.measured.precision import readable
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import (
     ReplayVerdict,

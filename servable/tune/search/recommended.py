@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from servable.precision import Interval
+from servable.measured.precision import Interval
 from servable.tune.search.confirmation import Confirmation, confirmation
 from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import Point, Space, Value

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servable.adoption.live_picture import LiveArchive, LivePicture
+from servable.init.adoption.live_picture import LiveArchive, LivePicture
 
 ARN = "arn:aws:sagemaker:us-east-1:123456789012"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from servable.adoption.expressed import expressed
-from servable.adoption.live_template import live_template, same_in_effect
+from servable.init.adoption.expressed import expressed
+from servable.init.adoption.live_template import live_template, same_in_effect
 from tests.servable.adoption.pictures import picture, target, tracking
 
 CONFIG, POLICY = "AWS::SageMaker::EndpointConfig", "AWS::ApplicationAutoScaling::ScalingPolicy"

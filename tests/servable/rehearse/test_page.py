@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
-from servable.pages import style
+from servable.measured import style
 from servable.rehearse import page
 from servable.rehearse.command import rehearse
 from servable.rehearse.output import join_minutes

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
-from servable import aws_account
+from servable.project.environments import account as aws_account
 from servable.load.measurement import CURVE
 from servable.rehearse import rehearsal, traffic
 from servable.rehearse.command import rehearse

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.answer_outputs import outputs_of
+from servable.answers.outputs import outputs_of
 from servable.replay.compare.comparison import WORST, Comparison
 from servable.replay.compare.gate import ReplayVerdict, judge
 from servable.replay.compare.output import as_object, format_lines

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay, TypeTolerances
-from servable.answer_differences import (
+from servable.answers.differences import (
     ArrayDifference,
     Tolerance,
     compared,
     magnitude,
     tolerance_of,
 )
-from servable.answer_outputs import WHOLE_BODY, outputs_of
-from servable.captured import RecordedAnswer
+from servable.answers.outputs import WHOLE_BODY, outputs_of
+from servable.captured.files import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain

@@ -10,8 +10,8 @@ import pytest
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.pages import style
-from servable.pages.document import Cell, Tab, shown
+from servable.measured import style
+from servable.measured.document import Cell, Tab, shown
 from servable.replay.answers import AnswerPair
 from servable.replay.command import _output_names
 from servable.replay.compare import page

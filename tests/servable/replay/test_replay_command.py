@@ -15,7 +15,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from servable.capture_lines import write_line
+from servable.captured.lines import write_line
 from servable.replay import command
 from servable.replay.answers import read_pairs
 from servable.replay.command import replay

@@ -8,7 +8,7 @@ from infra.parameters.environment import Environment
 from servable.load.knee import knee
 from servable.load.objective import Objective
 from servable.load.schedule import Schedule
-from servable.precision import Interval
+from servable.measured.precision import Interval
 from servable.tune.content import Content
 from servable.tune.recommendation import recommend
 from servable.tune.search.recommended import effects

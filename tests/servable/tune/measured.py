@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
-from servable.precision import Interval
+from servable.measured.precision import Interval
 
 ASKED = MeasuredTarget(
     target="local",

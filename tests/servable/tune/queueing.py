@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
 from servable.load.schedule import Schedule
-from servable.precision import WINDOW_SECONDS, percentile, throughput
+from servable.measured.precision import WINDOW_SECONDS, percentile, throughput
 from servable_scaling.rehearsal.queueing import erlang_c
 
 SIMULATED = MeasuredTarget(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.knee import knee
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.measurement import CURVE, LoadCurve
-from servable.precision import Interval
+from servable.measured.precision import Interval
 from tests.servable.tune.measured import curve, step
 
 MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)

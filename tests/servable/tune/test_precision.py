@@ -5,9 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.pace import Arrivals, times
-from servable.precision import Interval, percentile, readable, throughput
+from servable.measured.precision import Interval, percentile, readable, throughput
 
 WINDOW_SECONDS = 0.1
 

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
-from servable.precision import Interval
+from servable.measured.precision import Interval
 from servable.tune.recommendation import Recommendation, headline, recommend
 from servable.tune.search.confirmation import Confirmation
 from servable.tune.search.recommended import ChosenPoint, Effect

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.load_generator import LoadGenerator, Progress
 from servable.load.load_test import measure
 from servable.load.measurement import LoadStep

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 import servable.tune.page
 import servable.tune.tune
-from servable.latencies import Latencies
+from servable.measured.latencies import Latencies
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
 from servable.tune.command import tune

@@ -11,7 +11,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from infra.parameters.environment import Environment
 from servable import __version__
-from servable.aws_account import Account
+from servable.project.account import Account
 from servable.doctor.account import account, assets, endpoint_stack, needed, network, quotas
 from servable.doctor.check_result import CheckResult
 from servable.doctor.machine import machine

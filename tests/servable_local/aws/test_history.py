@@ -19,7 +19,7 @@ from infra.parameters.placement import placements
 from infra.preflight.batch.jobs import batch_example
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
-from servable import aws_account as operations_account
+from servable.project.environments import account as operations_account
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import restored, write

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable_local.aws.cloudformation.intrinsics import LATER, Evaluator, TemplateError
+from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 from servable_local.aws.cloudformation.template import (
     bucket_and_key,
     chosen_parameters,

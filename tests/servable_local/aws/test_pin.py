@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servable.package.pin import PinError, PinnedArchive, newest_approved, read, write
+from servable.pin.command import PinError, PinnedArchive, newest_approved, read, write
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner
 
-from servable import aws_account as operations_account
+from servable.project.environments import account as operations_account
 from servable.load.command import load
 from servable.load.reached import deployed
 from servable.load.temporary.endpoints import BudgetSpentError, TemporaryEndpoints

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.sagemaker.transform_records import (
+from servable_tensors.transform_records import (
     DataProcessing,
     JsonPath,
     TransformError,

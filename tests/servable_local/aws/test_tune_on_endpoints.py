@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
-from servable import aws_account as operations_account
+from servable.project.environments import account as operations_account
 from servable.load.load_generator import LoadError
 from servable.load.pace import Pace
 from servable.load.temporary.endpoints import (

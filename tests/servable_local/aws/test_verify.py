@@ -13,7 +13,7 @@ import pytest
 
 from infra.constructs.access.pipeline_role import LOOKS
 from infra.parameters.loading import ValidFile
-from servable.aws_account import Account
+from servable.project.account import Account
 from servable.verify import golden
 from servable.verify import model as verified_model
 from servable.verify.deployed import DeployedStack, Resource

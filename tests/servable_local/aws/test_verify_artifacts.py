@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from infra.parameters.loading import ValidFile
-from servable.package.pin import PinError, approved
+from servable.pin.command import PinError, approved
 from servable.verify.run import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher

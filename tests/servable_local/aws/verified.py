@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.loading import ValidFile, load
-from servable import aws_account as operations_account
+from servable.project.environments import account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack, synthesised
 from servable.verify.run import Report, compare

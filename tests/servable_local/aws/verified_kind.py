@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile, load
-from servable import aws_account as operations_account
+from servable.project.environments import account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify.run import Report, compare

@@ -16,7 +16,7 @@ from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.lifecycle import LocalAwsStartError, down, status, up
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.state_file import default_folder
-from servable_local.terminal import escape_output
+from servable.console.terminal import escape_output
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
 _NO_CONTAINERS = (

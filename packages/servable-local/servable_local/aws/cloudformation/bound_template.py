@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
-from servable_local.aws.cloudformation.intrinsics import LATER, Evaluator, TemplateError
+from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import (
     Template,

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable_local.aws.cloudformation.intrinsics import LATER, TemplateError
+from servable_scaling.intrinsics import LATER, TemplateError
 from servable_local.aws.loopback import Loopback
 
 _REFERENCE = re.compile(r"\{\{resolve:([^:{}]*):([^{}]*)\}\}")

@@ -12,7 +12,7 @@ from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import ChangeSet
 from servable_local.aws.cloudformation.deployment import StackDeployment
 from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
-from servable_local.aws.cloudformation.intrinsics import TemplateError
+from servable_scaling.intrinsics import TemplateError
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import parse, resolved_parameters

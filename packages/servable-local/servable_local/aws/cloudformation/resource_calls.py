@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, ParamValidationError
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
-from servable_local.aws.cloudformation.intrinsics import TemplateError
+from servable_scaling.intrinsics import TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback

@@ -31,7 +31,7 @@ from servable_local.aws.sagemaker.model_data import (
     of_package,
     s3_location,
 )
-from servable_local.aws.sagemaker.transform_records import (
+from servable_tensors.transform_records import (
     DataProcessing,
     TransformError,
     name_below,

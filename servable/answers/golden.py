@@ -1,6 +1,6 @@
 """The known answer of a golden request, and where another answer differs from it.
 
-Outputs are read and compared as a replay's are (servable/answers/outputs.py, servable/answers/differences.py),
+Outputs are read and compared as a replay's are (outputs.py and differences.py),
 and the first element of each that differs is named. The tolerance is the request's own.
 """
 

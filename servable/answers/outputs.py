@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from servable_tensors.capture_record import media_type
 from servable_tensors import UNNAMED_OUTPUT, TensorError, untyped_json, wire
+from servable_tensors.capture_record import media_type
 from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from servable_tensors.predict_messages import places_in
 from servable_tensors.tensors import BFLOAT16, Array

@@ -19,7 +19,6 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account, AwsError, account_of, unless_absent
 from servable.batch.estimate import AWS, RUNS, estimate, keep_rate, measured_rate
 from servable.batch.objects import (
     LOCAL_CONTAINER,
@@ -31,10 +30,11 @@ from servable.batch.objects import (
 )
 from servable.batch.result import BatchResult
 from servable.batch.watch import TransformWatch, UnknownJobError
+from servable.console.signals import as_ctrl_c
+from servable.project.account import Account, AwsError, account_of, unless_absent
 from servable.project.cdk_cli import cdk
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, one_environment, refused
-from servable.console.signals import as_ctrl_c
 
 CANNOT_BE_TOLD = 3
 LOCAL_AWS = "local AWS"
@@ -179,8 +179,8 @@ class BatchCommand:
         """Run files of this computer; return the exit code."""
         # The container is not installed where jobs alone are started.
         from servable.batch.local_run import LocalBatch
+        from servable.project.provided import LaunchError
         from servable.serve.serve import prepared_batch
-        from servable_local.container.launch import LaunchError
 
         options, root = self.options, self.loaded.root
         output = Path(options.output or "")

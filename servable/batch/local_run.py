@@ -21,18 +21,18 @@ from servable.batch.objects import (
 )
 from servable.batch.result import MESSAGE, BatchResult, FailedRequest, failed_request
 from servable.console.lines import duration, progress_line
-from servable.serve.serve import PreparedVariant
-from servable_local.aws.sagemaker.container import Container
-from servable_tensors.transform_records import TransformError
-from servable_local.aws.sagemaker.transform_requests import (
+from servable.project.provided import (
     READY_SECONDS,
     AnswerError,
+    Container,
     RequestSender,
+    batch_variables,
+    launch,
     limits_of,
     transform,
 )
-from servable_local.container.launch import launch
-from servable_local.container.settings import batch_variables
+from servable.serve.serve import PreparedVariant
+from servable_tensors.transform_records import TransformError
 
 # So many bad records are looked for; a header or a wrong column makes all of them bad.
 MOST_FAILED = 100

@@ -10,10 +10,10 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.batch.job import TRIALS
 from infra.parameters.environment import Environment
-from servable.project.account import Account, AwsError, absent
 from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects
 from servable.batch.result import BatchResult, counted, failures_in, priced
 from servable.console.lines import duration, progress_line
+from servable.project.account import Account, AwsError, absent
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
 # Where SageMaker's agent writes what became of each object.

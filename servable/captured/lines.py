@@ -17,8 +17,8 @@ import re
 from typing import Any
 
 from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable_tensors.capture_record import captured_part, media_type, utc
 from servable.console.terminal import escaped_name
+from servable_tensors.capture_record import captured_part, media_type, utc
 
 OCTETS = "application/octet-stream"
 # Headers are visible ASCII, 1,024 characters at most: a line break would begin another header or request.

@@ -12,8 +12,10 @@ from infra.parameters.line_numbers import line_number
 from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check_all, errors
 from infra.preflight.rendering import is_untold
-from servable.project.completion import complete_environments, complete_revisions
 from servable.console.findings import print_findings
+from servable.console.signals import INTERRUPTED, as_ctrl_c
+from servable.console.terminal import escaped
+from servable.project.completion import complete_environments, complete_revisions
 from servable.project.environments import (
     ENVIRONMENTS,
     FIRST,
@@ -23,9 +25,7 @@ from servable.project.environments import (
     named,
     project,
 )
-from servable.console.signals import INTERRUPTED, as_ctrl_c
 from servable.verdict import EXIT_CODES, Verdict
-from servable.console.terminal import escaped
 
 VERDICT = "verdict"
 """The key of `--json` beside the environments' names."""
@@ -105,8 +105,8 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bo
     """
     # Imported here: they take time, and only a run needs them.
     from servable.check.run import SHOWN_BY_RUN, not_finished, run
-    from servable.console.lines import EscapingConsole
     from servable.console.extras import missing
+    from servable.console.lines import EscapingConsole
 
     if (requirement := missing()) is not None:
         raise click.UsageError(requirement)

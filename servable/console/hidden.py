@@ -6,7 +6,7 @@ from pathlib import Path
 
 # Names that CDK projects use for their own folders; the other packages begin with servable.
 SHARED_NAMES = ("infra", "model_packaging", "stacks")
-HOME = Path(__file__).resolve().parents[1]
+HOME = Path(__file__).resolve().parents[2]
 
 
 class HiddenPackageError(ImportError):

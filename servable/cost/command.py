@@ -10,7 +10,7 @@ from infra.catalog.instances import instances
 from infra.parameters.finding import meant
 from infra.parameters.retained import Asynchronous
 from infra.policy.sizing import HOURS_PER_MONTH
-from servable.project.completion import ENVIRONMENT, complete_revisions
+from servable.console.extras import explained
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
     MOST_SAVED_SHARE,
@@ -27,7 +27,7 @@ from servable.cost.cost import (
 )
 from servable.cost.cost import cost as cost_of
 from servable.cost.expected import ExpectedMonth, expect
-from servable.console.extras import explained
+from servable.project.completion import ENVIRONMENT, complete_revisions
 from servable.project.environments import ENVIRONMENTS, SET, one_environment, project
 from servable.project.revision import against as at_revision
 

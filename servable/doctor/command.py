@@ -10,11 +10,11 @@ import click
 
 from infra.parameters.sources import names
 from model_packaging.refusal import PackagingError
-from servable.project.cdk_cli import cdk
-from servable.project.completion import complete_environments
+from servable.console.findings import styled_echo, wrapped
 from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
-from servable.console.findings import styled_echo, wrapped
+from servable.project.cdk_cli import cdk
+from servable.project.completion import complete_environments
 from servable.project.environments import ENVIRONMENTS, FIRST, SET, one_environment, project
 from servable.verdict import VERDICTS
 
@@ -47,8 +47,8 @@ def doctor(
         )
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
-        from servable.project.account import account_of
         from servable.doctor.account import account
+        from servable.project.account import account_of
 
         try:
             deployed_to = account_of(loaded.environment, local=local)

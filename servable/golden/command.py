@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from servable.project.account import account_of
-from servable.project.completion import ENVIRONMENT
+from servable.console.terminal import escaped_name
 from servable.golden.frozen import frozen, why_not, with_tables
 from servable.golden.selection import GoldenSelection
 from servable.load.options import AS_JSON, LOCAL
+from servable.project.account import account_of
+from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.replay.index import CaptureIndex
 from servable.replay.places import PlaceError, place_of
 from servable.tune.environment_edit import diff
 from servable.tune.environment_edit import write as write_file
 from servable.verdict import Verdict
-from servable.console.terminal import escaped_name
 
 MOST = 12
 # Above what float32 differs by between instance types: Golden.tolerance.

@@ -15,8 +15,8 @@ import numpy as np
 
 from servable.answers.outputs import outputs_of
 from servable.captured.files import CapturedRequest
-from servable_tensors.capture_record import media_type
 from servable_tensors import wire
+from servable_tensors.capture_record import media_type
 from servable_tensors.codecs import CODECS, JSON, PROTOBUF
 from servable_tensors.tensors import Array
 

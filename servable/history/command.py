@@ -8,13 +8,13 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
-from servable.project.account import account_of
-from servable.project.cdk_cli import cdk
-from servable.project.completion import ENVIRONMENT
 from servable.console.findings import print_lines
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import RestoredFile, restored, write
 from servable.plan.synthesis import stack_name
+from servable.project.account import account_of
+from servable.project.cdk_cli import cdk
+from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, one_environment
 
 

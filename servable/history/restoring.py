@@ -27,8 +27,8 @@ from model_packaging.beside import write_beside
 from model_packaging.places import MADE
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account, absent
 from servable.history.deployments import Deployment
+from servable.project.account import Account, absent
 from servable.verify.model import digest
 
 # Files as they were: git has their comments only where they were committed.

@@ -15,10 +15,9 @@ import click
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
-from servable.project.cdk_cli import cdk
-from servable.project.completion import complete_environments
 from servable.console.extras import MissingExtraError
 from servable.console.findings import print_lines
+from servable.console.signals import as_ctrl_c
 from servable.init.first_environment import Start, copy_model, foreseen, shown_size, start
 from servable.init.first_request import with_first_answer
 from servable.init.preview import preview
@@ -30,16 +29,18 @@ from servable.new.project_files import (
     service_name,
     write_all,
 )
+from servable.project.cdk_cli import cdk
+from servable.project.completion import complete_environments
 from servable.project.environments import ENVIRONMENTS, MENDED_BY_PACKING, one_environment, project
 from servable.project.folder import FOLDER, standing_in
-from servable.console.signals import as_ctrl_c
-from servable_local.aws import ACCOUNT, REGION
 
 MODEL = click.Path(exists=True, path_type=Path)
 TIMEOUT_SECONDS = 3
 # A pull request is usually open for a week; each further day costs a day of instances.
 PREVIEW_DAYS = 7
 LONGEST_SHAPE = 200  # characters
+# Where the shell has none: those of AWS's examples, which the local AWS has too.
+ACCOUNT, REGION = "123456789012", "us-east-1"
 
 
 @click.command()

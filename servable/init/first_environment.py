@@ -27,11 +27,11 @@ from infra.preflight.model.artefact import CODE_FILES
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+from servable.console.terminal import escaped_name
 from servable.init.golden_request import golden_request
 from servable.init.mlflow_folder import REQUIREMENTS, input_example, saved_model_in
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project.folder import FOLDER
-from servable.console.terminal import escaped_name
 
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7

@@ -12,17 +12,17 @@ from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.check import errors
 from model_packaging.places import MADE
 from model_packaging.refusal import PackagingError
+from servable.console.findings import print_lines
 from servable.init.adoption.environment_text import EFFECTS, environment_text
 from servable.init.adoption.expressed import Expressed, expressed
 from servable.init.adoption.fetched import fetch, locate
 from servable.init.adoption.live_picture import LivePicture, captures, container_of, live_picture
-from servable.project.account import Account, AwsError
-from servable.console.findings import print_lines
 from servable.init.first_environment import foreseen, model_name, new_environment
 from servable.new.project_files import PINS, conflicts, missing_files, service_name, write_all
+from servable.project.account import Account, AwsError
 from servable.project.environments import MENDED_BY_PACKING, project
 from servable.project.folder import FOLDER, standing_in, state_folder
-from servable_local.aws import status
+from servable.project.provided import running_local_aws
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
     root = standing_in()
     root, files = (root, root / FOLDER) if folder == FOLDER else project(folder)
     try:
-        aws = status(folder=state_folder()) if source.local else None
+        aws = running_local_aws(state_folder()) if source.local else None
         if source.local and aws is None:
             problem = "the local AWS is not running"
             raise PackagingError(Path("--local"), problem, "`servable local up`")

@@ -15,10 +15,10 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
-from servable.project.cdk_cli import cdk
-from servable.project.completion import ENVIRONMENT
 from servable.console.lines import EscapingConsole
 from servable.invoke.invoke import ARRAY_FILES, arrays_in, as_json, connected, written
+from servable.project.cdk_cli import cdk
+from servable.project.completion import ENVIRONMENT
 from servable.project.environments import (
     ENVIRONMENTS,
     SET,

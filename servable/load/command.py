@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from servable.project.completion import complete_environments
-from servable.load.options import OPTIONS, LoadOptions, checked, with_options
 from servable.console.signals import as_ctrl_c
+from servable.load.options import OPTIONS, LoadOptions, checked, with_options
+from servable.project.completion import complete_environments
 
 
 @click.command(context_settings={"show_default": True})

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from servable.measured.latencies import Latencies, middles_ms
 from servable.load.content import LoadContent
 from servable.load.knee import Knee
 from servable.load.measurement import LoadCurve
 from servable.measured import style
+from servable.measured.latencies import Latencies, middles_ms
 from servable.measured.precision import readable
 
 NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infra.parameters.environment import Environment
-from servable.measured.latencies import bin_number
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, overloaded
 from servable.load.options import LoadOptions
+from servable.measured.latencies import bin_number
 
 Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")

@@ -18,13 +18,13 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account, account_of
 from servable.invoke.invoke import component_named
 from servable.load.endpoint_processes import yielding
 from servable.load.load_target import LoadTarget, container, endpoint
 from servable.load.measurement import MeasuredTarget
 from servable.load.options import LoadOptions, TargetOptions
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained
+from servable.project.account import Account, account_of
 from servable.project.environments import refused
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared

@@ -34,8 +34,8 @@ from servable.load.temporary.live import TemporaryError
 from servable.measured.precision import readable
 from servable.project.environments import environment_with_endpoint
 from servable.project.folder import standing_in
+from servable.project.provided import LaunchError
 from servable.verdict import VERDICTS
-from servable_local.container.launch import LaunchError
 
 # Doublings to some hundred users, and the loads between the last two.
 STEPS_USUAL = "8 to 14"

@@ -13,8 +13,8 @@ from typing import Any
 from infra.parameters import reference
 from model_packaging.beside import write_beside
 from servable import __version__
-from servable.project.cdk_cli import cdk
 from servable.new.release_wheel import installed_sha256
+from servable.project.cdk_cli import cdk
 from servable.project.folder import FOLDER
 
 # Partly generated from this repository's own files. A leading dot is spelt "dot-", so that no tool

@@ -14,13 +14,20 @@ from infra.preflight.model.code import answer_seconds
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress as Callback
-from servable.project.completion import complete_environments
-from servable.console.lines import bytes_progress
 from servable.console.findings import print_lines
+from servable.console.lines import bytes_progress
 from servable.package import output
 from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
 from servable.package.package import package as packages_of
-from servable.project.environments import ENVIRONMENTS, MENDED_BY_PACKING, SET, loaded_with, named, project
+from servable.project.completion import complete_environments
+from servable.project.environments import (
+    ENVIRONMENTS,
+    MENDED_BY_PACKING,
+    SET,
+    loaded_with,
+    named,
+    project,
+)
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

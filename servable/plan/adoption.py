@@ -8,9 +8,9 @@ import click
 from infra.parameters.loading import ValidFile
 from servable.init.adoption.live_picture import LivePicture, live_picture
 from servable.init.adoption.live_template import live_template, same_in_effect
-from servable.project.account import account_of
 from servable.plan.synthesis import endpoint_template
 from servable.plan.template_changes import TemplateChange, changes
+from servable.project.account import account_of
 
 
 def adoption_plan(loaded: ValidFile, name: str, *, local: bool, as_json: bool) -> int:

@@ -12,14 +12,14 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
-from servable.project.account import account_of
 from servable.check.explain import Said, update_lines
-from servable.project.completion import ENVIRONMENT, complete_revisions
 from servable.console.findings import print_findings, styled_echo
 from servable.plan.adoption import adoption_plan
 from servable.plan.live import LiveState, live
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import stack_templates
+from servable.project.account import account_of
+from servable.project.completion import ENVIRONMENT, complete_revisions
 from servable.project.environments import (
     ENVIRONMENTS,
     SET,

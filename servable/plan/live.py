@@ -10,9 +10,9 @@ from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.project.account import AwsError, Clients, remedy_for, unless_absent
 from servable.plan.taken_names import TakenName, taken_names
 from servable.plan.template_changes import endpoint_name
+from servable.project.account import AwsError, Clients, remedy_for, unless_absent
 
 # The rollback of a first deployment is over: such a stack can only be deleted, as `cdk deploy` does first.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html (2026-11-23)

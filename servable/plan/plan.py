@@ -7,7 +7,6 @@ from typing import Any, Literal
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, deployed_by, held, state_of
 from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
-from servable.project.cdk_cli import stage_command
 from servable.plan.live import CALM, LiveState
 from servable.plan.template_changes import (
     TemplateChange,
@@ -18,6 +17,7 @@ from servable.plan.template_changes import (
     keeps_endpoint,
     replaces_fleet,
 )
+from servable.project.cdk_cli import stage_command
 
 Verdict = Literal[
     "nothing", "create", "update", "two deploys", "replace", "delete", "keep", "refused"

@@ -14,8 +14,8 @@ from infra.parameters.environment import stack_name as named
 from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
-from servable.project.cdk_cli import cdk
 from servable.new.project_files import cdk_context
+from servable.project.cdk_cli import cdk
 
 TIMEOUT_SECONDS = 300
 STOP_SECONDS = 10

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.parameters.environment import Environment
-from servable.project.account import Clients, unless_absent
 from servable.plan.template_changes import endpoint_name, log_group_names
+from servable.project.account import Clients, unless_absent
 
 
 @dataclass(frozen=True)

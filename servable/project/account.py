@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import boto3
@@ -13,7 +13,10 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from servable.project.folder import state_folder
-from servable_local.aws import LocalAws, status
+from servable.project.provided import running_local_aws
+
+if TYPE_CHECKING:
+    from servable.project.provided import LocalAws
 
 # A command waits for each call at most this long, and then reports that AWS did not answer.
 CONNECT_TIMEOUT_SECONDS = 5
@@ -35,7 +38,7 @@ class Account:
         *,
         region: str,
         number: str,
-        aws: LocalAws | None = None,
+        aws: "LocalAws | None" = None,
         endpoint_url: str | None = None,
     ) -> None:
         """`number`: the expected account id, 12 digits. No request is sent yet.
@@ -122,7 +125,7 @@ def account_of(
 
     Raises `PackagingError` if the local AWS is not running.
     """
-    aws = status(folder=state_folder()) if local else None
+    aws = running_local_aws(state_folder()) if local else None
     if local and aws is None:
         problem = "the local AWS is not running"
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")

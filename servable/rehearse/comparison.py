@@ -1,5 +1,6 @@
 """Policies compared: minimums and targets of an environment file on the same random days, on every core."""
 
+import ctypes
 import itertools
 import math
 import multiprocessing
@@ -19,12 +20,11 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
+from servable.measured.student_t import t975
 from servable.project.environments import refused
 from servable.rehearse.rehearsal import find_variant
-from servable.measured.student_t import t975
 from servable.tune import environment_edit
 from servable.tune.environment_edit import KeyChange
-from servable_local.container.parent_watchdog import die_with
 from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.scenario import Scenario
@@ -39,6 +39,7 @@ MOST_JUDGED = 5
 # Percent of the measured maximum, where --compare names no value. Our choice: AWS starts with 50 %.
 TARGETS = (40, 50, 60, 70, 80)
 FILE = "the file"
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 Progress = Callable[[int, int, float], None]
 """(days that are computed, all days, seconds left)"""
 
@@ -320,7 +321,10 @@ def compute_days(
 
 def _begin_process(parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides when its processes end
-    die_with(parent_pid)
+    # The kernel ends this process when its parent has ended, however that ends.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:  # it ended before we asked
+        os._exit(1)
 
 
 # What one process has computed of an instance is the same for every day and policy.

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from servable.console.terminal import escaped_name
 from servable.replay.index import CaptureIndex
 from servable.replay.summary import utc_text
-from servable.console.terminal import escaped_name
 
 _SHOWN_VARIANTS = 5
 # A shorter gap is one of the traffic, or of a deployment.

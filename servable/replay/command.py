@@ -17,9 +17,8 @@ from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-from servable.project.account import account_of
-from servable.project.completion import complete_environments, complete_targets
 from servable.console.lines import progress_line
+from servable.console.signals import as_ctrl_c
 from servable.load.load_generator import LoadError
 from servable.load.options import (
     AS_JSON,
@@ -29,8 +28,11 @@ from servable.load.options import (
     with_options,
 )
 from servable.load.reached import ReadyTarget, reached_by
+from servable.project.account import account_of
+from servable.project.completion import complete_environments, complete_targets
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.project.folder import standing_in
+from servable.project.provided import LaunchError
 from servable.replay.answers import ANSWERS
 from servable.replay.capture_notes import capture_notes
 from servable.replay.compare.against import other_target
@@ -45,9 +47,7 @@ from servable.replay.run import replay as send_requests
 from servable.replay.sending import ReplayPace
 from servable.replay.skipped import skipped_lines
 from servable.replay.summary import ReplayResult
-from servable.console.signals import as_ctrl_c
 from servable.verdict import VERDICTS
-from servable_local.container.launch import LaunchError
 from servable_tensors import UNNAMED_OUTPUT
 
 OPTIONS = (

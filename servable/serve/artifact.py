@@ -11,8 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.model import Artifact
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account
 from servable.console.lines import bytes_progress
+from servable.project.account import Account
 
 CHUNK_BYTES = 8 * 1024 * 1024
 Report = Callable[[int, int], None]

@@ -11,13 +11,12 @@ import click
 
 from model_packaging.private_folder import private_folder, private_opener
 from model_packaging.refusal import PackagingError
+from servable.console.signals import as_ctrl_c
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
+from servable.project.provided import EndpointProcess, LaunchError, Recording
 from servable.serve.container import Faults, serve_image, serve_locally
 from servable.serve.serve import PreparedVariant, prepared
-from servable.console.signals import as_ctrl_c
-from servable_local.container.launch import EndpointProcess, LaunchError
-from servable_local.container.recording import Recording
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -10,11 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from servable.project.provided import (
+    STDERR,
+    EndpointProcess,
+    ImageContainer,
+    LaunchError,
+    Recording,
+    launch,
+    launch_image,
+)
 from servable.serve.serve import PreparedVariant
-from servable_local.container.archive import ArchiveError, unpack
-from servable_local.container.launch import STDERR, EndpointProcess, LaunchError, launch
-from servable_local.container.real_image import ImageContainer, launch_image
-from servable_local.container.recording import Recording
+from servable_tensors.archive import ArchiveError, unpack
 
 # SageMaker's longest wait for a container to answer, where the file states none.
 READY_TIMEOUT_SECONDS = 3600.0

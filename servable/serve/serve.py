@@ -17,10 +17,10 @@ from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
-from servable.project.account import Account
 from servable.package.package import package
+from servable.project.account import Account
+from servable.project.provided import fetched_packages
 from servable.serve.artifact import cached, downloaded
-from servable_local.container.compiled_packages import fetched_packages
 
 # servable_local/container/model_server/process.py writes it.
 FAILED_RECORD = re.compile(

@@ -7,8 +7,7 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account, account_of
-from servable.project.completion import ENVIRONMENT
+from servable.console.signals import as_ctrl_c
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
 from servable.load.options import (
@@ -20,14 +19,15 @@ from servable.load.options import (
     with_options,
 )
 from servable.load.temporary.live import TemporaryError
+from servable.project.account import Account, account_of
+from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
-from servable.console.signals import as_ctrl_c
+from servable.project.provided import LaunchError
 from servable.tune import environment_edit
 from servable.tune.output import say, speaker
 from servable.tune.run import TuneError, TuneOptions
 from servable.tune.search.confirmation import Verdict
 from servable.tune.tune import tune as search
-from servable_local.container.launch import LaunchError
 
 # What the whole search may take where it costs nothing but time.
 LOCAL_MINUTES = 9.5

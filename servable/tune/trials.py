@@ -24,13 +24,13 @@ from servable.load.pace import Pace
 from servable.load.reached import ReadyTarget, asked_of
 from servable.load.schedule import Schedule
 from servable.measured.precision import readable
+from servable.project.provided import LaunchError
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable.tune.run import Run
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measurement
 from servable.tune.time_plan import CURVE_STEPS, TRIAL_STEPS, seconds_expected
-from servable_local.container.launch import LaunchError
 
 # A limit from the file that one caller already comes near to on this computer ranks nothing.
 NEAR = 0.5

@@ -5,9 +5,9 @@ import json
 import click
 
 from model_packaging.refusal import PackagingError
+from servable.console.findings import styled_echo
 from servable.project.account import account_of
 from servable.project.completion import ENVIRONMENT
-from servable.console.findings import styled_echo
 from servable.project.environments import ENVIRONMENTS, SET, one_environment
 from servable.verdict import EXIT_CODES
 from servable.verify.run import Report

@@ -55,7 +55,7 @@ class DeployedStack:
 
 
 def deployed(account: Account, name: str) -> DeployedStack | None:
-    """Return a deployed stack; None if it does not exist. Raises one of `servable.project.account.AwsError`."""
+    """Return a deployed stack; None if it does not exist. Raises one of `AwsError`."""
     cloudformation = account.client("cloudformation")
     stacks = unless_absent(cloudformation.describe_stacks, StackName=name)
     if stacks is None:

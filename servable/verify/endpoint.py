@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servable.project.account import unless_absent
 from servable.plan.live import hosts_components
+from servable.project.account import unless_absent
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import RESTORE, Difference, added, changed, gone
 

@@ -11,8 +11,8 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
-from servable.project.account import unless_absent
 from servable.package.package import Package, package
+from servable.project.account import unless_absent
 from servable.verify.deployed import DeployedStack
 from servable.verify.difference import Difference, gone
 from servable.verify.resolving import UNKNOWN

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account, AwsError
 from servable.plan.synthesis import SynthesisedStack, stack_name, synthesised
+from servable.project.account import Account, AwsError
 from servable.verify import (
     alarms,
     dependencies,

@@ -12,8 +12,8 @@ import pytest
 
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile, load
-from servable.project.account import Account
 from servable.plan.synthesis import SynthesisedStack
+from servable.project.account import Account
 from servable.verify.run import Report, compare
 from servable_client.formats import decode
 from servable_local.aws import LocalAws, running

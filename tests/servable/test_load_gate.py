@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.parameters.loading import ValidFile
-from servable.measured.latencies import Latencies
 from servable.load import run as load_run
 from servable.load.command import load
 from servable.load.gate import (
@@ -28,6 +27,7 @@ from servable.load.gate import (
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import LoadOptions
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval
 from tests.conftest import VALID, Environment
 from tests.servable.tune.measured import curve, step

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.measured.latencies import Latencies
 from servable.load.gate import verdict
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.objective import Objective
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval
 from tests.servable.tune.measured import curve, step
 

@@ -19,14 +19,14 @@ from rich.table import Table
 
 from servable import app, hidden
 from servable import main as command
+from servable.console.findings import styled_echo
 from servable.console.lines import EscapingConsole
+from servable.console.terminal import escape_output, escaped, escaped_name
 from servable.doctor import command as doctor_command
 from servable.doctor.check_result import CheckResult
 from servable.doctor.command import doctor
-from servable.console.findings import styled_echo
 from servable_local.aws import command as local_aws
 from servable_local.container.launch import EndpointProcess, UnpackFolder
-from servable.console.terminal import escape_output, escaped, escaped_name
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.servable.replay.captures import request, written

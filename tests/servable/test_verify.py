@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
-from servable.project.account import remedy_for
 from servable.doctor import command as doctor_command
 from servable.doctor.check_result import CheckResult
 from servable.plan.synthesis import SynthesisedStack
+from servable.project.account import remedy_for
 from servable.verify import command as verify_command
 from servable.verify.deployed import DeployedStack
 from servable.verify.difference import Answers

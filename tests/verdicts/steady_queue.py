@@ -12,11 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.measured.latencies import Latencies
 from servable.load.gate import verdict
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.load.objective import Objective
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval
 
 SIMULATED = MeasuredTarget(target="simulated", address="", started_at="", machine="simulated")

@@ -41,7 +41,9 @@ def sentence(theirs: Path) -> str:
 
 def test_an_app_with_an_infra_of_its_own_is_told_so(theirs: Path) -> None:
     said = run(theirs, "-c", "import servable.constructs").stderr
-    assert said.splitlines()[-1] == f"servable.console.hidden.HiddenPackageError: {sentence(theirs)}"
+    assert (
+        said.splitlines()[-1] == f"servable.console.hidden.HiddenPackageError: {sentence(theirs)}"
+    )
 
 
 def test_the_command_says_so_too(theirs: Path) -> None:

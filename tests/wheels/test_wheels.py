@@ -20,8 +20,8 @@ from packaging.utils import canonicalize_name
 from model_packaging.digest import sha256_of
 from scripts.build_wheels import OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
 from servable import __version__
-from servable.doctor.machine import LEAST_PYTHON
 from servable.console.extras import COMMANDS, MODULES
+from servable.doctor.machine import LEAST_PYTHON
 from servable.main import COMMANDS as EVERY_COMMAND
 from servable.new.project_files import STAMP
 from servable.new.release_wheel import DISTRIBUTION

@@ -6,9 +6,9 @@ from typing import Any
 
 import tomlkit
 
+from servable.console.terminal import escaped_name
 from servable.init.adoption.expressed import Expressed
 from servable.init.adoption.live_fields import NotCarried
-from servable.console.terminal import escaped_name
 
 EFFECTS = {
     "lost": "Not carried over",

@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from model_packaging.refusal import PackagingError
+from servable.console.lines import bytes_progress
 from servable.init.adoption.live_fields import NotCarried
 from servable.project.account import Account, AwsError
-from servable.console.lines import bytes_progress
-from servable_local.container.archive import (
+from servable_tensors.archive import (
     ArchiveError,
     LayoutError,
     find_code,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from servable.measured.latencies import Latencies
 from servable.load.generator.connection import OK, TIMEOUT
 from servable.load.measurement import KNOWN_SHARE, LoadStep
+from servable.measured.latencies import Latencies
 from servable.measured.precision import WINDOW_SECONDS, Interval, percentile, throughput
 
 BLOCK_SECONDS = 0.5

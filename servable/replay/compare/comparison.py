@@ -29,11 +29,11 @@ from servable.answers.differences import (
 )
 from servable.answers.outputs import UNKNOWN, AnswerOutputs, outputs_of
 from servable.captured.files import RecordedAnswer
+from servable.console.terminal import escaped_name
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.columns import ColumnSizes
-from servable_tensors.capture_record import media_type
-from servable.console.terminal import escaped_name
 from servable_tensors import UNNAMED_OUTPUT
+from servable_tensors.capture_record import media_type
 
 # Responses that are held back; enough for a mean, and little memory.
 _HELD_PAIRS, _HELD_BYTES = 256, 8 << 20

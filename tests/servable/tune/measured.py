@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from servable.measured.latencies import Latencies
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval
 
 ASKED = MeasuredTarget(

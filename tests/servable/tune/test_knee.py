@@ -4,11 +4,11 @@ import statistics
 
 import pytest
 
-from servable.measured.latencies import Latencies
 from servable.load.curve_pictures import label_of
 from servable.load.knee import knee, saturation
 from servable.load.objective import Objective
 from servable.load.schedule import Schedule
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.queueing import curve as simulated

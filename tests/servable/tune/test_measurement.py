@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable.measured.latencies import Latencies
 from servable.load.measurement import CURVE, LoadCurve
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval
 from tests.servable.tune.measured import curve, step
 

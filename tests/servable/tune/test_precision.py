@@ -5,8 +5,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from servable.measured.latencies import Latencies
 from servable.load.pace import Arrivals, times
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval, percentile, readable, throughput
 
 WINDOW_SECONDS = 0.1

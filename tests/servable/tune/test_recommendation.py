@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from servable.measured.latencies import Latencies
 from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
+from servable.measured.latencies import Latencies
 from servable.measured.precision import Interval
 from servable.tune.recommendation import Recommendation, headline, recommend
 from servable.tune.search.confirmation import Confirmation

@@ -10,10 +10,10 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from servable.measured.latencies import Latencies
 from servable.load.page import write_load_report
 from servable.measured import document
 from servable.measured.document import About, ReportTable, Row, Tab
+from servable.measured.latencies import Latencies
 from servable.report.command import distinguished, report
 from servable.tune import page
 from servable.tune.content import RUN, Content

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from servable.measured.latencies import Latencies
 from servable.load.load_generator import LoadGenerator, Progress
 from servable.load.load_test import measure
 from servable.load.measurement import LoadStep
 from servable.load.objective import Objective
 from servable.load.pace import Pace
 from servable.load.schedule import Schedule
+from servable.measured.latencies import Latencies
 from tests.servable.tune.measured import ASKED, step
 
 HUNDRED = Objective(most_ms=100.0)

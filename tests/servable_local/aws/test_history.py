@@ -19,10 +19,10 @@ from infra.parameters.placement import placements
 from infra.preflight.batch.jobs import batch_example
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
-from servable.project.environments import account as operations_account
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import restored, write
+from servable.project.environments import account as operations_account
 from tests.conftest import VALID, valid
 from tests.servable_local.aws.local_account import Account
 

@@ -14,7 +14,6 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 from servable_local.aws.cloudformation.template import (
     bucket_and_key,
     chosen_parameters,
@@ -26,6 +25,7 @@ from servable_local.aws.cloudformation.template import (
     template_at,
 )
 from servable_local.aws.errors import ValidationError
+from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 
 
 class Stack(Evaluator):

@@ -19,7 +19,6 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
-from servable.project.environments import account as operations_account
 from servable.load.load_generator import LoadError
 from servable.load.pace import Pace
 from servable.load.temporary.endpoints import (
@@ -29,6 +28,7 @@ from servable.load.temporary.endpoints import (
 )
 from servable.load.temporary.live import live_variant
 from servable.load.temporary.removal import PREFIX
+from servable.project.environments import account as operations_account
 from servable.tune.command import tune
 from servable.tune.machine_space import machines
 from servable.tune.run import Run, TuneOptions, TuneProgress

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.archive import ArchiveError, unpack
+from servable_tensors.archive import ArchiveError, unpack
 
 
 def _archive_of(member: tarfile.TarInfo, folder: Path) -> Path:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.archive import LayoutError, find_code, find_models
+from servable_tensors.archive import LayoutError, find_code, find_models
 
 
 def _files(root: Path, *names: str) -> Path:

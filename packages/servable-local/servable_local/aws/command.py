@@ -16,7 +16,6 @@ from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.lifecycle import LocalAwsStartError, down, status, up
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.state_file import default_folder
-from servable.console.terminal import escape_output
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
 _NO_CONTAINERS = (
@@ -78,7 +77,9 @@ def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
     if as_json:
         return json.dumps({"ended": ended}, indent=2)
     if not ended:
-        return f"local AWS: not running for {(folder or Path.cwd() / '.servable').parent}"
+        return _printable(
+            f"local AWS: not running for {(folder or Path.cwd() / '.servable').parent}"
+        )
     if not os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://127.0.0.1:"):
         return "local AWS: stopped"
     return (
@@ -123,7 +124,7 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
         try:
             click.echo(started(program, folder=folder(), **options))
         except LocalAwsStartError as error:
-            click.echo(f"{program} up: {error}", err=True)
+            click.echo(_printable(f"{program} up: {error}"), err=True)
             context.exit(FOUND_PROBLEMS)
 
     @local.command(
@@ -146,7 +147,6 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The console script `servable-local`."""
-    escape_output()
     # Under uvx it is on no PATH of the user's; `uv run` names the environment too.
     by_uvx = "UV" in os.environ and os.environ.get("VIRTUAL_ENV") != sys.prefix
     program = commands("uvx servable-local" if by_uvx else "servable-local", default_folder)
@@ -160,11 +160,17 @@ def main(words: Sequence[str] | None = None) -> int:
         error.show()
         return MISSING
     except (OSError, ModuleNotFoundError) as error:
-        print(f"servable-local {context.invoked_subcommand}: {error}", file=sys.stderr)
+        click.echo(_printable(f"servable-local {context.invoked_subcommand}: {error}"), err=True)
         return FOUND_PROBLEMS if isinstance(error, OSError) else MISSING
     except KeyboardInterrupt:
         return 130
     return DONE
+
+
+def _printable(text: str) -> str:
+    """Return text without what a terminal acts on: a folder's name or a log's line can have it."""
+    shown = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
+    return shown.encode(errors="backslashreplace").decode()
 
 
 def _described(aws: LocalAws) -> dict[str, Any]:

@@ -19,13 +19,6 @@ from typing import NoReturn
 import psutil
 
 from servable_local.container import parent_watchdog
-from servable_local.container.archive import (
-    ArchiveError,
-    LayoutError,
-    find_code,
-    find_models,
-    unpack,
-)
 from servable_local.container.child_process import ContainerStartError, Events, log
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
@@ -42,6 +35,13 @@ from servable_local.container.settings import (
     without_effect,
 )
 from servable_local.container.supervisor import Supervisor
+from servable_tensors.archive import (
+    ArchiveError,
+    LayoutError,
+    find_code,
+    find_models,
+    unpack,
+)
 
 _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import DistributionFinder, MetadataPathFinder, PathDistribution
 from pathlib import Path
 
@@ -23,19 +22,12 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from servable_local.private_files import private_folder
+from servable_tensors.archive import CompiledPackages
 
 _COMPILED = re.compile(r"\.(?:cpython-|cp|pypy)(\d)(\d+)[^.]*\.(?:so|pyd)$")
 _TAG = re.compile(r"^Tag: *([^\s-]+-[^\s-]+-[^\s-]+)\s*$", re.MULTILINE)
 _HERE = f"this computer runs Python {platform.python_version()}"
 _REMEDY = "or run servable with that Python: `servable doctor` names one that is here"
-
-
-@dataclass(frozen=True)
-class CompiledPackages:
-    """`paths`: what is imported before code/lib. `problems`: sentences about what cannot be imported."""
-
-    paths: tuple[Path, ...] = ()
-    problems: tuple[str, ...] = ()
 
 
 def compiled_packages(code: Path) -> CompiledPackages:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from servable_local.container import ports
-from servable_local.container.archive import ArchiveCode
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.recording import Recording
 from servable_local.container.settings import PORT, PORT_RANGE, BatchingPlan, StartSettings
+from servable_tensors.archive import ArchiveCode
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from servable_local.container.archive import ArchiveError, unpack
 from servable_local.container.launch import LaunchError
 from servable_local.container.ports import HOST, PortError, reserved
 from servable_local.container.settings import PORT_RANGE
+from servable_tensors.archive import ArchiveError, unpack
 
 _INSIDE = 8080  # the image's default
 # SageMaker names a range; a container of its own can have any. 2 ports for each model server.

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
-from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import (
     Template,
@@ -14,6 +13,7 @@ from servable_local.aws.cloudformation.template import (
 )
 from servable_local.aws.cloudformation.template_form import NOT_A_STRING
 from servable_local.aws.errors import ValidationError
+from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
 
 
 class BoundTemplate(Evaluator):

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
-from servable_scaling.intrinsics import LATER, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import parse, references, shown_parameters
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
+from servable_scaling.intrinsics import LATER, TemplateError
 
 NO_CHANGES = (
     "The submitted information didn't contain changes. "

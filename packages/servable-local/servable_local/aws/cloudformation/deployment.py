@@ -11,9 +11,9 @@ from typing import Any
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import changed_properties
-from servable_scaling.intrinsics import TemplateError
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls, ResourceFailedError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
+from servable_scaling.intrinsics import TemplateError
 
 
 class StackDeployment:

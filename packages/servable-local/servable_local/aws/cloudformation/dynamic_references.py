@@ -10,8 +10,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable_scaling.intrinsics import LATER, TemplateError
 from servable_local.aws.loopback import Loopback
+from servable_scaling.intrinsics import LATER, TemplateError
 
 _REFERENCE = re.compile(r"\{\{resolve:([^:{}]*):([^{}]*)\}\}")
 _PARAMETER = re.compile(r"(?P<name>[a-zA-Z0-9_.\-/]+)(?::(?P<version>[0-9]*))?")

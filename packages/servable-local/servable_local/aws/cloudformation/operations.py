@@ -12,7 +12,6 @@ from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import ChangeSet
 from servable_local.aws.cloudformation.deployment import StackDeployment
 from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
-from servable_scaling.intrinsics import TemplateError
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import parse, resolved_parameters
@@ -23,6 +22,7 @@ from servable_local.aws.errors import (
 )
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.resources.shapes import refusal, violation
+from servable_scaling.intrinsics import TemplateError
 
 _STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
 _LONGEST_NAME = 128  # API_CreateStack.html, 2026-11-28

@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError, ParamValidationError
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
-from servable_scaling.intrinsics import TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
@@ -22,6 +21,7 @@ from servable_local.aws.resources.resource_type import (
     tags_as_map,
 )
 from servable_local.aws.resources.shapes import Properties, ResourceError
+from servable_scaling.intrinsics import TemplateError
 
 _LETTERS = string.ascii_uppercase + string.digits
 _ENDING_LENGTH = 12

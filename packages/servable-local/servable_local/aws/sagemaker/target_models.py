@@ -55,7 +55,7 @@ class TargetModels:
 
     def _load(self, target: str, name: str) -> None:
         # Imported here, as the local container itself: the server starts without it.
-        from servable_local.container.archive import ArchiveError, unpack
+        from servable_tensors.archive import ArchiveError, unpack
 
         self._folder.mkdir(parents=True, exist_ok=True)
         model = self._folder / name / "model"

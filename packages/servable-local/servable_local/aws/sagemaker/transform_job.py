@@ -31,11 +31,6 @@ from servable_local.aws.sagemaker.model_data import (
     of_package,
     s3_location,
 )
-from servable_tensors.transform_records import (
-    DataProcessing,
-    TransformError,
-    name_below,
-)
 from servable_local.aws.sagemaker.transform_requests import (
     MB,
     READY_SECONDS,
@@ -48,6 +43,11 @@ from servable_local.aws.sagemaker.transform_requests import (
 )
 from servable_local.container.image_code import version_of_image
 from servable_local.container.settings import batch_variables
+from servable_tensors.transform_records import (
+    DataProcessing,
+    TransformError,
+    name_below,
+)
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
 _ONLY = "the local AWS transforms with a model of exactly one container that has model data"

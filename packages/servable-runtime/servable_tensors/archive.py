@@ -14,8 +14,6 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from servable_local.container.compiled_packages import CompiledPackages
-
 # Python walks and removes folders recursively, and keeps a file open for each.
 _MOST_FOLDERS = 100
 
@@ -78,6 +76,14 @@ NAME_OF_A_MODEL_AT_THE_ROOT = "model"
 
 class LayoutError(Exception):
     """The archive holds no model that the container would find. `str()` is a whole sentence."""
+
+
+@dataclass(frozen=True)
+class CompiledPackages:
+    """`paths`: what is imported before code/lib. `problems`: sentences about what cannot be imported."""
+
+    paths: tuple[Path, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

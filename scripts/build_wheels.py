@@ -22,17 +22,20 @@ from servable.new.release_wheel import DISTRIBUTION, wheel_bytes
 ROOT = Path(__file__).resolve().parents[1]
 # The wheels, each after those that it needs -> the folder of its pyproject.toml.
 WHEELS = {
-    "servable-tensors": "wheels/servable-tensors",
-    "servable-client": "wheels/servable-client",
-    "servable-local-code": "wheels/servable-local-code",
-    "servable-local": "wheels/servable-local",
+    "servable-runtime": "packages/servable-runtime",
+    "servable-scaling": "packages/servable-scaling",
+    "servable-client": "packages/servable-client",
+    "servable-local": "packages/servable-local",
     DISTRIBUTION: ".",
 }
 # Those that a project's requirements.txt names, with their hashes.
-OF_A_PROJECT = ("servable-tensors", "servable-client", "servable-local-code")
+OF_A_PROJECT = ("servable-runtime", "servable-scaling", "servable-client")
 REQUIREMENTS = "servable/new/template/requirements.txt"
 _LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 PACKAGES = sorted({*_LINTER["root_packages"]} - {"benchmarks", "scripts"})
+# Package -> its folder: a wheel of its own, or the main one.
+FOLDERS = {folder.name: folder for folder in ROOT.glob("packages/*/servable_*")}
+FOLDERS |= {name: ROOT / name for name in PACKAGES if name not in FOLDERS}
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 
 
@@ -80,7 +83,7 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="servable-wheels-") as temporary:
         copy = Path(temporary)
-        for name in (*PACKAGES, "wheels"):
+        for name in (*(name for name in PACKAGES if FOLDERS[name].parent == ROOT), "packages"):
             ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md", "LICENSE"):

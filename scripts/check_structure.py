@@ -17,6 +17,7 @@ from pathlib import Path
 
 import grimp
 
+from scripts.build_wheels import FOLDERS
 from scripts.build_wheels import PACKAGES as DISTRIBUTED
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,12 +47,14 @@ class Sources:
     def __init__(self, root: Path) -> None:
         files = [root / "app.py"]
         for package in PACKAGES:
-            files += sorted((root / package).rglob("*.py"))
+            files += sorted(FOLDERS.get(package, root / package).rglob("*.py"))
         self.modules: dict[str, Module] = {}
         self.folders: Counter[str] = Counter()
         for file in files:
             text = file.read_text(encoding="utf-8")
             path = file.relative_to(root)
+            if path.parts[0] == "packages":  # packages/NAME/ is no part of a module's name
+                path = Path(*path.parts[2:])
             parts = path.with_suffix("").parts
             if parts[-1] == "__init__":
                 parts = parts[:-1]

@@ -22,7 +22,7 @@ from servable import __version__
 from servable.new.project_files import STAMP
 
 ROOT = Path(__file__).resolve().parents[1]
-PROTOS = ROOT / "servable_tensors"
+PROTOS = ROOT / "packages/servable-runtime/servable_tensors"
 FOLDER = "servable/new/template"
 SERVICE = "@service@"  # exchanged for the service's name when a project is written
 # The virtual environment of the project before any other, as in this repository. A console script:
@@ -42,7 +42,7 @@ def with_table(page: str, rows: Iterable[Sequence[str]]) -> str:
 def assumptions() -> Iterator[tuple[str, ...]]:
     """(file, observed or chosen, text, number below it) of the comments that say so of servable_scaling."""
     comment = r"(?m)^ *# (Observed|Chosen): (.+(?:\n *# .+)*)\n(?:.* = ([\d.]+),?$)?"
-    for file in sorted(ROOT.glob("servable_scaling/**/*.py")):
+    for file in sorted(ROOT.glob("packages/servable-scaling/servable_scaling/**/*.py")):
         for kind, text, number in re.findall(comment, file.read_text(encoding="utf-8")):
             yield f"`{file.name}`", kind.lower(), re.sub(r"\n *#", "", text).rstrip("."), number
 
@@ -118,7 +118,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/constructs.md": construct_reference.markdown,
     "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
     "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", assumptions()),
-    "servable_tensors/descriptors.base64": descriptor_set,
+    "packages/servable-runtime/servable_tensors/descriptors.base64": descriptor_set,
     **TEMPLATE,
 }
 

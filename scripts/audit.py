@@ -1,7 +1,7 @@
 """Ask OSV and npm's registry about known vulnerabilities of the locked packages: `make audit`.
 
-`uv audit` asks about requirements*.txt, `npm audit` about package-lock.json. Exit codes: 0 where both know
-of none, 1 where one knows a vulnerability, 3 where none is known but a database did not answer.
+`uv audit` asks about requirements.txt and requirements/*.txt, `npm audit` about package-lock.json. Exit codes:
+0 where both know of none, 1 where one knows a vulnerability, 3 where none is known but a database did not answer.
 """
 
 import argparse
@@ -25,7 +25,8 @@ ACCEPTED: dict[str, str] = {}
 
 def read_pins(root: Path) -> list[tuple[str, str]]:
     """Return (name, version) of every release in the locks, for every platform, each once."""
-    lines = [line for file in root.glob("requirements*.txt") for line in file.open()]
+    files = [root / "requirements.txt", *root.glob("requirements/*.txt")]
+    lines = [line for file in files for line in file.open()]
     pins = [Requirement(line.split(" \\")[0].strip()) for line in lines if line[:1].isalnum()]
     return sorted({(pin.name, str(pin.specifier).removeprefix("==")) for pin in pins})
 

@@ -5,7 +5,7 @@
 Downloads the published wheel (tensorflow-cpu, the newest patch of the version), reads what its
 C++ libraries register in a process of its own, asks them which StableHLO they read, and adds what
 TensorFlow Serving links beside TensorFlow: the operations of tensorflow_text and of decision
-forests. Needs Linux on x86-64 and what requirements-local.txt installs; 1.5 GB in a temporary folder.
+forests. Needs Linux on x86-64 and what requirements/local.txt installs; 1.5 GB in a temporary folder.
 """
 
 import argparse

@@ -45,8 +45,7 @@ COMMANDS = {
     "load": "Measure how much load an environment takes, step by step.",
     "local": "Start, show and stop the local AWS on this computer.",
 }
-# Each command is in servable/NAME/command.py, except these:
-ELSEWHERE = {"pin": "servable.pin.command"}
+# Each command is in servable/NAME/command.py.
 # People type these first; servable/console/redirected.py names the programs that do them.
 REDIRECTED = ("deploy", "destroy", "diff", "logs")
 COULD_NOT = 2
@@ -68,7 +67,7 @@ class LazyGroup(click.Group):
             return None
         if missing := missing_for(cmd_name):
             return without(cmd_name, COMMANDS[cmd_name], missing)
-        module = importlib.import_module(ELSEWHERE.get(cmd_name, f"servable.{cmd_name}.command"))
+        module = importlib.import_module(f"servable.{cmd_name}.command")
         command: click.Command = getattr(module, cmd_name)
         raise_on_ctrl_c()  # everything that the command imports at its beginning is imported
         return command

@@ -16,6 +16,7 @@ from botocore import xform_name
 from infra.parameters.environment import Environment
 from infra.parameters.reference import json_schema
 from infra.parameters.shape import type_at
+from scripts.build_wheels import FOLDERS
 from servable.main import servable
 from servable_local.aws.command import commands
 from tests.checkouts import ROOT
@@ -41,7 +42,7 @@ _WHOLE = re.compile(r"servable [a-z]+(?: (?:\{\}|--[a-z-]+|[A-Z]+))+")
 def sentences() -> Iterator[tuple[str, str]]:
     """Yield (place, text) of every string of the sources that isn't a docstring; X stands for a value."""
     for package in PACKAGES:
-        for file in sorted((ROOT / package).rglob("*.py")):
+        for file in sorted(FOLDERS[package].rglob("*.py")):
             if "template" not in file.parts:
                 yield from _strings_in(file)
 

@@ -65,7 +65,7 @@ def check(
     root, files = project(folder)
     every = loaded_with(sets, root, files, name=names[0] if len(set(names)) == 1 else None)
     if against is not None:
-        from servable import revision  # only where it is asked for
+        from servable.project import revision  # only where it is asked for
 
         every = revision.against(every, root, files, against)
     now = datetime.now(UTC)

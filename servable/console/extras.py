@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "history": ("aws", "boto3"),
     "invoke": ("aws", "boto3"),
     "load": ("tune", "locust"),
+    "local": ("local", "servable_local"),
     "pin": ("aws", "boto3"),
     "plan": ("synth", "aws_cdk"),
     "replay": ("tune", "locust"),
@@ -41,6 +42,7 @@ MODULES: Mapping[str, str] = {
     "pip": "vendor",
     "psutil": "local",
     "servable_client": "aws",
+    "servable_local": "local",
     "tensorflow": "local",
     "uv": "vendor",
 }
@@ -69,8 +71,6 @@ def explained(error: ModuleNotFoundError, who: str) -> Exception:
     """Return the error to raise for `error`: a `MissingExtraError` if an extra contains the module."""
     module = (error.name or "").partition(".")[0]
     known = MODULES.get(module)
-    if known and who == "servable local":
-        known = "aws,local"  # it needs both: asked for at once, and not one after the other
     return MissingExtraError(who, module, known) if known else error
 
 

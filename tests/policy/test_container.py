@@ -191,8 +191,8 @@ def test_the_handler_reads_what_is_rendered(settings: ContainerSettings) -> None
 def test_container_variables_are_named_in_three_places_only() -> None:
     allowed = (
         "infra/policy/container.py",
-        "servable_handler/",
-        "servable_local/container/",
+        "packages/servable-runtime/servable_handler/",
+        "packages/servable-local/servable_local/container/",
         "model_packaging/code_faults/",  # what code may read there
         "tests/",
     )
@@ -204,9 +204,7 @@ def test_container_variables_are_named_in_three_places_only() -> None:
             "model_packaging",
             "scripts",
             "servable",
-            "servable_client",
-            "servable_local",
-            "servable_tensors",
+            "packages",
             "stacks",
         )
         for file in sorted((ROOT / folder).rglob("*.py"))

@@ -1,6 +1,6 @@
 """The load gate beside MLPerf's loadgen: both judge the same requests to a made-up server.
 
-requirements-dev.txt has `mlcommons-loadgen`; without it, skipped by name.
+requirements/dev.txt has `mlcommons-loadgen`; without it, skipped by name.
 """
 
 import heapq

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from rich.progress import Progress
 from rich.table import Table
 
-from servable import app, hidden
+from servable import app
 from servable import main as command
+from servable.console import hidden
 from servable.console.findings import styled_echo
 from servable.console.lines import EscapingConsole
 from servable.console.terminal import escape_output, escaped, escaped_name
@@ -368,7 +369,7 @@ def test_nothing_prints_beside_what_escapes() -> None:
     """Styles and rich's consoles get the plain stream: only the modules that escape for them may take it."""
     files = [
         file
-        for package in ("servable", "servable_local/aws")
+        for package in ("servable", "packages/servable-local/servable_local/aws")
         for file in (ROOT / package).rglob("*.py")
     ]
     beside = {str(file.relative_to(ROOT)) for file in files if BESIDE.search(file.read_text())}

@@ -132,10 +132,10 @@ def test_with_nothing_known_the_audit_ends_with_0(
 def test_every_locked_release_is_asked_about(
     database: Database, locks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for file in ROOT.glob("requirements*.txt"):
-        shutil.copy(file, locks)
+    shutil.copy(ROOT / "requirements.txt", locks)
+    shutil.copytree(ROOT / "requirements", locks / "requirements")
     run(locks, database.address, database.address, monkeypatch)
-    lines = [line for file in locks.glob("*.txt") for line in file.read_text().splitlines()]
+    lines = [line for file in locks.rglob("*.txt") for line in file.read_text().splitlines()]
     pins = {line.split()[0] for line in lines if line[:1].isalnum()}
     assert {f"{name}=={version}" for name, version in database.asked} == pins
 

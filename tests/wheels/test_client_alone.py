@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkouts import ROOT
+from scripts.build_wheels import FOLDERS
 from tests.wheels.built import file_of, metadata
 
 pytestmark = pytest.mark.long
@@ -32,7 +32,7 @@ ON_FIRST_USE = {"boto3", "botocore", "google.protobuf", "asyncio", "urllib3"}
 def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
     """The folder that the files of the wheel, and of the one that it requires, are in."""
     folder = tmp_path_factory.mktemp("installed")
-    for name in ("servable-tensors", "servable-client"):
+    for name in ("servable-runtime", "servable-client"):
         with zipfile.ZipFile(file_of(name, wheels)) as archive:
             archive.extractall(folder)
     return folder
@@ -61,7 +61,7 @@ def test_it_holds_all_of_its_own_modules(installed: Path) -> None:
         return {one.relative_to(folder).as_posix() for one in found if "build" not in one.parts}
 
     for package in ("servable_client", "servable_tensors"):
-        assert modules(installed / package) == modules(ROOT / package)
+        assert modules(installed / package) == modules(FOLDERS[package])
 
 
 def test_it_is_typed(installed: Path) -> None:
@@ -95,4 +95,4 @@ def test_it_requires_two_packages_and_the_tensors() -> None:
         dependency.partition(">")[0].partition("=")[0]
         for dependency in metadata("servable-client")["dependencies"]
     ]
-    assert needs == ["servable-tensors", "boto3", "numpy"]
+    assert needs == ["servable-runtime", "boto3", "numpy"]

@@ -35,7 +35,7 @@ def test_a_relative_link_becomes_an_address_of_the_release(written: str, address
 
 
 def test_a_link_begins_in_the_folder_of_its_page() -> None:
-    page = with_addresses("[a](../../docs/a.md)", "wheels/servable-client", TREE)
+    page = with_addresses("[a](../../docs/a.md)", "packages/servable-client", TREE)
     assert page == f"[a]({REPOSITORY}/blob/v1.2.3/docs/a.md)"
 
 

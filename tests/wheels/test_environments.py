@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from servable.console.extras import COMMANDS
-from servable.main import ELSEWHERE
 from servable_local.container.launch import launch
 from tests.conftest import RANKER, VALID
 from tests.servable_handler.endpoints import packed
@@ -43,7 +42,7 @@ PREDICTS = """\
 import importlib.util, json, sys
 import numpy as np
 from servable_client import Endpoint
-ours = ("infra", "model_packaging", "servable", "servable_handler", "servable_local", "stacks")
+ours = ("infra", "model_packaging", "servable", "servable_local", "stacks")
 with Endpoint.local(sys.argv[1]) as ranker:
     ids, values = np.zeros((3, 39), np.int64), np.zeros((3, 39), np.float32)
     shape = ranker.predict(feat_ids=ids, feat_vals=values).only.shape
@@ -98,7 +97,7 @@ def test_an_extra_brings_all_that_its_commands_import(
     else:
         programs = make(tmp_path / "environment", wheels, [f"servable-endpoints[{extra}]"])
     modules = [
-        ELSEWHERE.get(command, f"servable.{command}.command")
+        f"servable.{command}.command"
         for command, (needed, _) in COMMANDS.items()
         if needed == extra
     ]
@@ -152,7 +151,7 @@ def test_the_client_brings_boto3_and_numpy_and_what_they_require(client: Path) -
         "python_dateutil",
         "s3transfer",
         "servable_client",
-        "servable_tensors",
+        "servable_runtime",
         "six",
         "urllib3",
     ]

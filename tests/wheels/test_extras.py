@@ -47,7 +47,7 @@ def run(words):
 print(json.dumps({line: run(line.split()) for line in lines}))
 """
 # Commands that find out on their way what they need -> the extra.
-ON_THE_WAY = {"local up": "aws,local", "doctor prod": "aws", "package wants": "vendor"}
+ON_THE_WAY = {"doctor prod": "aws", "package wants": "vendor"}
 BASE = (
     "check prod",
     "cost prod",
@@ -55,7 +55,6 @@ BASE = (
     "rehearse prod --day day.jsonl",
     "doctor",
     "init model --name first",
-    "local down",
 )
 RECORDED = '{"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:00:00Z"}}\n'
 Runs = dict[str, tuple[int, str]]
@@ -77,7 +76,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     (project / "environments" / "wants.toml").write_text(wants)
     (project / "day.jsonl").write_text(RECORDED)
     base = set(required(["servable-endpoints"], requirements_of(wheels)))
-    blocked = {"servable_client"} | {
+    blocked = {"servable_client", "servable_local"} | {
         top
         for top, names in packages_distributions().items()
         if not base & {canonicalize_name(one) for one in names}

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from model_packaging.digest import sha256_of
-from scripts.build_wheels import OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
+from scripts.build_wheels import FOLDERS, OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
 from servable import __version__
 from servable.console.extras import COMMANDS, MODULES
 from servable.doctor.machine import LEAST_PYTHON
@@ -33,11 +33,11 @@ pytestmark = pytest.mark.long
 
 PYPROJECT: dict[str, Any] = metadata(DISTRIBUTION)
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
-# requirements*.in -> the extras of servable, "" its own requirements, that it installs too.
+# requirements/*.in -> the extras of servable, "" its own requirements, that it installs too.
 INSTALLED_BY = {
-    "requirements.in": ("", "vendor", "aws", "synth"),
-    "requirements-local.in": ("local",),
-    "requirements-tuning.in": ("tune",),
+    "base": ("", "vendor", "aws", "synth"),
+    "local": ("local",),
+    "tuning": ("tune",),
 }
 # In a requirements file, and no extra's: setuptools installs the checkout itself.
 OF_THE_CHECKOUT = {"setuptools"}
@@ -83,19 +83,20 @@ def own(extra: str) -> list[Requirement]:
 
 
 def written(name: str) -> set[str]:
-    """What a requirements*.in asks for."""
-    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    """What requirements/NAME.in asks for."""
+    lines = (ROOT / "requirements" / f"{name}.in").read_text(encoding="utf-8").splitlines()
     found = [Requirement(line.partition("#")[0]) for line in lines if not line.startswith("#")]
     return {named(one) for one in found}
 
 
 def brought(name: str) -> set[str]:
-    """By the extras that stand for a requirements*.in."""
+    """By the extras that stand for requirements/NAME.in."""
     return {named(one) for extra in INSTALLED_BY[name] for one in own(extra)}
 
 
 def locked(name: str) -> set[str]:
-    lock = (ROOT / name.replace(".in", ".txt")).read_text(encoding="utf-8")
+    file = "requirements.txt" if name == "base" else f"requirements/{name}.txt"
+    lock = (ROOT / file).read_text(encoding="utf-8")
     return set(re.findall(r"^([A-Za-z0-9_.-]+==[^ ]+)", lock, re.MULTILINE))
 
 
@@ -107,7 +108,12 @@ def tracked(*folders: str) -> list[str]:
 
 
 def test_every_file_of_the_packages_is_in_a_wheel(held: dict[str, set[str]]) -> None:
-    assert set().union(*held.values()) == set(tracked(*PACKAGES))
+    sources = {
+        (ROOT / name).relative_to(folder.parent).as_posix()
+        for folder in FOLDERS.values()
+        for name in tracked(str(folder))
+    }
+    assert set().union(*held.values()) == sources
 
 
 def test_no_file_is_in_two_wheels(held: dict[str, set[str]]) -> None:
@@ -120,15 +126,19 @@ def test_every_package_is_in_one_wheel(held: dict[str, set[str]]) -> None:
     assert sorted(tops) == sorted(PACKAGES)
 
 
-def test_the_version_stands_in_one_place() -> None:
+def test_the_version_stands_once_in_each_wheel() -> None:
     """What is generated, as cdk.json, is held to it by `make check`; the action of the local AWS, by its
     own test, since nothing reads it before it is run."""
     kinds = (".toml", ".py", ".cfg", ".in", ".yml")
     literal = re.compile(rf"""["'=v]{re.escape(__version__)}["']""")
     places = [name for name in tracked(".") if name.endswith(kinds) and "tests/" not in name]
     assert [name for name in places if literal.search((ROOT / name).read_text("utf-8"))] == [
+        "packages/servable-client/pyproject.toml",
+        "packages/servable-local/action.yml",
+        "packages/servable-local/pyproject.toml",
+        "packages/servable-runtime/pyproject.toml",
+        "packages/servable-scaling/pyproject.toml",
         "servable/__init__.py",
-        "wheels/servable-local/action.yml",
     ]
 
 
@@ -192,7 +202,7 @@ def test_the_same_sources_build_the_same_bytes_in_another_checkout(
     wheels: Path, tmp_path: Path
 ) -> None:
     """The other has another place, time, time zone and umask, as on another computer."""
-    for name in tracked(*PACKAGES, "wheels", "scripts", *FILES):
+    for name in tracked(*map(str, FOLDERS.values()), "packages", "scripts", *FILES):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)
         (tmp_path / name).chmod(0o600)
@@ -211,7 +221,7 @@ def test_requirements_ask_for_nothing_that_no_extra_brings(name: str) -> None:
 
 @pytest.mark.parametrize("name", INSTALLED_BY)
 def test_requirements_ask_for_all_that_the_extras_bring(name: str) -> None:
-    asked = written(name) | written("requirements.in")
+    asked = written(name) | written("base")
     assert brought(name) - THERE_ALREADY - asked == set()
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
 from servable.load.measurement import CURVE
-from servable.project.environments import account as aws_account
+from servable.project import account as aws_account
 from servable.rehearse import rehearsal, traffic
 from servable.rehearse.command import rehearse
 from servable_scaling.rehearsal.traffic import PROFILES, profile

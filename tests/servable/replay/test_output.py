@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from servable.captured.files import RecordedAnswer
+from servable.console import lines as console
 from servable.console.lines import SILENT_SECONDS, duration, progress_line
-from servable.console.lines import lines as console
 from servable.replay import output
 from servable.replay.answers import AnswerPair
 from servable.replay.index import CaptureIndex

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 from botocore.validate import ParamValidator
 
-from servable.project.environments import account as aws_account
+from servable.project import account as aws_account
 from servable.verify.deployed import DeployedStack, Resource
 
 NUMBER, REGION = "111111111111", "us-east-1"

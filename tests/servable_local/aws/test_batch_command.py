@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.console.lines import lines as console
+from servable.console import lines as console
 from tests.servable.batch.deployed_batch import DeployedBatch, Servable, of_this_folder
 from tests.servable_local.aws.container_stand_in import MISTAKE
 from tests.servable_local.aws.local_account import Account

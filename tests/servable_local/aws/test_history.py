@@ -22,7 +22,7 @@ from model_packaging.refusal import PackagingError
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import restored, write
-from servable.project.environments import account as operations_account
+from servable.project import account as operations_account
 from tests.conftest import VALID, valid
 from tests.servable_local.aws.local_account import Account
 

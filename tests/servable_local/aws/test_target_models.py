@@ -12,7 +12,7 @@ from servable_local.aws.errors import ValidationError
 from servable_local.aws.sagemaker import target_models
 from servable_local.aws.sagemaker.container import VariantStartError
 from servable_local.aws.sagemaker.target_models import TargetModels
-from servable_local.container import archive
+from servable_tensors import archive
 
 
 class Container:

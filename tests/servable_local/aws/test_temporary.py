@@ -20,7 +20,7 @@ from servable.load.reached import deployed
 from servable.load.temporary.endpoints import BudgetSpentError, TemporaryEndpoints
 from servable.load.temporary.live import TemporaryError, live_variant
 from servable.load.temporary.removal import PREFIX, TAG, is_abandoned, owner, remove_endpoint, tags
-from servable.project.environments import account as operations_account
+from servable.project import account as operations_account
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import VALID

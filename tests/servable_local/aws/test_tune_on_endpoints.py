@@ -28,7 +28,7 @@ from servable.load.temporary.endpoints import (
 )
 from servable.load.temporary.live import live_variant
 from servable.load.temporary.removal import PREFIX
-from servable.project.environments import account as operations_account
+from servable.project import account as operations_account
 from servable.tune.command import tune
 from servable.tune.machine_space import machines
 from servable.tune.run import Run, TuneOptions, TuneProgress

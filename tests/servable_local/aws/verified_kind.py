@@ -9,7 +9,7 @@ from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile, load
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack
-from servable.project.environments import account as operations_account
+from servable.project import account as operations_account
 from servable.verify.run import Report, compare
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT

@@ -10,7 +10,8 @@ import pytest
 
 from model_packaging.dependencies.wheels import unpack
 from servable.serve.serve import prepared
-from servable_local.container.compiled_packages import CompiledPackages, compiled_packages
+from servable_local.container.compiled_packages import compiled_packages
+from servable_tensors.archive import CompiledPackages
 from tests.conftest import VALID, Environment
 from tests.packaging.wheelhouse import installed_wheel, wheel
 

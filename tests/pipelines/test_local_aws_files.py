@@ -16,7 +16,7 @@ from servable import __version__
 from servable_local.aws import down, status
 from tests.checkouts import ROOT
 
-FOLDER = ROOT / "wheels" / "servable-local"
+FOLDER = ROOT / "packages" / "servable-local"
 DOCKERFILE, ACTION = FOLDER / "Dockerfile", FOLDER / "action.yml"
 PROGRAMS = Path(sys.executable).parent
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from infra.catalog.images import image_modules
+from model_packaging.dependencies import lock_file
+from model_packaging.dependencies.lock_file import Wheel
 from model_packaging.python_code import check_code
 
 HANDLER = "def handler(data, context): ...\n"
@@ -98,6 +100,39 @@ def test_importing_tensorflow_is_a_finding_that_says_why(code: Path) -> None:
         "its model server is a program of its own; "
         "send the request to context.rest_uri, or build tensors with numpy and protobuf"
     ]
+
+
+ARTICLE = f"import numpy\nimport tensorflow as tf\nfrom tensorflow_serving.apis import predict_pb2\n{HANDLER}"
+
+
+@pytest.mark.parametrize(
+    ("wheels", "severities"),
+    [
+        (None, ["warning"]),
+        (("tensorflow-2.20.0", "tensorflow_serving_api-2.19.1"), []),
+        (("tensorflow_cpu-2.20.0", "tensorflow_serving_api-2.19.1"), []),
+        (("tensorflow_serving_api-2.19.1",), ["error"]),
+    ],
+)
+def test_the_lock_says_whether_a_requirement_brings_tensorflow(
+    code: Path, wheels: tuple[str, ...] | None, severities: list[str]
+) -> None:
+    write(code, ARTICLE)
+    (code / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\n")
+    if wheels is not None:
+        chosen = [Wheel(f"{name}-py3-none-any.whl", "0" * 64) for name in wheels]
+        lock_file.write(code, chosen, python="3.12")
+    image = image_modules("2.20")
+    assert image is not None
+    findings = check_code(code, python=image.python, provided=image.modules)
+    assert [finding.severity for finding in findings] == severities
+    if wheels is None:
+        assert "run `servable package ENV`" in findings[0].remedy
+        assert "[acknowledge]" in findings[0].remedy
+    # A lock of other requirements says nothing.
+    (code / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\nsix\n")
+    stale = check_code(code, python=image.python, provided=image.modules)
+    assert [finding.severity for finding in stale] == ["warning"]
 
 
 def test_servings_protos_are_a_finding_although_they_are_in_the_image(code: Path) -> None:

@@ -104,11 +104,15 @@ def test_a_serverless_variant_does_not_come_back_from_instances(
     }
 
 
-def test_a_serverless_variant_that_stays_is_no_change(project: Path) -> None:
+def test_a_serverless_variant_that_stays_and_a_new_environment_are_no_change(project: Path) -> None:
     assert changes(project, SERVERLESS, SERVERLESS) == {}
 
+    loaded = overlaid(project, QUEUE + SECOND_SCALED)
+    found = check(replace(loaded, against="HEAD", before=None, deployed={}))
+    assert [one for one in found if one.rule.startswith("change-")] == []
 
-def test_another_type_of_a_scaled_variant_takes_two_deployments(project: Path) -> None:
+
+def test_what_is_scaled_is_held_before_it_changes_or_goes(project: Path) -> None:
     new = SCALED + 'variants.primary.instance_type = "ml.m5.xlarge"'
     assert changes(project, SCALED, new)["change-type-while-scaled"] == (
         (
@@ -120,9 +124,6 @@ def test_another_type_of_a_scaled_variant_takes_two_deployments(project: Path) -
             "prod.variants.primary.instance_type=ml.c5.xlarge, then without",
         )
     )
-
-
-def test_a_type_that_becomes_several_is_held_in_the_old_file(project: Path) -> None:
     assert changes(project, SCALED, SCALED + POOLS)["change-type-while-scaled"] == (
         (
             "variants.primary.instance_pools",
@@ -132,9 +133,6 @@ def test_a_type_that_becomes_several_is_held_in_the_old_file(project: Path) -> N
             "first deploy the old file with variants.primary.scaling.hold = true, then this one",
         )
     )
-
-
-def test_a_scaled_variant_is_held_before_it_is_taken_out(project: Path) -> None:
     assert changes(project, SECOND_SCALED, "")["change-variant-removed-while-scaled"] == (
         (
             "variants",
@@ -143,9 +141,3 @@ def test_a_scaled_variant_is_held_before_it_is_taken_out(project: Path) -> None:
             "first deploy it with hold = true in [variants.second.scaling], then take it out",
         )
     )
-
-
-def test_an_environment_that_did_not_exist_is_created(project: Path) -> None:
-    loaded = overlaid(project, QUEUE + SECOND_SCALED)
-    found = check(replace(loaded, against="HEAD", before=None, deployed={}))
-    assert [one for one in found if one.rule.startswith("change-")] == []

@@ -34,11 +34,8 @@ def test_so_is_the_golden_request_of_an_update(project: Path) -> None:
     assert found(project, ROLLED) == [("rollout.golden_requests.body", Severity.WARNING)]
 
 
-def test_without_a_size_it_is_not_checked(project: Path) -> None:
+def test_csv_without_a_size_is_not_checked_and_costs_nothing_with_a_handler(project: Path) -> None:
     lines = 'traffic.content_types = ["text/csv"]'
     assert found(project, lines) == [("traffic.content_types", Severity.NOT_CHECKED)]
-
-
-def test_a_handler_converts_without_that_cost(project: Path) -> None:
     lines = 'traffic.content_types = ["text/csv"]\nmodels.ranker.handler = "servable"'
     assert found(project, lines) == []

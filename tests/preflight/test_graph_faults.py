@@ -47,9 +47,24 @@ def rules(graph: Graph, version: str = "2.20", *, cpu: bool = True) -> list[str]
 
 
 # Which operations.
+def test_what_the_image_runs_is_no_fault(graph: Graph) -> None:
+    assert rules(graph) == []
+    graph.producer = 99_999
+    assert rules(graph) == []
+    graph.served("SimpleMLLoadModelFromPathWithHandle")
+    assert rules(graph) == []
 
+    graph.main("__inference_called")
+    graph.called("NoOp")
+    assert rules(graph) == []
 
-def test_a_good_graph_has_no_fault(graph: Graph) -> None:
+    more = {"platforms": texts(b"CUDA"), "disabled_checks": texts(b"platform")}
+    graph.served("XlaCallModule", **module(BYTECODE[6]) | more)
+    assert rules(graph) == []
+
+    graph.called("XlaSetBound", compiled=True)
+    assert rules(graph) == []
+    graph.served("InitializeTableFromTextFileV2", key_index=-2, value_index=-1)
     assert rules(graph) == []
 
 
@@ -70,11 +85,6 @@ def test_the_operations_of_tensorflow_text_are_linked(graph: Graph, version: str
 def _wordpiece() -> dict[str, Any]:
     return {"suffix_indicator": b"##", "max_bytes_per_word": 100, "use_unknown_token": True,
             "unknown_token": b"[UNK]", "output_row_partition_type": b"row_splits"}  # fmt: skip
-
-
-def test_the_operations_of_decision_forests_are_linked(graph: Graph) -> None:
-    graph.served("SimpleMLLoadModelFromPathWithHandle")
-    assert rules(graph) == []
 
 
 @pytest.mark.parametrize(
@@ -113,12 +123,6 @@ def test_the_images_that_take_it_are_named(graph: Graph) -> None:
 def test_a_tensorrt_engine_is_not_judged_on_a_gpu(graph: Graph) -> None:
     graph.served("TRTEngineOp")
     assert (rules(graph, cpu=True), rules(graph, cpu=False)) == (["model-op-unknown"], [])
-
-
-def test_a_call_by_the_functions_name_is_no_operation(graph: Graph) -> None:
-    graph.main("__inference_called")
-    graph.called("NoOp")
-    assert rules(graph) == []
 
 
 # Attributes.
@@ -164,11 +168,6 @@ def test_a_list_has_as_many_as_it_must(graph: Graph, size: int, found: list[str]
 def test_a_graph_may_ask_for_the_images_reader(graph: Graph, above: int, found: list[str]) -> None:
     graph.min_consumer = table("2.20").graph_def + above
     assert rules(graph) == found
-
-
-def test_a_newer_producer_is_no_fault(graph: Graph) -> None:
-    graph.producer = 99_999
-    assert rules(graph) == []
 
 
 def test_a_graph_may_name_readers_that_are_bad(graph: Graph) -> None:
@@ -276,12 +275,6 @@ def test_a_module_runs_on_the_platforms_that_it_names(
     assert rules(graph, cpu=cpu) == found
 
 
-def test_a_module_may_switch_the_check_of_its_platforms_off(graph: Graph) -> None:
-    more = {"platforms": texts(b"CUDA"), "disabled_checks": texts(b"platform")}
-    graph.served("XlaCallModule", **module(BYTECODE[6]) | more)
-    assert rules(graph) == []
-
-
 # What is not there when a request comes.
 
 
@@ -323,11 +316,6 @@ def test_channels_first_needs_onednn_or_a_gpu(
     assert rules(graph, cpu=cpu) == found
 
 
-def test_what_xla_compiles_needs_no_kernel_of_tensorflows(graph: Graph) -> None:
-    graph.called("XlaSetBound", compiled=True)
-    assert rules(graph) == []
-
-
 @pytest.mark.parametrize(
     ("path", "found"),
     [
@@ -341,11 +329,6 @@ def test_a_file_that_is_not_in_the_archive_is_found(
 ) -> None:
     graph.served_file("ReadFile", path)
     assert rules(graph) == found
-
-
-def test_a_table_that_is_filled_from_an_argument_reads_an_asset(graph: Graph) -> None:
-    graph.served("InitializeTableFromTextFileV2", key_index=-2, value_index=-1)
-    assert rules(graph) == []
 
 
 # As rules.
@@ -383,7 +366,9 @@ def test_check_finds_what_is_planted(
     assert found_by_check(environment) == [rule]
 
 
-def test_an_image_before_2_12_is_not_checked(environment: Environment, graph: Graph) -> None:
+def test_an_operation_is_judged_by_the_image_and_the_types_of_the_file(
+    environment: Environment, graph: Graph
+) -> None:
     graph.served("MyOp")
     graph.write()
     found = check_all(environment(VALID.replace('"2.20"', '"2.11"')))
@@ -392,20 +377,10 @@ def test_an_image_before_2_12_is_not_checked(environment: Environment, graph: Gr
         one for one in skipped if one.startswith("model-op")
     ]
 
-
-def test_an_image_of_ones_own_is_not_judged(environment: Environment, graph: Graph) -> None:
-    graph.served("MyOp")
-    graph.write()
     own = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:1"\n'
     text = VALID.replace('tensorflow = "2.20"\n', f'tensorflow = "2.20"\n{own}')
     assert "model-op-unknown" not in found_by_check(environment, text)
 
-
-def test_a_variant_with_pools_is_judged_on_its_types(
-    environment: Environment, graph: Graph
-) -> None:
-    graph.served("MyOp")
-    graph.write()
     pools = "".join(
         f'[[variants.primary.instance_pools]]\ninstance_type = "{each}"\n'
         for each in ("ml.c5.xlarge", "ml.m5.xlarge")
@@ -413,10 +388,6 @@ def test_a_variant_with_pools_is_judged_on_its_types(
     text = VALID.replace('instance_type = "ml.c5.xlarge"\n', pools)
     assert "model-op-unknown" in found_by_check(environment, text)
 
-
-def test_one_operation_is_accepted_by_its_name(environment: Environment, graph: Graph) -> None:
-    graph.served("MyOp")
-    graph.write()
     text = VALID + '[acknowledge]\n"model-op-unknown:MyOp" = "our image of 2.20 links it"\n'
     assert [finding.severity for finding in check(environment(text))] == [Severity.ACKNOWLEDGED]
 

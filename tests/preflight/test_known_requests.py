@@ -52,27 +52,29 @@ def rows(count: int) -> dict[str, Any]:
     return {"instances": [ROW] * count}
 
 
-def test_a_golden_request_that_the_model_takes_is_no_finding(
+def test_an_answer_is_held_against_the_rows_of_its_request(
     project: Path, golden: Callable[..., None]
 ) -> None:
     golden(rows(2), {"predictions": [0.1, 0.2]})
     assert found(project, ANSWERED, "golden-request", "golden-answer") == []
 
-
-def test_the_golden_files_of_the_ranker_fit_its_model(
-    project: Path, golden: Callable[..., None]
-) -> None:
     names = ("request-columnar.json", "answer-columnar.json")
     golden(*((project / "golden" / name).read_text() for name in names))
     assert found(project, ANSWERED, "golden-request", "golden-answer") == []
 
+    golden(rows(2), {"predictions": [0.1]})
+    says = "golden/b.json: the answer has 1 rows; the request has 2"
+    assert found(project, ANSWERED, "golden-answer") == [("error", says)]
 
-def test_a_golden_request_that_is_not_there_is_refused(project: Path) -> None:
+    golden(rows(1))
+    (project / "golden" / "b.json").unlink()
+    assert [one[0] for one in found(project, ANSWERED, "golden-answer")] == ["not checked"]
+
+
+def test_a_golden_request_that_is_not_there_is_refused_also_as_a_further_one(project: Path) -> None:
     says = "there is no file golden/a.json"
     assert found(project, REQUEST, "golden-request") == [("error", says)]
 
-
-def test_every_further_golden_request_is_checked(project: Path) -> None:
     names = ("golden/request-rows.json", "x.json")
     tables = ", ".join(f'{{ request = "{name}" }}' for name in names)
     further = f"models.ranker.also_golden = [{tables}]\n"
@@ -143,20 +145,6 @@ def test_a_golden_request_fits_into_one_batch(
     assert [severity for severity, _ in got] == severities
 
 
-def test_an_answer_of_other_rows_is_refused(project: Path, golden: Callable[..., None]) -> None:
-    golden(rows(2), {"predictions": [0.1]})
-    says = "golden/b.json: the answer has 1 rows; the request has 2"
-    assert found(project, ANSWERED, "golden-answer") == [("error", says)]
-
-
-def test_an_answer_that_nobody_has_written_yet_is_not_checked(
-    project: Path, golden: Callable[..., None]
-) -> None:
-    golden(rows(1))
-    (project / "golden" / "b.json").unlink()
-    assert [one[0] for one in found(project, ANSWERED, "golden-answer")] == ["not checked"]
-
-
 def test_the_body_of_an_update_is_held_against_the_model(
     project: Path, golden: Callable[..., None]
 ) -> None:
@@ -164,10 +152,6 @@ def test_the_body_of_an_update_is_held_against_the_model(
     ((severity, problem),) = found(project, ROLLED, "rollout-golden-request")
     assert (severity, "names no inputs" in problem) == ("error", True)
 
-
-def test_the_body_of_an_update_that_the_model_takes_is_no_finding(
-    project: Path, golden: Callable[..., None]
-) -> None:
     golden(rows(1))
     assert found(project, ROLLED, "rollout-golden-request") == []
 
@@ -199,7 +183,7 @@ def test_so_does_a_record_that_came_with_the_model(
     assert [severity for severity, _ in got] == severities
 
 
-def test_a_model_with_a_fixed_first_dimension_cannot_be_batched(project: Path) -> None:
+def test_a_fixed_first_dimension_cannot_be_batched(project: Path) -> None:
     _export(project, "serving_default", first=1)
     says = (
         "ranker, version 1: requests of the signature serving_default cannot be merged: its input x "
@@ -207,15 +191,13 @@ def test_a_model_with_a_fixed_first_dimension_cannot_be_batched(project: Path) -
     )
     assert found(project, BATCHING.format(8), "batch-fixed-shape") == [("error", says)]
 
-
-def test_one_with_an_open_first_dimension_can(project: Path) -> None:
+    assert found(project, "", "batch-fixed-shape") == []
     _export(project, "serving_default", first=-1)
     assert found(project, BATCHING.format(8), "batch-fixed-shape") == []
 
-
-def test_without_batching_a_fixed_first_dimension_is_no_finding(project: Path) -> None:
-    _export(project, "serving_default", first=1)
-    assert found(project, "", "batch-fixed-shape") == []
+    _export(project, "serving_default", first=-1, other=1)
+    got = found(project, BATCHING.format(8), "batch-fixed-shape")
+    assert [severity for severity, _ in got] == [Severity.WARNING.value]
 
 
 @pytest.mark.parametrize(
@@ -243,12 +225,6 @@ def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(
     golden({"instances": [{"none": 1}]})
     ((severity, problem),) = found(project, batch, "golden-request")
     assert (severity, problem.startswith("golden/a.json: the request ")) == ("error", True)
-
-
-def test_a_second_signature_that_cannot_be_batched_is_a_warning(project: Path) -> None:
-    _export(project, "serving_default", first=-1, other=1)
-    got = found(project, BATCHING.format(8), "batch-fixed-shape")
-    assert [severity for severity, _ in got] == [Severity.WARNING.value]
 
 
 def _export(project: Path, name: str, *, first: int, other: int | None = None) -> None:

@@ -45,6 +45,7 @@ def test_two_versions_of_a_package_in_one_process_are_refused(
             "name one version in the requirements.txt of both, and run: servable package prod",
         )
     ]
+    assert said(environment, '"a", "absent"') == []
 
 
 @pytest.mark.parametrize("members", ['"a"', '"b", "c"', '"a", "c"'])
@@ -52,9 +53,3 @@ def test_models_without_a_package_in_two_versions_are_clean(
     environment: Environment, code: Path, members: str
 ) -> None:
     assert said(environment, members) == []
-
-
-def test_a_model_that_is_not_there_is_left_to_its_own_rule(
-    environment: Environment, code: Path
-) -> None:
-    assert said(environment, '"a", "absent"') == []

@@ -26,7 +26,7 @@ def test_a_valid_file_has_no_finding(environment: Environment) -> None:
     assert check(environment()) == []
 
 
-def test_an_unknown_model_names_the_nearest(environment: Environment) -> None:
+def test_an_unknown_name_suggests_the_nearest(environment: Environment) -> None:
     assert said(environment, **{'model = "ranker"': 'model = "rankr"'}) == [
         (
             "variants.primary.model",
@@ -35,20 +35,6 @@ def test_an_unknown_model_names_the_nearest(environment: Environment) -> None:
             "did you mean ranker?",
         )
     ]
-
-
-def test_an_environment_without_a_variant_is_refused(environment: Environment) -> None:
-    text = VALID[: VALID.index("[variants")] + "[variants]\n"
-    assert said(environment, text)[0].problem.startswith("there is neither a variant nor a batch")
-
-
-def test_variants_without_any_weight_are_refused(environment: Environment) -> None:
-    assert said(environment, VALID + "weight = 0\n")[0].problem.startswith(
-        "every variant has weight 0"
-    )
-
-
-def test_an_unknown_instance_type_names_the_nearest(environment: Environment) -> None:
     assert said(environment, **{"ml.c5.xlarge": "ml.c5.4xlrge"}) == [
         (
             "variants.primary.instance_type",
@@ -57,13 +43,22 @@ def test_an_unknown_instance_type_names_the_nearest(environment: Environment) ->
             "did you mean ml.c5.4xlarge?",
         )
     ]
-
-
-def test_an_accelerator_without_an_image_says_why(environment: Environment) -> None:
     assert "Neuron" in said(environment, **{"ml.c5.xlarge": "ml.inf1.xlarge"})[0].problem
+    assert said(environment, **{'"2.20"': '"2.200"'})[0].remedy == "did you mean 2.20?"
+    assert said(environment, **{'"2.20"': '"2.21"'})[0].remedy == "did you mean 2.20?"
 
 
-def test_ml_p2_is_refused_and_names_its_successor(environment: Environment) -> None:
+def test_an_environment_needs_a_variant_or_batch_and_a_weight(environment: Environment) -> None:
+    text = VALID[: VALID.index("[variants")] + "[variants]\n"
+    assert said(environment, text)[0].problem.startswith("there is neither a variant nor a batch")
+    assert said(environment, VALID + "weight = 0\n")[0].problem.startswith(
+        "every variant has weight 0"
+    )
+
+
+def test_ml_p2_is_refused_and_accepted_with_a_reason_that_is_shown(
+    environment: Environment,
+) -> None:
     assert said(environment, **P2) == [
         (
             "variants.primary.instance_type",
@@ -72,33 +67,26 @@ def test_ml_p2_is_refused_and_names_its_successor(environment: Environment) -> N
             'change it, or add instance-retired = "the reason" to [acknowledge]',
         )
     ]
-
-
-def test_ml_p2_is_accepted_with_a_reason(environment: Environment) -> None:
     assert rules(environment, VALID + ACKNOWLEDGE, **P2) == []
-
-
-def test_an_accepted_finding_is_still_shown_with_its_reason(environment: Environment) -> None:
     found = check(environment(VALID + ACKNOWLEDGE, **P2))
     assert [one.remedy for one in found if one.severity is Severity.ACKNOWLEDGED] == [
         "accepted: moves to g4dn next quarter"
     ]
 
 
-def test_accepting_what_is_not_there_is_a_finding(environment: Environment) -> None:
+def test_accepting_what_is_not_there_or_what_aws_refuses_is_a_finding(
+    environment: Environment,
+) -> None:
     (found,) = said(environment, VALID + ACKNOWLEDGE)
     assert (found.problem, found.remedy) == (
         "accepts a finding that does not exist",
         "take it out",
     )
-
-
-def test_accepting_what_aws_refuses_is_a_finding(environment: Environment) -> None:
     text = VALID + '[acknowledge]\ninstance-unknown = "trust me, it exists"\n'
     assert rules(environment, text) == ["acknowledge-nothing"]
 
 
-def test_a_cuda_12_image_is_refused_on_the_k80(environment: Environment) -> None:
+def test_a_machine_that_the_image_does_not_run_on_is_refused(environment: Environment) -> None:
     found = said(environment, VALID + ACKNOWLEDGE, **{"ml.c5.xlarge": "ml.p2.xlarge"})
     assert found == [
         (
@@ -109,6 +97,7 @@ def test_a_cuda_12_image_is_refused_on_the_k80(environment: Environment) -> None
             "set tensorflow to 2.10, or choose ml.g4dn.xlarge",
         )
     ]
+    assert rules(environment, **{"ml.c5.xlarge": "ml.c6g.xlarge"}) == ["instance-architecture"]
 
 
 @pytest.mark.parametrize(
@@ -123,20 +112,16 @@ def test_a_cuda_of_an_older_major_version_is_an_error_and_of_the_same_one_a_warn
     assert found["image-cuda-too-old"] is severity
 
 
-def test_an_arm_machine_is_refused(environment: Environment) -> None:
-    assert rules(environment, **{"ml.c5.xlarge": "ml.c6g.xlarge"}) == ["instance-architecture"]
-
-
-def test_an_unknown_tensorflow_names_the_nearest(environment: Environment) -> None:
-    assert said(environment, **{'"2.20"': '"2.200"'})[0].remedy == "did you mean 2.20?"
-
-
 def test_a_region_without_the_image_is_refused(environment: Environment) -> None:
     (finding,) = said(environment, **{"eu-west-1": "eu-west-9"})
     assert (finding.problem, finding.allowed[:12]) == (
         "no image for TensorFlow 2.20 in eu-west-9",
         "af-south-1, ",
     )
+
+    text = VALID.replace('tensorflow = "2.20"\n', "").replace("eu-west-1", "eu-west-9")
+    (finding,) = said(environment, text)
+    assert finding[:2] == ("region", "no image for TensorFlow 2.20 in eu-west-9")
 
 
 @pytest.mark.parametrize(("least", "refused"), [(2, []), (3, ["capacity-min-above-max"])])
@@ -188,11 +173,8 @@ def test_what_two_variants_say_of_one_model_is_said_once(environment: Environmen
     assert [finding.rule for finding in check(environment(text))] == ["image-ended"]
 
 
-def test_no_two_rules_share_an_id() -> None:
+def test_a_rule_has_its_own_id_and_says_why() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES)
-
-
-def test_every_rule_says_why() -> None:
     assert [rule.id for rule in RULES if not rule.__doc__] == []
 
 
@@ -232,24 +214,11 @@ def test_a_variant_that_does_not_scale_beside_one_that_does_is_a_warning(
     ]
 
 
-def test_a_region_without_the_image_that_would_be_chosen_is_refused(
+def test_what_was_given_is_what_the_key_holds_and_a_table_gives_nothing(
     environment: Environment,
 ) -> None:
-    text = VALID.replace('tensorflow = "2.20"\n', "").replace("eu-west-1", "eu-west-9")
-    (finding,) = said(environment, text)
-    assert finding[:2] == ("region", "no image for TensorFlow 2.20 in eu-west-9")
-
-
-def test_the_version_that_is_suggested_is_the_nearest_in_number(environment: Environment) -> None:
-    assert said(environment, **{'"2.20"': '"2.21"'})[0].remedy == "did you mean 2.20?"
-
-
-def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
     (found,) = check(environment(VALID + "container = { gunicorn_workers = 4 }\n"))
     assert (found.key, found.given) == ("variants.primary.container.gunicorn_workers", 4)
-
-
-def test_of_a_table_nothing_was_given(environment: Environment) -> None:
     (found,) = check(environment(VALID + "scaling = { schedule = [] }\n"))
     assert (found.key, found.given) == ("variants.primary.scaling", None)
 

@@ -56,10 +56,7 @@ def test_a_cron_whose_years_are_over_is_over(project: Path, year: int, over: boo
     assert bool(said(project, lines, datetime(year, 7, 1, tzinfo=UTC))) is over
 
 
-def test_without_a_clock_it_is_not_checked(project: Path) -> None:
+def test_without_a_clock_it_is_not_checked_and_its_acceptance_is_no_error(project: Path) -> None:
     found = [one for one in check_all(overlaid(project, scheduled(AT))) if one.rule == RULE]
     assert [one.severity for one in found] == [Severity.NOT_CHECKED]
-
-
-def test_what_was_accepted_with_a_clock_is_no_error_without_one(project: Path) -> None:
     assert [str(finding) for finding in check(overlaid(project, scheduled(AT) + ACCEPTED))] == []

@@ -25,28 +25,22 @@ def said(folder: Path, text: str) -> list[str]:
     return [error.problem for error in errors(check(loaded(folder, text)))]
 
 
-def test_every_missing_id_is_asked_for_in_one_error(tmp_path: Path) -> None:
+def test_the_ids_that_the_file_needs_are_asked_for_in_one_error(tmp_path: Path) -> None:
     assert said(tmp_path, BARE) == [
         "security.require asks for ids that are not given: network.subnets, "
         "network.security_groups, endpoint.volume_kms_key, endpoint.log_kms_key, "
         "alarms.topic_kms_key, capture.kms_key, endpoint.archive_kms_keys"
     ]
 
-
-def test_a_disk_that_takes_no_key_is_asked_for_none(tmp_path: Path) -> None:
     text = BARE + '[variants.primary]\ninstance_type = "ml.g4dn.xlarge"\n'
     (problem,) = said(tmp_path, text)
     assert "volume_kms_key" not in problem
 
-
-def test_a_queue_and_a_pinned_archive_are_asked_for_their_keys(tmp_path: Path) -> None:
     pinned = f'artifact = {{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
     text = f"{BARE}[asynchronous]\n[models.other]\n{pinned}\n"
     (problem,) = said(tmp_path, text)
     assert {"asynchronous.kms_key", "models.other.artifact.kms_key"} <= set(problem.split(", "))
 
-
-def test_without_capture_no_key_of_samples_is_asked_for(tmp_path: Path) -> None:
     problem = said(tmp_path, BARE.replace("secure-base", "base"))
     assert problem == []
 

@@ -48,15 +48,11 @@ def made(code: Path, wheels: Path, house: Path) -> list[str]:
     return [one.name for one in lock(code, python="3.12", wheels=wheels, find_links=house)]
 
 
-def test_the_wheels_are_the_images_and_not_the_builders(
-    code: Path, wheels: Path, house: Path
+def test_the_wheels_are_the_images_and_the_folder_that_becomes_lib_holds_them(
+    code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
     assert made(code, wheels, house) == [f"fast-1.0-{IMAGE_TAG}.whl", "plain-1.0-py3-none-any.whl"]
 
-
-def test_the_folder_that_becomes_lib_holds_what_is_in_the_wheels(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
     made(code, wheels, house)
     lib = vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert lib is not None
@@ -117,21 +113,18 @@ def test_what_was_locked_is_fetched_again_and_nothing_newer(
     assert sorted(file.name for file in wheels.iterdir()) == before
 
 
-def test_a_package_without_a_wheel_for_the_image_is_named(
+def test_a_package_without_a_wheel_for_the_image_is_named_and_keeps_the_old_lock(
     code: Path, wheels: Path, house: Path
 ) -> None:
-    (code / "requirements.txt").write_text("macos\n")
-    with pytest.raises(PackagingError, match=r"cannot be had as wheels for the image: .*macos"):
-        made(code, wheels, house)
-
-
-def test_a_failed_resolution_keeps_the_old_lock(code: Path, wheels: Path, house: Path) -> None:
     made(code, wheels, house)
     before = (code / LOCK).read_text()
     (code / "requirements.txt").write_text("macos\n")
     with pytest.raises(PackagingError):
         made(code, wheels, house)
     assert (code / LOCK).read_text() == before
+
+    with pytest.raises(PackagingError, match=r"cannot be had as wheels for the image: .*macos"):
+        made(code, wheels, house)
 
 
 def test_an_empty_requirements_file_locks_nothing(code: Path, wheels: Path, house: Path) -> None:
@@ -140,7 +133,7 @@ def test_an_empty_requirements_file_locks_nothing(code: Path, wheels: Path, hous
     assert locked(code) == []
 
 
-def test_a_wheel_whose_files_leave_their_folder_is_refused(
+def test_a_wheel_whose_files_leave_their_folder_is_refused_and_leaves_nothing(
     code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
     wheel(house, "evil", files={"../evil.py": "1"})
@@ -149,13 +142,6 @@ def test_a_wheel_whose_files_leave_their_folder_is_refused(
     with pytest.raises(PackagingError, match=r"holds a file that leaves its folder: ../evil.py"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
-
-def test_an_unpacking_that_fails_leaves_nothing(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    wheel(house, "evil", files={"../evil.py": "1"})
-    (code / "requirements.txt").write_text("evil\n")
-    made(code, wheels, house)
     with pytest.raises(PackagingError):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert list((tmp_path / "lib").iterdir()) == []

@@ -46,13 +46,14 @@ def test_beyond_both_ends_of_int64_is_refused(number: int) -> None:
         tensor([number], spec("int64", None))
 
 
-def test_booleans_arrive() -> None:
+def test_booleans_strings_numbers_and_lists_arrive_with_their_shape() -> None:
     assert as_array(tensor([True, False], spec("bool", 2))).tolist() == [True, False]
-
-
-def test_strings_are_text_or_base64() -> None:
     given = tensor(["é", {"b64": "//4="}], spec("string", None))
     assert as_array(given).tolist() == ["é".encode(), b"\xff\xfe"]
+    assert as_array(tensor(2, spec("int32"))).shape == ()
+    unknown = TensorInfo(name="x:0", dtype="int32", shape=None)
+    assert as_array(tensor([[[1]]], unknown)).shape == (1, 1, 1)
+    assert as_array(tensor([], spec("int32", None))).shape == (0,)
 
 
 @pytest.mark.parametrize("bad", ["?", "é"])
@@ -61,22 +62,11 @@ def test_bad_base64_is_refused(bad: str) -> None:
         tensor([{"b64": bad}], spec("string", None))
 
 
-def test_half_a_character_is_refused() -> None:
+def test_half_a_character_and_types_that_json_cannot_carry_are_refused() -> None:
     with pytest.raises(RequestValueError, match="half of a character; strings are UTF-8"):
         tensor(["\ud800"], spec("string", None))
-
-
-def test_a_single_number_is_a_tensor_without_dimensions() -> None:
-    assert as_array(tensor(2, spec("int32"))).shape == ()
-
-
-def test_any_shape_fits_an_unknown_rank() -> None:
-    unknown = TensorInfo(name="x:0", dtype="int32", shape=None)
-    assert as_array(tensor([[[1]]], unknown)).shape == (1, 1, 1)
-
-
-def test_an_empty_list_keeps_its_shape() -> None:
-    assert as_array(tensor([], spec("int32", None))).shape == (0,)
+    with pytest.raises(RequestValueError, match="is complex64, which JSON requests cannot carry"):
+        tensor([1], spec("complex64", None))
 
 
 @pytest.mark.parametrize("value", [[1, [2]], [[1], 2], [[1], [2, 3]]])
@@ -84,8 +74,3 @@ def test_ragged_lists_are_refused(value: Any) -> None:
     unknown = TensorInfo(name="x:0", dtype="int32", shape=None)
     with pytest.raises(RequestValueError, match="is ragged|is nested deeper"):
         tensor(value, unknown)
-
-
-def test_a_type_that_json_cannot_carry_is_refused() -> None:
-    with pytest.raises(RequestValueError, match="is complex64, which JSON requests cannot carry"):
-        tensor([1], spec("complex64", None))

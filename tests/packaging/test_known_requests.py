@@ -155,13 +155,11 @@ def test_json_that_it_does_not_take_is_refused_with_the_reason(
     assert refused(body, info).startswith(says)
 
 
-def test_csv_is_read_line_by_line() -> None:
+def test_csv_is_read_line_by_line_and_refused_with_too_few_fields() -> None:
     found = read("1,2,3\n4,5,6\n", sent_as=CSV)
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
 
-
-def test_csv_with_too_few_fields_is_refused() -> None:
     assert refused("1,2\n", sent_as=CSV) == "x has shape [1, 2]; the signature takes [any, 3]"
 
 
@@ -202,32 +200,23 @@ def test_a_predict_request_is_held_against_the_signature() -> None:
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
 
-
-def test_a_predict_request_of_another_type_is_refused() -> None:
     body = message(x=np.zeros((2, 3), "int32"))
     says = refused(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert says == "gives x as int32; the signature takes float32"
 
-
-def test_content_of_another_length_than_its_shape_is_refused() -> None:
     request = wire.PredictRequest.FromString(message(x=np.zeros((2, 3), "float32")))
     request.inputs["x"].tensor_content = bytes(20)
     says = refused(request.SerializeToString(), sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert says == "gives x of shape [2, 3] with 20 bytes of content; float32 takes 24"
 
-
-def test_an_input_with_a_default_may_be_left_out_of_a_predict_request() -> None:
     inputs = {**ONE.inputs, "scale": spec("float32", ())}
     info = model(serving_default=signature(inputs, dict(ONE.outputs), defaults=("scale",)))
     body = message(x=np.zeros((1, 3), "float32"))
     assert read(body, info, PROTOBUF, Reader.SERVABLE) is not None
 
 
-def test_of_what_code_reads_nothing_is_said() -> None:
+def test_of_what_code_reads_only_its_json_is_checked() -> None:
     assert read('{"text": "anything"}', reader=Reader.CODE) is None
-
-
-def test_what_is_named_json_and_is_none_is_refused_for_code_too() -> None:
     assert refused("{'x': 1}", reader=Reader.CODE).startswith("is not JSON: ")
 
 

@@ -33,10 +33,18 @@ def test_the_versions_of_the_graph_are_read(graph: Graph) -> None:
     assert read(graph).producer == PRODUCER
 
 
-def test_what_repeats_is_read_once(graph: Graph) -> None:
+def test_what_repeats_is_read_once_without_what_a_constant_holds(graph: Graph) -> None:
     graph.main("NoOp")
     graph.served("NoOp")
     assert ops(read(graph)).count("NoOp") == 1
+
+    for value in (b"a", b"b"):
+        graph.main("Const", value=wire.AttrValue(tensor=value))
+    assert ops(read(graph)).count("Const") == 1
+
+    own = wire.AttrValue(func=wire.NameAttrList(name="__inference_called"))
+    graph.called("PartitionedCall", f=own)
+    assert ops(read(graph)).count("PartitionedCall") == 1
 
 
 def test_another_attribute_is_another_operation(graph: Graph) -> None:
@@ -49,18 +57,6 @@ def test_fewer_attributes_are_another_operation(graph: Graph) -> None:
     graph.main("Sum", keep_dims=True)
     graph.main("Sum")
     assert ops(read(graph)).count("Sum") == 2
-
-
-def test_what_a_constant_holds_is_not_kept(graph: Graph) -> None:
-    for value in (b"a", b"b"):
-        graph.main("Const", value=wire.AttrValue(tensor=value))
-    assert ops(read(graph)).count("Const") == 1
-
-
-def test_a_function_that_calls_itself_is_read_once(graph: Graph) -> None:
-    own = wire.AttrValue(func=wire.NameAttrList(name="__inference_called"))
-    graph.called("PartitionedCall", f=own)
-    assert ops(read(graph)).count("PartitionedCall") == 1
 
 
 def test_a_large_graph_comes_without_its_constants(

@@ -91,26 +91,22 @@ def test_code_without_inference_py_is_a_finding(code: Path) -> None:
     assert found(code) == ["inference.py:0: does not exist; write it, or leave `code` out"]
 
 
-def test_importing_tensorflow_is_a_finding_that_says_why(code: Path) -> None:
+def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Path) -> None:
     write(code, f"import json\nimport tensorflow as tf\n{HANDLER}")
     assert found(code) == [
         "inference.py:2: imports tensorflow; TensorFlow is not in the serving image: "
         "its model server is a program of its own; "
         "send the request to context.rest_uri, or build tensors with numpy and protobuf"
     ]
-
-
-def test_servings_protos_are_a_finding_although_they_are_in_the_image(code: Path) -> None:
     write(code, f"from tensorflow_serving.apis import predict_pb2\n{HANDLER}")
     assert "it is in the image, but it imports tensorflow, which is not" in found(code)[0]
-
-
-def test_an_import_inside_a_function_is_a_finding_too(code: Path) -> None:
     write(code, "def handler(data, context):\n    import orjson\n    return 1, 'a/b'\n")
     assert found(code) == [
         "inference.py:2: imports orjson, which neither the image, code/lib nor the code provides; "
         "name its package in code/requirements.txt, or import it inside try/except ImportError"
     ]
+    write(code, f"import imp\n{HANDLER}")
+    assert "imports imp, which left Python's standard library before 3.12" in found(code)[0]
 
 
 @pytest.mark.parametrize(
@@ -136,36 +132,26 @@ def test_an_import_that_may_not_run_in_the_container_is_no_finding(code: Path, t
     assert found(code) == []
 
 
-def test_an_import_whose_failing_is_suppressed_is_no_finding(code: Path) -> None:
+def test_an_import_that_may_fail_or_is_for_type_checkers_is_no_finding(code: Path) -> None:
     suppressed = "import contextlib\nwith contextlib.suppress(ImportError):\n    import orjson\n"
     write(code, f"{suppressed}{HANDLER}")
     assert found(code) == []
 
-
-def test_another_with_does_not_help(code: Path) -> None:
-    write(code, f"with print() as x:\n    import orjson\n{HANDLER}")
-    assert len(found(code)) == 1
-
-
-def test_a_try_that_catches_something_else_does_not_help(code: Path) -> None:
-    write(code, f"try:\n    import orjson\nexcept OSError:\n    pass\n{HANDLER}")
-    assert len(found(code)) == 1
-
-
-def test_an_import_for_type_checkers_is_no_finding(code: Path) -> None:
     write(code, f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import attr\n{HANDLER}")
     assert found(code) == []
+
+
+def test_another_with_and_a_try_for_something_else_do_not_help(code: Path) -> None:
+    write(code, f"with print() as x:\n    import orjson\n{HANDLER}")
+    assert len(found(code)) == 1
+    write(code, f"try:\n    import orjson\nexcept OSError:\n    pass\n{HANDLER}")
+    assert len(found(code)) == 1
 
 
 @pytest.mark.parametrize("module", ["json", "numpy.linalg", "falcon", "google.protobuf", "sklearn"])
 def test_what_the_image_holds_is_no_finding(code: Path, module: str) -> None:
     write(code, f"import {module}\n{HANDLER}")
     assert found(code) == []
-
-
-def test_a_module_that_left_the_standard_library_is_a_finding(code: Path) -> None:
-    write(code, f"import imp\n{HANDLER}")
-    assert "imports imp, which left Python's standard library before 3.12" in found(code)[0]
 
 
 @pytest.mark.parametrize(
@@ -177,18 +163,16 @@ def test_what_lib_holds_is_no_finding(code: Path, file: str) -> None:
     assert found(code) == []
 
 
-def test_modules_beside_inference_py_are_followed(code: Path) -> None:
+def test_modules_and_packages_beside_inference_py_are_followed(code: Path) -> None:
+    write(code, f"from features import words\n{HANDLER}")
+    write(code, "import spacy\n", "features/words.py")
+    assert [one[:24] for one in found(code)] == ["features/words.py:1: imp"]
+
     write(code, f"import features.scale\n{HANDLER}")
     write(code, "from .words import cut\n", "features/__init__.py")
     write(code, "\nimport spacy as cut\n", "features/words.py")
     write(code, "", "features/scale.py")
     assert [one[:24] for one in found(code)] == ["features/words.py:2: imp"]
-
-
-def test_a_module_of_a_package_without_init_is_followed(code: Path) -> None:
-    write(code, f"from features import words\n{HANDLER}")
-    write(code, "import spacy\n", "features/words.py")
-    assert [one[:24] for one in found(code)] == ["features/words.py:1: imp"]
 
 
 @pytest.mark.parametrize("text", ["import features.words", "from features.words import cut"])
@@ -241,28 +225,24 @@ def test_a_relative_import_above_its_package_is_a_finding(code: Path, dots: str)
     ]
 
 
-def test_what_requirements_name_is_no_finding(code: Path) -> None:
+def test_what_requirements_and_included_files_name_is_no_finding_unless_lib_is_beside_them(
+    code: Path,
+) -> None:
     write(code, f"import orjson, PIL, yaml\n{HANDLER}")
     write(code, "orjson==3.1\n# images\nPillow>=10\npyyaml\n", "requirements.txt")
     assert found(code) == []
 
-
-def test_what_an_included_file_names_is_no_finding(code: Path) -> None:
     write(code, f"import orjson\n{HANDLER}")
     write(code, "\ufeff-r more.txt\r\n", "requirements.txt")
     write(code, "orjson\n", "more.txt")
     assert found(code) == []
 
-
-def test_what_no_requirement_is_named_after_is_a_warning(code: Path) -> None:
     write(code, f"import orjson\n{HANDLER}")
     write(code, "something\n", "requirements.txt")
     assert IMAGE
     findings = check_code(code, python="3.12", provided=IMAGE.modules)
     assert [finding.severity for finding in findings] == ["warning"]
 
-
-def test_requirements_beside_lib_are_not_installed_and_do_not_count(code: Path) -> None:
     write(code, f"import orjson\n{HANDLER}")
     write(code, "orjson\n", "requirements.txt")
     (code / "lib").mkdir()
@@ -324,19 +304,14 @@ def test_what_is_nested_too_deeply_is_a_finding(code: Path, text: str) -> None:
     assert "is nested too deeply to be" in found(code)[0]
 
 
-def test_what_is_newer_than_the_images_python_is_a_finding(code: Path) -> None:
+def test_what_is_newer_than_the_images_python_or_cannot_be_read_is_a_finding(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(code, f"match 1:\n    case 1: pass\n{HANDLER}")
     assert "is not Python 3.9: Pattern matching is only" in found(code, python="3.9")[0]
-
-
-def test_a_file_that_is_no_text_is_a_finding(code: Path) -> None:
     (code / "inference.py").write_bytes(b"\xff\xfe\x00")
     assert "is not Python 3.12: " in found(code)[0]
 
-
-def test_a_file_that_this_user_may_not_read_is_a_finding(
-    code: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 

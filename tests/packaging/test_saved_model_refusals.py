@@ -185,13 +185,13 @@ def test_a_missing_asset_is_refused(breakable: Breakable) -> None:
     assert refusal(version) == ("assets/words.txt", problem, SAVED_AGAIN)
 
 
-def test_a_model_without_the_serve_tag_is_refused(breakable: Breakable) -> None:
+def test_a_model_without_the_serve_tag_or_a_callable_signature_is_refused(
+    breakable: Breakable,
+) -> None:
     problem = "has no graph tagged with serve alone; its graphs are tagged gpu+train"
     remedy = "export it for serving, with the tag serve"
     assert refusal(breakable("train_only")) == ("saved_model.pb", problem, remedy)
 
-
-def test_a_model_without_callable_signature_is_refused(breakable: Breakable) -> None:
     problem = "has no signature that a request could call"
     remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
     assert refusal(breakable("unsigned")) == ("saved_model.pb", problem, remedy)

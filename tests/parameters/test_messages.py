@@ -26,7 +26,9 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
     return messages(check(environment(text, **replacements)))
 
 
-def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) -> None:
+def test_an_unknown_key_names_the_nearest_known_one_or_is_to_be_taken_out(
+    environment: Environment,
+) -> None:
     assert said(environment, VALID + "max_instnces = 3\n") == [
         (
             "variants.primary.max_instnces",
@@ -38,6 +40,7 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
             "did you mean max_instances?",
         )
     ]
+    assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "take it out"
 
 
 @pytest.mark.parametrize(
@@ -74,10 +77,6 @@ def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
     ]
 
 
-def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environment) -> None:
-    assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "take it out"
-
-
 @pytest.mark.parametrize(
     ("line", "problem", "allowed", "remedy"),
     [
@@ -100,7 +99,9 @@ def test_a_wrong_type_names_the_value_and_the_type(
     assert said(environment, f"{VALID}{line}\n") == [(key, problem, allowed, remedy)]
 
 
-def test_a_number_out_of_range_names_the_range(environment: Environment) -> None:
+def test_a_number_out_of_range_and_an_unknown_word_are_told_what_is_allowed(
+    environment: Environment,
+) -> None:
     text = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 1\nsafety_factor = 1.5\n"
     assert said(environment, text) == [
         (
@@ -110,9 +111,6 @@ def test_a_number_out_of_range_names_the_range(environment: Environment) -> None
             "change it",
         )
     ]
-
-
-def test_a_word_that_is_not_known_lists_those_that_are(environment: Environment) -> None:
     text = VALID + 'container = { gunicorn_worker_class = "gvent" }\n'
     assert said(environment, text) == [
         (
@@ -124,7 +122,9 @@ def test_a_word_that_is_not_known_lists_those_that_are(environment: Environment)
     ]
 
 
-def test_a_missing_account_says_what_to_add(environment: Environment) -> None:
+def test_an_account_that_is_missing_or_no_12_digits_is_told_its_form(
+    environment: Environment,
+) -> None:
     assert said(environment, **{'account = "111111111111"\n': ""}) == [
         (
             "account",
@@ -133,9 +133,6 @@ def test_a_missing_account_says_what_to_add(environment: Environment) -> None:
             "add account = … at the top of the file",
         )
     ]
-
-
-def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Environment) -> None:
     assert said(environment, **{'"111111111111"': '"1111"'}) == [
         (
             "account",
@@ -201,15 +198,14 @@ def test_sagemaker_takes_the_volume_s_key_by_id_and_alias(project: Path, key: st
     assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
 
-def test_two_problems_are_said_at_once(environment: Environment) -> None:
+def test_problems_are_said_at_once_and_what_only_follows_from_one_is_not(
+    environment: Environment,
+) -> None:
     found = said(environment, VALID + 'min_instances = "2"\nmax = 3\n')
     assert [finding.key for finding in found] == [
         "variants.primary.min_instances",
         "variants.primary.max",
     ]
-
-
-def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) -> None:
     found = said(
         environment,
         **{
@@ -224,11 +220,12 @@ def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) ->
         "models.ranker.saved_model",
         "variants.primary.instance_type",
     ]
-
-
-def test_a_model_with_a_problem_of_its_own_still_exists(environment: Environment) -> None:
     found = said(environment, **{'"model"': "3"})
     assert [finding.key for finding in found] == ["models.ranker.saved_model"]
+    text = VALID + 'max_instances = 5\n[variants.primary.scaling]\nmax_rps_per_instance = "164"\n'
+    assert [finding.key for finding in said(environment, text)] == [
+        "variants.primary.scaling.max_rps_per_instance"
+    ]
 
 
 def test_a_value_from_the_base_is_mended_in_the_base(project: Path) -> None:
@@ -289,13 +286,6 @@ def test_a_bad_name_of_a_variant_is_refused(environment: Environment) -> None:
     text = VALID.replace("[variants.primary]", '[variants."a b"]')
     (finding,) = said(environment, text)
     assert finding[:2] == ("variants.a b", "'a b' is not a valid name")
-
-
-def test_what_follows_from_a_problem_of_shape_is_not_said(environment: Environment) -> None:
-    text = VALID + 'max_instances = 5\n[variants.primary.scaling]\nmax_rps_per_instance = "164"\n'
-    assert [finding.key for finding in said(environment, text)] == [
-        "variants.primary.scaling.max_rps_per_instance"
-    ]
 
 
 def test_a_number_without_an_end_is_refused(environment: Environment) -> None:

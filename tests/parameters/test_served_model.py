@@ -20,12 +20,10 @@ def known(project: Path, lines: str = "") -> Served:
     return served(environment.models, "ranker")
 
 
-def test_a_folders_size_is_that_of_its_files(project: Path) -> None:
+def test_the_size_is_that_of_the_folders_files_or_as_the_file_says(project: Path) -> None:
     files = [file for file in (project / "model").rglob("*") if file.is_file()]
     assert known(project).model_gib == sum(file.stat().st_size for file in files) / 2**30
-
-
-def test_an_archives_sizes_are_the_files(project: Path) -> None:
+    assert known(project, 'models.ranker.saved_model = "nowhere"').model_gib is None
     found = known(project, ARTIFACT)
     assert (found.model_gib, found.packed_gib, found.has_code) == (2.5, 1.0, None)
 
@@ -67,7 +65,3 @@ def test_measured_memory_is_the_files(project: Path) -> None:
     lines = "models.ranker.server_memory_gib = 3\nmodels.ranker.worker_memory_mib = 512"
     found = known(project, lines)
     assert (found.server_gib, found.worker_gib) == (3, 0.5)
-
-
-def test_a_folder_that_is_not_there_has_no_size(project: Path) -> None:
-    assert known(project, 'models.ranker.saved_model = "nowhere"').model_gib is None

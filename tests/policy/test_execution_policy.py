@@ -65,7 +65,7 @@ def test_no_policy_is_longer_than_iam_allows(deployed: list[Deployed]) -> None:
     assert max(map(characters, policies(deployed))) <= MOST_CHARACTERS
 
 
-def test_every_action_is_allowed_once() -> None:
+def test_every_action_is_allowed_once_known_to_iam_and_needed_by_a_template() -> None:
     allowed = [
         one
         for document in policies([PROD])
@@ -73,17 +73,15 @@ def test_every_action_is_allowed_once() -> None:
         for one in row["Action"]
     ]
     assert sorted(allowed) == actions()
+    unknown = [one for one in actions() if known(one) is None]
+    assert [one for one in unknown if not re.fullmatch(NO_ACTIONS, one)] == []
+    assert [one for one in actions() if re.fullmatch(LEFT_OUT, one)] == []
 
 
 def known(action: str) -> dict[str, Any] | None:
     service, name = action.split(":")
     found: dict[str, Any] | None = REFERENCE[service]["Actions"].get(name.lower())
     return found
-
-
-def test_every_action_is_one_of_iams_reference() -> None:
-    unknown = [one for one in actions() if known(one) is None]
-    assert [one for one in unknown if not re.fullmatch(NO_ACTIONS, one)] == []
 
 
 @pytest.mark.parametrize("statement", by_name().values(), ids=by_name())
@@ -124,30 +122,20 @@ def test_an_endpoint_with_capitals_is_named_in_both_spellings() -> None:
     assert by_name()["Endpoints"]["Resource"] == [f"{where}/ranker", f"{where}/Ranker"]
 
 
-def test_a_caller_gets_no_policy_but_the_stacks_own() -> None:
+def test_roles_get_the_stacks_policies_and_go_to_the_services_of_an_endpoint_alone() -> None:
     condition = by_name()["Holders"]["Condition"]["ArnLike"]["iam:PolicyARN"]
     assert condition == [f"arn:aws:iam::123456789012:policy/{name}*" for name in PROD.stacks]
-
-
-def test_roles_are_passed_to_the_services_of_an_endpoint_alone() -> None:
     services = by_name()["PassedRoles"]["Condition"]["StringEquals"]["iam:PassedToService"]
     assert services[:2] == ["sagemaker.amazonaws.com", "lambda.amazonaws.com"]
 
 
-def test_with_a_boundary_no_role_is_made_without_it() -> None:
+def test_with_a_boundary_no_role_is_made_without_it_and_none_is_taken_off() -> None:
     made = next(
         one for one in statements([changed(boundary=BOUNDARY)]) if "iam:CreateRole" in one["Action"]
     )
     assert made["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": [BOUNDARY]}}
-
-
-def test_with_a_boundary_none_is_taken_off() -> None:
     allowed = {one for row in statements([changed(boundary=BOUNDARY)]) for one in row["Action"]}
     assert "iam:DeleteRolePermissionsBoundary" not in allowed
-
-
-def test_what_no_template_needs_is_left_out() -> None:
-    assert [one for one in actions() if re.fullmatch(LEFT_OUT, one)] == []
 
 
 @pytest.mark.parametrize(

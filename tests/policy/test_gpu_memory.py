@@ -49,7 +49,8 @@ def test_a_share_is_the_one_that_the_image_renders(processes: int, margin: float
     assert flags == rendered
 
 
-def test_without_a_margin_four_processes_get_a_fifth_of_their_own_gpu() -> None:
+def test_one_process_is_given_no_share_and_four_without_a_margin_a_fifth() -> None:
+    assert (margin_for(ONE_GPU, 1), share_of_gpu(1, None)) == (None, None)
     assert share_of_gpu(4, None) == 0.2
 
 
@@ -57,10 +58,6 @@ def test_without_a_margin_four_processes_get_a_fifth_of_their_own_gpu() -> None:
 def test_processes_of_one_gpu_share_it_as_the_image_does(processes: int, share: float) -> None:
     margin = margin_for(ONE_GPU, processes)
     assert (margin, share_of_gpu(processes, margin)) == (0.2, share)
-
-
-def test_one_process_is_given_no_share() -> None:
-    assert (margin_for(ONE_GPU, 1), share_of_gpu(1, None)) == (None, None)
 
 
 # tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: by compute capability, of which
@@ -82,12 +79,9 @@ def test_one_process_leaves_to_the_system_what_tensorflow_leaves(
     assert process == pytest.approx(gpu_gib - system_mib / 1024)
 
 
-def test_a_gpu_of_unknown_capability_counts_as_new() -> None:
+def test_a_process_has_its_share_of_a_gpu_whose_unknown_capability_counts_as_new() -> None:
     new = instances()["ml.p6-b200.48xlarge"]
     assert process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
-
-
-def test_a_process_among_several_has_its_share() -> None:
     assert process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
 
 

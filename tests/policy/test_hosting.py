@@ -129,16 +129,13 @@ def test_the_image_is_awss_for_the_device_and_region(name: str, device: str) -> 
     assert device in image.tag
 
 
-def test_an_image_of_ones_own_is_taken_as_it_is() -> None:
+def test_an_image_of_ones_own_is_taken_as_it_is_from_ecr_alone() -> None:
     assert hosted(own_image=OWN_IMAGE).image.uri == OWN_IMAGE
-
-
-def test_an_image_outside_ecr_is_refused() -> None:
     with pytest.raises(KeyError, match="docker.io/tfs"):
         hosted(own_image="docker.io/tfs")
 
 
-def test_variables_of_ones_own_are_added_and_never_replace_a_setting() -> None:
+def test_variables_of_ones_own_are_sorted_among_others_and_replace_no_setting() -> None:
     own = {"MINE": "1", "SAGEMAKER_GUNICORN_WORKERS": "9"}
     assert hosted(own_variables=own).variables == {
         "MINE": "1",
@@ -146,9 +143,6 @@ def test_variables_of_ones_own_are_added_and_never_replace_a_setting() -> None:
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker",
         "SAGEMAKER_TFS_INSTANCE_COUNT": "2",
     }
-
-
-def test_variables_are_sorted_because_templates_are_compared() -> None:
     names = list(hosted(own_variables={"Z": "1", "A": "1"}).variables)
     assert names == sorted(names)
 

@@ -24,16 +24,11 @@ def limit(workers: int, rows: int = 1, **settings: Any) -> int:
     return narrowest(workers, rows, **settings).requests
 
 
-def test_without_code_nginx_takes_a_thousand_for_each_vcpu() -> None:
+def test_nginx_and_gunicorn_take_as_many_as_their_connections_and_backlog() -> None:
     assert limit(workers=0) == 4 * 1024
-
-
-def test_gunicorn_takes_a_thousand_for_each_worker_and_its_backlog() -> None:
     assert limit(workers=1) == 1000 + 2048
-
-
-def test_a_sync_worker_takes_one_request() -> None:
     assert limit(workers=4, gunicorn_worker_class="sync") == 4 + 2048
+    assert limit(workers=100) == 4 * 1024
 
 
 @pytest.mark.parametrize(("rows", "waiting"), [(1, 2 * 4 * 64), (32, 2 * 4 * 2), (64, 8), (65, 8)])
@@ -59,10 +54,6 @@ def test_sync_workers_that_are_fewer_than_the_batch_queue_never_fill_it() -> Non
 )
 def test_what_refuses_is_the_narrowest_part(narrow: QueueLimit, refuses: str) -> None:
     assert narrow.refuses == refuses
-
-
-def test_workers_take_no_more_than_nginx_hands_on() -> None:
-    assert limit(workers=100) == 4 * 1024
 
 
 @pytest.mark.parametrize(("enqueued", "waiting"), [(2047, 4094), (2048, 4096), (3000, 4096)])

@@ -108,14 +108,11 @@ def test_a_shadow_variant_may_go_under_a_rollout() -> None:
     assert problems(state(a=C5, b=SHADOW), state(guarded=True, a=C5)) == {}
 
 
-def test_a_scaled_variant_that_becomes_serverless_is_refused_once() -> None:
+def test_one_variant_that_becomes_serverless_is_refused_once_and_named() -> None:
     old, new = state(a=SCALED), state(a=SERVERLESS)
     assert [row.id for row in REFUSED_UPDATES if row.problems(old, new)] == [
         "change-instances-to-serverless"
     ]
-
-
-def test_one_serverless_variant_among_instances_is_named() -> None:
     problems = refused_update("change-instances-to-serverless").problems
     assert list(problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]
 

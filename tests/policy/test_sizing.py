@@ -11,17 +11,17 @@ C5 = instances()["ml.c5.xlarge"]
 SMALL = Served(model_gib=1.0, packed_gib=0.5)
 
 
-def test_memory_is_servers_and_workers_and_the_system() -> None:
+def test_memory_is_servers_workers_and_the_system_as_measured_or_assumed() -> None:
     found = sizing.memory(C5, SMALL, processes=2, workers=4)
     assert found is not None
     assert found.needed_gib == pytest.approx(2 * 1.3 + 4 * 0.125 + 0.1 * 8)
 
-
-def test_what_was_measured_is_not_assumed() -> None:
     served = Served(model_gib=1.0, measured_server_gib=2.0, measured_worker_gib=0.5)
     found = sizing.memory(C5, served, processes=1, workers=2)
     assert found is not None
     assert (found.servers_gib, found.workers_gib) == (2.0, 1.0)
+
+    assert Served(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
 
 
 def test_of_a_model_of_unknown_size_nothing_is_said() -> None:
@@ -36,17 +36,13 @@ def test_of_a_model_of_unknown_size_nothing_is_said() -> None:
     assert said == (None, None, None, None, None)
 
 
-def test_a_start_is_boot_and_download_and_load() -> None:
+def test_a_start_is_boot_download_and_load_and_the_disk_holds_archive_and_files() -> None:
     assert sizing.start_seconds(SMALL, processes=2) == pytest.approx(180 + 5 + 10 + 10)
-
-
-def test_archive_and_files_lie_on_the_disk_together() -> None:
     assert sizing.disk_gib(SMALL) == 1.5
-
-
-def test_files_that_are_not_packed_are_not_unpacked() -> None:
     files = Served(model_gib=1.0, compressed=False)
     assert (sizing.disk_gib(files), sizing.download_seconds(files)) == (1.0, 10.0)
+    served = Served(model_gib=2.0)
+    assert (sizing.disk_gib(served), sizing.download_seconds(served)) == (4.0, 40.0)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +104,7 @@ def test_a_serverless_container_has_vcpus_by_its_memory(memory_mib: int, vcpus: 
     assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
 
 
-def test_a_serverless_container_has_no_gpu_and_no_local_disk() -> None:
+def test_a_serverless_container_has_no_gpu_5_gb_and_3_minutes() -> None:
     found = sizing.machine(None, 2048)
     assert (found.name, found.gpus, found.local_nvme_gb, found.burstable) == (
         "serverless with 2048 MiB",
@@ -116,30 +112,15 @@ def test_a_serverless_container_has_no_gpu_and_no_local_disk() -> None:
         0,
         False,
     )
-
-
-def test_a_variant_on_instances_runs_on_its_type() -> None:
-    assert sizing.machine("ml.c5.xlarge", None) is C5
-
-
-def test_a_variant_without_a_known_type_is_a_key_error() -> None:
-    for instance_type in (None, "ml.unheard-of.xlarge"):
-        with pytest.raises(KeyError):
-            sizing.machine(instance_type, None)
-
-
-# https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
-def test_a_serverless_container_has_5_gb_and_answers_within_3_minutes() -> None:
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
     assert (sizing.SERVERLESS_DISK_GB, sizing.SERVERLESS_START_SECONDS) == (5, 180)
 
 
-def test_an_archive_of_unknown_size_counts_as_large_as_its_files() -> None:
-    served = Served(model_gib=2.0)
-    assert (sizing.disk_gib(served), sizing.download_seconds(served)) == (4.0, 40.0)
-
-
-def test_a_server_that_was_measured_needs_no_size_of_the_model() -> None:
-    assert Served(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
+def test_a_variant_on_instances_runs_on_its_type_which_must_be_known() -> None:
+    assert sizing.machine("ml.c5.xlarge", None) is C5
+    for instance_type in (None, "ml.unheard-of.xlarge"):
+        with pytest.raises(KeyError):
+            sizing.machine(instance_type, None)
 
 
 @pytest.mark.parametrize("rate", [0.1, 1.1, 3.3, 7.7])

@@ -77,31 +77,26 @@ def test_an_update_that_sagemaker_refuses_is_an_error(
     assert list(changes(project, old, new)) == rules
 
 
-@pytest.mark.parametrize("old", ["", SCALED], ids=["fixed", "scaled"])
-def test_instances_do_not_become_serverless(project: Path, old: str) -> None:
-    said = changes(project, old, SERVERLESS)
-    assert list(said) == ["change-instances-to-serverless"]
-    assert said["change-instances-to-serverless"].problem == (
-        "against HEAD: SageMaker does not make variant primary serverless: the endpoint runs on "
-        "instances"
-    )
-
-
-@pytest.mark.parametrize(
-    ("new", "key"), [("", "instance_type"), (POOLS, "instance_pools")], ids=["type", "pools"]
-)
-def test_a_serverless_variant_does_not_come_back_from_instances(
-    project: Path, new: str, key: str
+def test_instances_do_not_become_serverless_and_a_serverless_variant_does_not_come_back(
+    project: Path,
 ) -> None:
-    assert changes(project, SERVERLESS, new) == {
-        "change-serverless-to-instances": (
-            f"variants.primary.{key}",
-            "it is serverless in HEAD: SageMaker makes the change to instances, but refuses the "
-            "change back, even to restore the old file",
-            "serverless, as before",
-            "keep serverless, or first try instances in another environment",
+    for old in ["", SCALED]:
+        said = changes(project, old, SERVERLESS)
+        assert list(said) == ["change-instances-to-serverless"]
+        assert said["change-instances-to-serverless"].problem == (
+            "against HEAD: SageMaker does not make variant primary serverless: the endpoint runs on "
+            "instances"
         )
-    }
+    for new, key in [("", "instance_type"), (POOLS, "instance_pools")]:
+        assert changes(project, SERVERLESS, new) == {
+            "change-serverless-to-instances": (
+                f"variants.primary.{key}",
+                "it is serverless in HEAD: SageMaker makes the change to instances, but refuses the "
+                "change back, even to restore the old file",
+                "serverless, as before",
+                "keep serverless, or first try instances in another environment",
+            )
+        }
 
 
 def test_a_serverless_variant_that_stays_and_a_new_environment_are_no_change(project: Path) -> None:

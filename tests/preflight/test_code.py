@@ -48,21 +48,21 @@ def test_a_folder_with_requirements_alone_brings_what_the_handler_needs(
     assert not any("Servable's handler needs" in found.problem for found in said(environment, old))
 
 
-@pytest.mark.parametrize("switch", ["models.ranker", "security"])
 def test_a_client_of_aws_in_an_isolated_container_is_a_warning(
-    environment: Environment, project: Path, switch: str
+    environment: Environment, project: Path
 ) -> None:
-    code = "import requests\nfrom boto3 import client\ndef handler(data, context): ...\n"
-    (project / "code" / "inference.py").write_text(code)
-    text = WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true')
-    if switch == "security":
-        text = f"security.network_isolation = true\n{WITH_CODE}"
-    found = [one for one in check(environment(text)) if one.rule == "isolation-calls"]
-    assert [one.problem for one in found] == [
-        "code/inference.py:2 imports boto3, whose calls network_isolation ends"
-    ]
-    assert found[0].severity is Severity.WARNING
-    assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
+    for switch in ["models.ranker", "security"]:
+        code = "import requests\nfrom boto3 import client\ndef handler(data, context): ...\n"
+        (project / "code" / "inference.py").write_text(code)
+        text = WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true')
+        if switch == "security":
+            text = f"security.network_isolation = true\n{WITH_CODE}"
+        found = [one for one in check(environment(text)) if one.rule == "isolation-calls"]
+        assert [one.problem for one in found] == [
+            "code/inference.py:2 imports boto3, whose calls network_isolation ends"
+        ]
+        assert found[0].severity is Severity.WARNING
+        assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
 
 
 def test_requirements_without_a_lock_name_the_command_unless_they_are_comments(
@@ -164,23 +164,23 @@ def test_no_version_is_passed_over(environment: Environment, project: Path, vers
 OWN = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/mine:1"'
 
 
-@pytest.mark.parametrize(
-    ("line", "severity"),
-    [("import tensorflow", Severity.NOT_CHECKED), ("X = nowhere", Severity.ERROR)],
-)
 def test_of_an_image_of_your_own_names_are_checked_and_imports_cannot_be(
-    environment: Environment, project: Path, line: str, severity: Severity
+    environment: Environment, project: Path
 ) -> None:
-    (project / "code" / "inference.py").write_text(f"{line}\ndef handler(data, context): ...\n")
-    found = check_all(environment(WITH_CODE.replace("code =", f"{OWN}\ncode =")))
-    assert [one.severity for one in found if one.rule == "code"] == [severity]
+    for line, severity in [
+        ("import tensorflow", Severity.NOT_CHECKED),
+        ("X = nowhere", Severity.ERROR),
+    ]:
+        (project / "code" / "inference.py").write_text(f"{line}\ndef handler(data, context): ...\n")
+        found = check_all(environment(WITH_CODE.replace("code =", f"{OWN}\ncode =")))
+        assert [one.severity for one in found if one.rule == "code"] == [severity]
 
 
-@pytest.mark.parametrize(("variables", "count"), [('variables = { TABLE = "x" }', 0), ("", 1)])
 def test_a_variable_that_the_code_reads_is_set_in_every_variant(
-    environment: Environment, project: Path, variables: str, count: int
+    environment: Environment, project: Path
 ) -> None:
-    code = "import os\nX = os.environ['TABLE']\ndef handler(data, context): ...\n"
-    (project / "code" / "inference.py").write_text(code)
-    text = f"{WITH_CODE}{variables}\n"
-    assert len([one for one in check(environment(text)) if one.rule == "code"]) == count
+    for variables, count in [('variables = { TABLE = "x" }', 0), ("", 1)]:
+        code = "import os\nX = os.environ['TABLE']\ndef handler(data, context): ...\n"
+        (project / "code" / "inference.py").write_text(code)
+        text = f"{WITH_CODE}{variables}\n"
+        assert len([one for one in check(environment(text)) if one.rule == "code"]) == count

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from infra.parameters.finding import Severity
 from infra.preflight.check import check_all
 from tests.preflight.overlay import overlaid
@@ -17,18 +15,12 @@ def found(project: Path, lines: str) -> list[tuple[str, Severity]]:
     return [(one.key, one.severity) for one in all_found if one.rule == "conversion-cost"]
 
 
-@pytest.mark.parametrize(
-    ("size", "findings"), [(250_000, []), (250_001, [(GOLDEN, Severity.WARNING)])]
-)
-def test_a_golden_request_of_csv_is_measured(
-    project: Path, size: int, findings: list[tuple[str, Severity]]
-) -> None:
-    (project / "golden").mkdir(exist_ok=True)
-    (project / "golden" / "big.csv").write_bytes(b"1" * size)
-    assert found(project, f'{GOLDEN} = "golden/big.csv"') == findings
+def test_golden_requests_of_csv_are_measured_also_of_an_update(project: Path) -> None:
+    for size, findings in [(250_000, []), (250_001, [(GOLDEN, Severity.WARNING)])]:
+        (project / "golden").mkdir(exist_ok=True)
+        (project / "golden" / "big.csv").write_bytes(b"1" * size)
+        assert found(project, f'{GOLDEN} = "golden/big.csv"') == findings
 
-
-def test_so_is_the_golden_request_of_an_update(project: Path) -> None:
     (project / "golden").mkdir(exist_ok=True)
     (project / "golden" / "big.csv").write_bytes(b"1" * 300_000)
     assert found(project, ROLLED) == [("rollout.golden_requests.body", Severity.WARNING)]

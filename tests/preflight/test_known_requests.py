@@ -136,13 +136,18 @@ def test_a_hook_that_changes_answers_keeps_them_from_being_judged(
     assert found(project, lines, "golden-answer") == []
 
 
-@pytest.mark.parametrize(("count", "severities"), [(64, []), (65, ["error"])])
-def test_a_golden_request_fits_into_one_batch(
-    project: Path, golden: Callable[..., None], count: int, severities: list[str]
+def test_golden_and_warm_up_requests_fit_into_one_batch(
+    project: Path, golden: Callable[..., None]
 ) -> None:
-    golden(rows(count))
-    got = found(project, REQUEST + BATCHING.format(64), "golden-request")
-    assert [severity for severity, _ in got] == severities
+    for count, severities in [(64, []), (65, ["error"])]:
+        golden(rows(count))
+        got = found(project, REQUEST + BATCHING.format(64), "golden-request")
+        assert [severity for severity, _ in got] == severities
+    for count, severities in [(8, []), (9, ["error"])]:
+        golden(rows(count))
+        lines = 'models.ranker.warm_up = ["golden/a.json"]\n' + BATCHING.format(8)
+        got = found(project, lines, "warm-up")
+        assert [severity for severity, _ in got] == severities
 
 
 def test_the_body_of_an_update_is_held_against_the_model(
@@ -154,16 +159,6 @@ def test_the_body_of_an_update_is_held_against_the_model(
 
     golden(rows(1))
     assert found(project, ROLLED, "rollout-golden-request") == []
-
-
-@pytest.mark.parametrize(("count", "severities"), [(8, []), (9, ["error"])])
-def test_a_warm_up_request_fits_into_one_batch(
-    project: Path, golden: Callable[..., None], count: int, severities: list[str]
-) -> None:
-    golden(rows(count))
-    lines = 'models.ranker.warm_up = ["golden/a.json"]\n' + BATCHING.format(8)
-    got = found(project, lines, "warm-up")
-    assert [severity for severity, _ in got] == severities
 
 
 @pytest.mark.parametrize(("limit", "severities"), [(9, []), (8, ["error"])])
@@ -183,7 +178,7 @@ def test_so_does_a_record_that_came_with_the_model(
     assert [severity for severity, _ in got] == severities
 
 
-def test_a_fixed_first_dimension_cannot_be_batched(project: Path) -> None:
+def test_a_fixed_first_dimension_cannot_be_batched_and_takes_no_more_rows(project: Path) -> None:
     _export(project, "serving_default", first=1)
     says = (
         "ranker, version 1: requests of the signature serving_default cannot be merged: its input x "
@@ -198,19 +193,16 @@ def test_a_fixed_first_dimension_cannot_be_batched(project: Path) -> None:
     _export(project, "serving_default", first=-1, other=1)
     got = found(project, BATCHING.format(8), "batch-fixed-shape")
     assert [severity for severity, _ in got] == [Severity.WARNING.value]
-
-
-@pytest.mark.parametrize(
-    ("first", "rows", "more", "count"),
-    [(4, 5, "", 1), (4, 4, "", 0), (-1, 5, "", 0), (4, 5, 'models.ranker.code = "code"\n', 0)],
-)
-def test_requests_of_more_rows_than_a_fixed_dimension_are_refused(
-    project: Path, first: int, rows: int, more: str, count: int
-) -> None:
-    _export(project, "serving_default", first=first)
-    got = found(project, f"traffic.rows_per_request = {rows}\n{more}", "rows-above-shape")
-    says = "requests of 5 rows: ranker, version 1, takes 4 at a time"
-    assert got == [("error", says)] * count
+    for first, rows, more, count in [
+        (4, 5, "", 1),
+        (4, 4, "", 0),
+        (-1, 5, "", 0),
+        (4, 5, 'models.ranker.code = "code"\n', 0),
+    ]:
+        _export(project, "serving_default", first=first)
+        got = found(project, f"traffic.rows_per_request = {rows}\n{more}", "rows-above-shape")
+        says = "requests of 5 rows: ranker, version 1, takes 4 at a time"
+        assert got == [("error", says)] * count
 
 
 def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(

@@ -116,17 +116,14 @@ def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     assert finding.problem.startswith("model/1/assets/words.txt: line 2: the key 'a'")
 
 
-@pytest.mark.parametrize(("tensorflow", "count"), [("2.20", 0), ("2.19", 1)])
-def test_version_zero_starts_since_2_20(
-    project: Path, export: Export, tensorflow: str, count: int
+def test_version_zero_starts_since_2_20_or_without_a_version_folder(
+    project: Path, export: Export
 ) -> None:
-    version = export("keras-open")
-    version.rename(version.with_name("0"))
-    lines = f'models.ranker.tensorflow = "{tensorflow}"'
-    assert len(of(project, "version-zero", lines)) == count
-
-
-def test_a_model_without_version_folder_may_be_version_zero(project: Path, export: Export) -> None:
+    for tensorflow, count in [("2.20", 0), ("2.19", 1)]:
+        version = export("keras-open")
+        version.rename(version.with_name("0"))
+        lines = f'models.ranker.tensorflow = "{tensorflow}"'
+        assert len(of(project, "version-zero", lines)) == count
     lines = f'models.ranker = {{ saved_model = "{export("keras-open")}", version = 0 }}'
     assert check(overlaid(project, lines)) == []
 

@@ -21,12 +21,10 @@ def said(environment: Environment, text: str) -> list[Message]:
     return messages(check(environment(text)))
 
 
-@pytest.mark.parametrize("text", [ALSO + SCORER, MULTI + MEMBERS])
-def test_models_that_are_packed_here_go_together(environment: Environment, text: str) -> None:
-    assert said(environment, text) == []
-
-
 def test_a_model_that_cannot_go_into_the_archive_says_why(environment: Environment) -> None:
+    for text in [ALSO + SCORER, MULTI + MEMBERS]:
+        assert said(environment, text) == []
+
     assert said(environment, ALSO + SCORER.replace("scorer", "scorers")) == [
         (
             "models.ranker.also_serves",
@@ -42,26 +40,20 @@ def test_a_model_that_cannot_go_into_the_archive_says_why(environment: Environme
 
     (finding,) = said(environment, ALSO + SCORER + 'code = "code"\n')
     assert finding.problem == "'scorer' has its own code, but an archive has only one code folder"
+    for again in ["ranker", "scorer"]:
+        text = ALSO.replace('["scorer"]', f'["scorer", "{again}"]') + SCORER
+        assert said(environment, text)[0].problem == f"'{again}' is listed already"
 
 
-@pytest.mark.parametrize("again", ["ranker", "scorer"])
-def test_a_model_that_is_in_the_archive_already_is_refused(
-    environment: Environment, again: str
+def test_members_of_a_multi_model_endpoint_are_archives_and_say_how_they_are_packed(
+    environment: Environment,
 ) -> None:
-    text = ALSO.replace('["scorer"]', f'["scorer", "{again}"]') + SCORER
-    assert said(environment, text)[0].problem == f"'{again}' is listed already"
-
-
-def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment) -> None:
     (finding,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
     assert finding.problem == "'two' has compression none, but these models must be archives"
-
-
-@pytest.mark.parametrize("key", ['code = "code"', "version = 1", 'compression = "none"'])
-def test_what_says_how_to_pack_belongs_to_the_members(environment: Environment, key: str) -> None:
-    name = key.split(" ")[0]
-    (finding,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
-    assert finding.key == f"models.ranker.{name}"
+    for key in ['code = "code"', "version = 1", 'compression = "none"']:
+        name = key.split(" ")[0]
+        (finding,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
+        assert finding.key == f"models.ranker.{name}"
 
 
 def test_one_savedmodel_is_accepted_with_its_version(

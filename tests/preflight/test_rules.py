@@ -22,8 +22,12 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
     return messages(errors(check(environment(text, **replacements))))
 
 
-def test_a_valid_file_has_no_finding(environment: Environment) -> None:
+def test_a_valid_file_has_no_finding_and_an_address_is_subscribed_once(
+    environment: Environment,
+) -> None:
     assert check(environment()) == []
+    text = VALID + '[alarms]\nnotify = ["a@example.com", "a@example.com"]\n'
+    assert rules(environment, text) == ["alarms-address-twice"]
 
 
 def test_an_unknown_name_suggests_the_nearest(environment: Environment) -> None:
@@ -124,15 +128,12 @@ def test_a_region_without_the_image_is_refused(environment: Environment) -> None
     assert finding[:2] == ("region", "no image for TensorFlow 2.20 in eu-west-9")
 
 
-@pytest.mark.parametrize(("least", "refused"), [(2, []), (3, ["capacity-min-above-max"])])
-def test_the_minimum_may_reach_the_maximum(
-    environment: Environment, least: int, refused: list[str]
+def test_instances_are_within_bounds_and_a_range_needs_something_that_scales(
+    environment: Environment,
 ) -> None:
-    text = f"{VALID}min_instances = {least}\nmax_instances = 2\n{SCALING}"
-    assert rules(environment, text) == refused
-
-
-def test_a_minimum_above_the_maximum_says_both(environment: Environment) -> None:
+    for least, refused in [(2, []), (3, ["capacity-min-above-max"])]:
+        text = f"{VALID}min_instances = {least}\nmax_instances = 2\n{SCALING}"
+        assert rules(environment, text) == refused
     text = f"{VALID}min_instances = 3\nmax_instances = 2\n{SCALING}"
     assert said(environment, text) == [
         (
@@ -142,35 +143,36 @@ def test_a_minimum_above_the_maximum_says_both(environment: Environment) -> None
             "lower min_instances or raise max_instances",
         )
     ]
+    for most, refused in [(1, []), (2, ["capacity-nothing-scales"])]:
+        assert rules(environment, f"{VALID}max_instances = {most}\n") == refused
+    for scaling, refused in [("", []), (SCALING, ["capacity-burstable-scaled"])]:
+        assert rules(environment, VALID + scaling, **{"ml.c5.xlarge": "ml.t2.medium"}) == refused
 
 
-@pytest.mark.parametrize(("most", "refused"), [(1, []), (2, ["capacity-nothing-scales"])])
-def test_a_range_needs_something_that_scales(
-    environment: Environment, most: int, refused: list[str]
+def test_a_bake_outlasts_the_alarms_window_and_is_watched_by_at_most_ten(
+    environment: Environment,
 ) -> None:
-    assert rules(environment, f"{VALID}max_instances = {most}\n") == refused
+    for bake, refused in [(4, []), (3, ["rollout-bake-too-short"])]:
+        text = f'{VALID}[rollout]\nstrategy = "canary"\nbake_minutes = {bake}\n'
+        assert rules(environment, text) == refused
+    for count, refused in [(5, []), (6, ["rollout-too-many-alarms"])]:
+        text = f'{variants(count)}[alarms]\np99_latency_ms = 9\n[rollout]\nstrategy = "canary"\n'
+        assert rules(environment, text) == refused
 
 
-@pytest.mark.parametrize(
-    ("scaling", "refused"), [("", []), (SCALING, ["capacity-burstable-scaled"])]
-)
-def test_a_burstable_machine_may_serve_but_not_scale(
-    environment: Environment, scaling: str, refused: list[str]
+def test_what_two_variants_say_of_one_model_is_said_once_and_ten_are_allowed(
+    environment: Environment,
 ) -> None:
-    assert rules(environment, VALID + scaling, **{"ml.c5.xlarge": "ml.t2.medium"}) == refused
-
-
-@pytest.mark.parametrize(("bake", "refused"), [(4, []), (3, ["rollout-bake-too-short"])])
-def test_a_bake_outlasts_the_alarms_window(
-    environment: Environment, bake: int, refused: list[str]
-) -> None:
-    text = f'{VALID}[rollout]\nstrategy = "canary"\nbake_minutes = {bake}\n'
-    assert rules(environment, text) == refused
-
-
-def test_what_two_variants_say_of_one_model_is_said_once(environment: Environment) -> None:
     text = variants(2).replace('"2.20"', '"2.19"')
     assert [finding.rule for finding in check(environment(text))] == ["image-ended"]
+    for count, refused in [(10, []), (11, ["no-variant"])]:
+        assert rules(environment, variants(count)) == refused
+
+    text = variants(2) + "[variants.v0.scaling]\nmax_rps_per_instance = 10\n"
+    found = check(environment(text))
+    assert [(one.rule, one.severity) for one in found] == [
+        ("capacity-mixed-scaling", Severity.WARNING)
+    ]
 
 
 def test_a_rule_has_its_own_id_and_says_why() -> None:
@@ -184,36 +186,6 @@ def variants(count: int) -> str:
     return head + "".join(one.format(number) for number in range(count))
 
 
-@pytest.mark.parametrize(("count", "refused"), [(10, []), (11, ["no-variant"])])
-def test_an_endpoint_has_at_most_ten_variants(
-    environment: Environment, count: int, refused: list[str]
-) -> None:
-    assert rules(environment, variants(count)) == refused
-
-
-@pytest.mark.parametrize(("count", "refused"), [(5, []), (6, ["rollout-too-many-alarms"])])
-def test_an_update_is_watched_by_at_most_ten_alarms(
-    environment: Environment, count: int, refused: list[str]
-) -> None:
-    text = f'{variants(count)}[alarms]\np99_latency_ms = 9\n[rollout]\nstrategy = "canary"\n'
-    assert rules(environment, text) == refused
-
-
-def test_an_address_is_subscribed_once(environment: Environment) -> None:
-    text = VALID + '[alarms]\nnotify = ["a@example.com", "a@example.com"]\n'
-    assert rules(environment, text) == ["alarms-address-twice"]
-
-
-def test_a_variant_that_does_not_scale_beside_one_that_does_is_a_warning(
-    environment: Environment,
-) -> None:
-    text = variants(2) + "[variants.v0.scaling]\nmax_rps_per_instance = 10\n"
-    found = check(environment(text))
-    assert [(one.rule, one.severity) for one in found] == [
-        ("capacity-mixed-scaling", Severity.WARNING)
-    ]
-
-
 def test_what_was_given_is_what_the_key_holds_and_a_table_gives_nothing(
     environment: Environment,
 ) -> None:
@@ -223,20 +195,18 @@ def test_what_was_given_is_what_the_key_holds_and_a_table_gives_nothing(
     assert (found.key, found.given) == ("variants.primary.scaling", None)
 
 
-@pytest.mark.parametrize("what", ["request", "answer"])
-@pytest.mark.parametrize(("size", "accepted"), [(25_000_000, True), (25_000_001, False)])
 def test_a_body_is_accepted_up_to_the_larger_limit_that_aws_states(
-    environment: Environment, what: str, size: int, accepted: bool
+    environment: Environment,
 ) -> None:
-    text = (
-        f"[traffic]\n{what}_bytes = {size}\n"
-        f'[acknowledge]\n{what}-too-large = "25 MB were answered"\n'
-    )
-    found = rules(environment, VALID + text)
-    assert (f"{what}-too-large" not in found) is accepted
+    for what in ["request", "answer"]:
+        for size, accepted in [(25_000_000, True), (25_000_001, False)]:
+            text = (
+                f"[traffic]\n{what}_bytes = {size}\n"
+                f'[acknowledge]\n{what}-too-large = "25 MB were answered"\n'
+            )
+            found = rules(environment, VALID + text)
+            assert (f"{what}-too-large" not in found) is accepted
 
-
-def test_a_serverless_body_above_its_one_limit_is_not_accepted(environment: Environment) -> None:
     text = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
     )

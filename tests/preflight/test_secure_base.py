@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from tests.checkouts import ROOT
@@ -45,15 +43,13 @@ def test_the_ids_that_the_file_needs_are_asked_for_in_one_error(tmp_path: Path) 
     assert problem == []
 
 
-@pytest.mark.parametrize("form", ["cpu", "g4dn"])
-def test_with_its_ids_it_may_be_deployed(tmp_path: Path, form: str) -> None:
-    text = (ROOT / "scripts" / "secure" / f"{form}.toml").read_text()
-    assert said(tmp_path, text) == []
-
-
-def test_it_isolates_captures_and_keeps_logs_for_a_year_whatever_becomes_of_the_stack(
+def test_with_its_ids_it_may_be_deployed_isolated_captured_and_with_a_year_of_logs(
     tmp_path: Path,
 ) -> None:
+    for form in ["cpu", "g4dn"]:
+        text = (ROOT / "scripts" / "secure" / f"{form}.toml").read_text()
+        assert said(tmp_path, text) == []
+
     text = (ROOT / "scripts" / "secure" / "cpu.toml").read_text()
     found = valid(loaded(tmp_path, text)).environment
     assert (

@@ -59,16 +59,15 @@ def test_a_version_beside_versions_or_without_a_savedmodel_is_refused(
         files(Servable(name="ranker", folder=tmp_path / "gone", version=3))
 
 
-def test_several_models_lie_side_by_side_each_with_its_own_name(ranker: Servable) -> None:
+def test_several_models_lie_side_by_side_or_one_has_its_versions_at_the_root(
+    ranker: Servable,
+) -> None:
     found = files(ranker, replace(ranker, name="scorer"))
     assert {name.split("/")[0] for name in found} == {"ranker", "scorer"}
     with pytest.raises(
         PackagingError, match="is the model 'ranker' a second time; give each model"
     ):
         files(ranker, ranker)
-
-
-def test_versions_at_the_root_are_what_multi_model_mode_wants(ranker: Servable) -> None:
     assert files(replace(ranker, at_root=True))[0] == "1/saved_model.pb"
 
 

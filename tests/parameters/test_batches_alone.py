@@ -15,22 +15,16 @@ models.ranker = {{ saved_model = "model", handler = "servable", tensorflow = "2.
 """
 
 
-@pytest.mark.parametrize(
-    ("lines", "name"),
-    [
+def test_its_batches_are_named_after_the_file_or_as_it_says_and_an_endpoint_by_its_name(
+    environment: Environment,
+) -> None:
+    for lines, name in [
         ("", "prod"),
         ('service = "ranker"', "ranker-prod"),
         ("endpoint.log_retention_days = 7", "prod"),
         ('endpoint.name = "scores"', "scores"),
-    ],
-)
-def test_its_batches_are_named_after_the_file_or_as_it_says(
-    environment: Environment, lines: str, name: str
-) -> None:
-    assert valid(environment(f"{lines}\n{ALONE}")).environment.endpoint.name == name
-
-
-def test_a_file_with_variants_has_to_name_its_endpoint(environment: Environment) -> None:
+    ]:
+        assert valid(environment(f"{lines}\n{ALONE}")).environment.endpoint.name == name
     loaded = environment(f"{batch_example()}\n{VALID}".replace('name = "ranker"\n', ""))
     assert "endpoint.name" in [finding.key for finding in loaded.findings]
 

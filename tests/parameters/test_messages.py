@@ -186,16 +186,15 @@ def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
         assert re.search(pattern, example), pattern
 
 
-def test_a_variable_with_a_hyphen_is_told_what_a_name_may_hold(project: Path) -> None:
+def test_an_identifier_of_sagemaker_is_taken_and_a_hyphen_in_a_variable_is_not(
+    project: Path,
+) -> None:
     (found,) = overlaid(project, 'variants.primary.variables = { "MY-TABLE" = "x" }').findings
     assert found.allowed == (
         "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
     )
-
-
-@pytest.mark.parametrize("key", ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"])
-def test_sagemaker_takes_the_volume_s_key_by_id_and_alias(project: Path, key: str) -> None:
-    assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
+    for key in ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"]:
+        assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
 
 def test_problems_are_said_at_once_and_what_only_follows_from_one_is_not(
@@ -257,15 +256,11 @@ def test_files_that_extend_each_other_are_refused(project: Path) -> None:
     assert "a -> b -> a" in load(project, folder)[0].findings[0].problem
 
 
-def test_a_file_that_is_not_toml_says_where(environment: Environment) -> None:
+def test_a_file_that_is_not_toml_says_where_or_what_to_quote(environment: Environment) -> None:
     assert said(environment, 'account = "1\n')[0].problem == (
         "not TOML: Illegal character '\\n' (at line 1, column 13)"
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "remedy"),
-    [
+    for line, remedy in [
         (
             "account = 012345678901",
             'quote it: account = "012345678901", or leave out the leading zeros of a number',
@@ -273,22 +268,17 @@ def test_a_file_that_is_not_toml_says_where(environment: Environment) -> None:
         ("region = eu-west-1  # Ireland", 'quote it: region = "eu-west-1"'),
         ("production = True", "write production = true"),
         ("tags = [eu", "correct that line"),
-    ],
-)
-def test_a_string_without_quotes_is_told_to_quote_it(
-    environment: Environment, line: str, remedy: str
+    ]:
+        (found,) = said(environment, f"\n{line}\n")
+        assert found.remedy == remedy
+
+
+def test_a_bad_name_of_a_variant_and_a_number_without_an_end_are_refused(
+    environment: Environment,
 ) -> None:
-    (found,) = said(environment, f"\n{line}\n")
-    assert found.remedy == remedy
-
-
-def test_a_bad_name_of_a_variant_is_refused(environment: Environment) -> None:
     text = VALID.replace("[variants.primary]", '[variants."a b"]')
     (finding,) = said(environment, text)
     assert finding[:2] == ("variants.a b", "'a b' is not a valid name")
-
-
-def test_a_number_without_an_end_is_refused(environment: Environment) -> None:
     (problem,) = said(environment, VALID + "weight = inf\n")
     assert problem[:2] == ("variants.primary.weight", "inf is not a finite number")
 

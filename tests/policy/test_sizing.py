@@ -55,33 +55,39 @@ def test_the_volume_is_local_or_asked_for_or_the_default(
     assert sizing.volume_gib(instances()[name], volume_gb) == pytest.approx(gigabytes * 1e9 / 2**30)
 
 
-@pytest.mark.parametrize(
-    ("rps", "rate", "safety", "count"),
-    [(100, 2, 1.0, 50), (100, 12, 1.0, 9), (100, 12, 0.5, 17), (1, 100, 0.5, 1), (6, 12, 0.5, 1)],
-)
-def test_instances_are_traffic_by_what_one_safely_carries(
-    rps: float, rate: float, safety: float, count: int
-) -> None:
-    found = sizing.instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
-    assert found == count
+def test_instances_are_traffic_by_what_one_safely_carries_and_at_least_one() -> None:
+    for rps, rate, safety, count in [
+        (100, 2, 1.0, 50),
+        (100, 12, 1.0, 9),
+        (100, 12, 0.5, 17),
+        (1, 100, 0.5, 1),
+        (6, 12, 0.5, 1),
+    ]:
+        found = sizing.instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
+        assert found == count
+    for rate in [0.1, 1.1, 3.3, 7.7]:
+        found = sizing.instances_for(rate * 3 * 0.7, max_rps_per_instance=rate, safety_factor=0.7)
+        assert found == 3
+    assert sizing.instances_for(0, max_rps_per_instance=5, safety_factor=1) == 1
 
 
 def test_a_month_costs_730_hours() -> None:
     assert sizing.usd_per_month(50, 3.06) == pytest.approx(111_690)
 
 
-@pytest.mark.parametrize(
-    ("batches", "count"),
-    [(None, 8), ((25, 25), 6), ((5, 5), 6), ((50, 25), 7), ((50, 50), 8), ((25, 100), 8)],
-)
-def test_an_update_needs_two_fleets_or_a_batch_forward_and_one_back(
-    batches: tuple[int, int] | None, count: int
-) -> None:
-    assert sizing.instances_during_update(4, batches=batches) == count
-
-
-def test_a_fleet_of_one_is_replaced_by_one_more() -> None:
+def test_an_update_needs_two_fleets_or_batches_of_whole_instances() -> None:
+    for batches, count in [
+        (None, 8),
+        ((25, 25), 6),
+        ((5, 5), 6),
+        ((50, 25), 7),
+        ((50, 50), 8),
+        ((25, 100), 8),
+    ]:
+        assert sizing.instances_during_update(4, batches=batches) == count
     assert sizing.instances_during_update(1, batches=(20, 20)) == 2
+    for fleet, more in [(1, 1), (10, 2), (20, 2), (21, 4), (100, 10)]:
+        assert sizing.instances_during_update(fleet, batches=(5, 5)) == fleet + more
 
 
 @pytest.mark.parametrize(
@@ -96,15 +102,11 @@ def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows(
 
 
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html: a vCPU for each 1,769 MB
-@pytest.mark.parametrize(
-    ("memory_mib", "vcpus"), [(1024, 1), (3072, 1), (3537, 1), (3538, 2), (6144, 3)]
-)
-def test_a_serverless_container_has_vcpus_by_its_memory(memory_mib: int, vcpus: int) -> None:
-    found = sizing.machine(None, memory_mib)
-    assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
+def test_a_serverless_container_has_vcpus_by_its_memory_and_no_gpu() -> None:
+    for memory_mib, vcpus in [(1024, 1), (3072, 1), (3537, 1), (3538, 2), (6144, 3)]:
+        found = sizing.machine(None, memory_mib)
+        assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
 
-
-def test_a_serverless_container_has_no_gpu_5_gb_and_3_minutes() -> None:
     found = sizing.machine(None, 2048)
     assert (found.name, found.gpus, found.local_nvme_gb, found.burstable) == (
         "serverless with 2048 MiB",
@@ -121,18 +123,3 @@ def test_a_variant_on_instances_runs_on_its_type_which_must_be_known() -> None:
     for instance_type in (None, "ml.unheard-of.xlarge"):
         with pytest.raises(KeyError):
             sizing.machine(instance_type, None)
-
-
-@pytest.mark.parametrize("rate", [0.1, 1.1, 3.3, 7.7])
-def test_traffic_of_whole_instances_needs_no_further_one_for_a_rounding_error(rate: float) -> None:
-    found = sizing.instances_for(rate * 3 * 0.7, max_rps_per_instance=rate, safety_factor=0.7)
-    assert found == 3
-
-
-def test_no_traffic_needs_an_instance() -> None:
-    assert sizing.instances_for(0, max_rps_per_instance=5, safety_factor=1) == 1
-
-
-@pytest.mark.parametrize(("instances", "more"), [(1, 1), (10, 2), (20, 2), (21, 4), (100, 10)])
-def test_batches_are_whole_instances(instances: int, more: int) -> None:
-    assert sizing.instances_during_update(instances, batches=(5, 5)) == instances + more

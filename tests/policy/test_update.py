@@ -1,6 +1,5 @@
 """Updates in whole instances and minutes: what is derived from [rollout]."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,14 +79,19 @@ def test_a_tenth_is_at_least_one_instance() -> None:
     assert update(instances=1).steps == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "percent", "at_once"),
-    [("canary", 10, 24), ("linear", 25, 24), ("all_at_once", 100, 24), ("rolling", 20, 18)],
-)
-def test_both_fleets_run_at_once_or_a_batch_forward_and_one_back(
-    strategy: Strategy, percent: int, at_once: int
-) -> None:
-    assert update(strategy, percent, 12).instances_at_once == at_once
+def test_both_fleets_run_at_once_or_a_batch_forward_and_all_back() -> None:
+    cases: list[tuple[Strategy, int, int]] = [
+        ("canary", 10, 24),
+        ("linear", 25, 24),
+        ("all_at_once", 100, 24),
+        ("rolling", 20, 18),
+    ]
+    for strategy, percent, at_once in cases:
+        assert update(strategy, percent, 12).instances_at_once == at_once
+
+    assert (update("rolling", 25, 8).starts, update("linear", 25, 8).starts) == (4, 1)
+    rolling = Update(strategy="rolling", percent=25, bake_minutes=10, window_minutes=3, instances=8)
+    assert rolling.instances_at_once == 16
 
 
 def test_an_update_takes_its_bakes_and_one_start_or_one_for_each_batch() -> None:
@@ -107,29 +111,17 @@ def test_a_start_may_take_twice_its_estimate_and_an_update_eight_hours() -> None
     assert update("rolling", 5, 20).longest_seconds(None) == 8 * 3600
 
 
-@pytest.mark.parametrize(
-    ("strategy", "percent", "seconds"),
-    [
+def test_the_last_bake_is_whole_where_no_step_went_before_and_never_longer() -> None:
+    cases: list[tuple[Strategy, int, int]] = [
         ("all_at_once", 100, 10 * 60),
         ("canary", 10, 10 * 60 + 4 * 60),
         ("linear", 50, 10 * 60 + 4 * 60),
         ("linear", 25, 3 * 10 * 60 + 4 * 60),
         ("rolling", 25, 4 * 10 * 60),
-    ],
-)
-def test_the_last_bake_is_whole_where_no_step_went_before(
-    strategy: Strategy, percent: int, seconds: int
-) -> None:
-    assert update(strategy, percent, 8).bakes_seconds == seconds
+    ]
+    for strategy, percent, seconds in cases:
+        assert update(strategy, percent, 8).bakes_seconds == seconds
 
-
-def test_a_last_bake_is_as_long_as_the_files_and_an_alarm_as_its_window() -> None:
     short = Update(strategy="canary", percent=10, bake_minutes=3, window_minutes=9, instances=4)
     assert short.last_bake_seconds == 3 * 60
     assert update().earliest_alarm_minutes == 3
-
-
-def test_a_rolling_update_starts_instances_by_batch_and_brings_all_back_at_once() -> None:
-    assert (update("rolling", 25, 8).starts, update("linear", 25, 8).starts) == (4, 1)
-    rolling = Update(strategy="rolling", percent=25, bake_minutes=10, window_minutes=3, instances=8)
-    assert rolling.instances_at_once == 16

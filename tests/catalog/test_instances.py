@@ -79,13 +79,16 @@ def test_a_retired_machine_has_what_aws_documents(
     assert found == (vcpus, memory_gib, gpus, gpu_memory_gib)
 
 
-@pytest.mark.parametrize(
-    ("gpu", "oldest", "capability"), [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]
-)
-def test_a_gpu_has_its_oldest_cuda_and_compute_capability(
-    gpu: str, oldest: str | None, capability: float
-) -> None:
-    assert (gpus.oldest_cuda(gpu), gpus.compute_capability(gpu)) == (oldest, capability)
+def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
+    for gpu, oldest, capability in [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]:
+        assert (gpus.oldest_cuda(gpu), gpus.compute_capability(gpu)) == (oldest, capability)
+    for ami, cuda, yes in [
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),
+        ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
+        ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
+    ]:
+        assert carries(ami, cuda) is yes
 
 
 @pytest.mark.parametrize(
@@ -104,16 +107,3 @@ def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda(
     cuda: str, family: str, ami: str | None
 ) -> None:
     assert ami_for(cuda=cuda, family=family) == ami
-
-
-@pytest.mark.parametrize(
-    ("ami", "cuda", "yes"),
-    [
-        ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
-        ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),
-        ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
-        ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
-    ],
-)
-def test_a_driver_carries_its_cuda_and_older_ones(ami: str, cuda: str, yes: bool) -> None:
-    assert carries(ami, cuda) is yes

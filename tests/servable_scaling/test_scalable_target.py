@@ -110,24 +110,26 @@ def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
 
 
 def test_steps_that_meet_are_taken_in_any_order_and_others_refused() -> None:
-    for bounds in [
+    cases: list[list[tuple[int | None, int | None, int]]] = [
         [(0, None, 1)],
         [(None, 0, -1)],
         [(5, None, 1)],
         [(None, -5, -1)],
         [(10, None, 2), (0, 10, 1)],
         [(None, 0, -1), (0, None, 1)],
-    ]:
+    ]
+    for bounds in cases:
         policy = scaling_policy(steps(*bounds))
         assert isinstance(policy, StepScaling)
         assert [one.adjustment for one in policy.steps] == [adjustment for *_, adjustment in bounds]
-    for bounds in [
+    cases = [
         [(None, None, 1)],
         [(0, 10, 1), (None, None, 2)],
         [(None, -5, -1), (0, None, 1)],
         [(-5, None, 1)],
         [(None, 5, -1)],
-    ]:
+    ]
+    for bounds in cases:
         with pytest.raises(ScalingPropertyError, match="StepAdjustments"):
             scaling_policy(steps(*bounds))
 

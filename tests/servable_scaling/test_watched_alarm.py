@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -77,14 +78,15 @@ def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
         "step-high",
         "INSUFFICIENT_DATA",
     )
-    for more, numbers, actions in [
+    cases: list[tuple[dict[str, Any], list[float | None], tuple[str, ...]]] = [
         ({"OKActions": ["fine"]}, [40], ("fine",)),
         ({"InsufficientDataActions": ["dark"], "AlarmActions": ["red"]}, [60], ("red",)),
         ({"ActionsEnabled": False, "OKActions": ["fine"]}, [40], ()),
         ({"AlarmActions": []}, [60], ()),
-    ]:
+    ]
+    for more, used, actions in cases:
         fleet = Fleet(target=target(), alarms=[alarm("step", **more)])
-        (change,) = fleet.advance(1, Numbers(Use=numbers)).changed
+        (change,) = fleet.advance(1, Numbers(Use=used)).changed
         assert change.actions == actions
 
 

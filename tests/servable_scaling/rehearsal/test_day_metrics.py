@@ -143,11 +143,12 @@ def test_percentiles_are_those_of_the_service_time_where_anybody_reads_them() ->
     minute = day(QUIET).minutes[5]
     assert minute.p50_ms == pytest.approx(20, rel=0.03)
     assert minute.p99_ms == pytest.approx(50, rel=0.075)
-    for requests, more in [
+    cases: list[tuple[list[float], dict[str, Any]]] = [
         ([0.0] * 3, {}),
         (QUIET, {"latencies": False}),
         (QUIET, {"instances": 0}),
-    ]:
+    ]
+    for requests, more in cases:
         minute = day(requests, **more).minutes[1]
         assert (minute.p50_ms, minute.p99_ms) == (None, None)
 

@@ -60,7 +60,7 @@ def test_leading_zeros_of_a_version_are_dropped_as_the_container_drops_them(
     assert inputs.model_tree().files[0].name == "ranker/7/saved_model.pb"
 
 
-def test_an_archive_is_published_under_its_key_once_and_not_after_a_change(
+def test_an_archive_is_published_once_under_its_key(
     inputs: ArchiveInputs, tmp_path: Path, version: Path
 ) -> None:
     asked = request(inputs, tmp_path)

@@ -29,8 +29,10 @@ def ops(found: GraphOperations) -> list[str]:
     return [operation.op for operation in found.operations]
 
 
-def test_the_versions_of_the_graph_are_read(graph: Graph) -> None:
+def test_the_versions_and_the_signatures_function_are_read(graph: Graph) -> None:
     assert read(graph).producer == PRODUCER
+    found = operations(RANKER / "1")
+    assert any(operation.function.startswith("__inference_serve") for operation in found.operations)
 
 
 def test_what_repeats_is_read_once_without_what_a_constant_holds(graph: Graph) -> None:
@@ -139,8 +141,3 @@ def test_what_is_kept_and_damaged_is_read_again(
 def test_a_small_graph_is_not_kept(graph: Graph, tmp_path: Path) -> None:
     read(graph, tmp_path)
     assert not (tmp_path / FOLDER).exists()
-
-
-def test_the_examples_signature_function_is_among_them() -> None:
-    found = operations(RANKER / "1")
-    assert any(operation.function.startswith("__inference_serve") for operation in found.operations)

@@ -165,14 +165,19 @@ def test_modules_and_packages_beside_inference_py_are_followed(code: Path) -> No
     assert [one[:24] for one in found(code)] == ["features/words.py:2: imp"]
 
 
-@pytest.mark.parametrize("text", ["import features.words", "from features.words import cut"])
-def test_a_submodule_that_a_package_of_its_own_lacks_is_a_finding(code: Path, text: str) -> None:
-    write(code, f"{text}\n{HANDLER}")
-    write(code, "", "features/__init__.py")
-    assert found(code) == [
-        "inference.py:1: imports features.words, which is not in the code folder; "
-        "add it, or take the import out"
-    ]
+def test_a_submodule_that_a_package_lacks_is_a_finding_and_its_own_name_is_none(code: Path) -> None:
+    for text in ["import features.words", "from features.words import cut"]:
+        write(code, f"{text}\n{HANDLER}")
+        write(code, "", "features/__init__.py")
+        assert found(code) == [
+            "inference.py:1: imports features.words, which is not in the code folder; "
+            "add it, or take the import out"
+        ]
+
+    write(code, f"from features import words\n{HANDLER}")
+    write(code, "SIZE = 3\n", "features/__init__.py")
+    write(code, "from . import SIZE\n", "features/words.py")
+    assert found(code) == []
 
 
 @pytest.mark.parametrize("file", ["words.py", "words/cut.py", "words.cpython-312-x86_64.so"])
@@ -183,41 +188,29 @@ def test_a_submodule_that_a_package_has_is_no_finding(code: Path, file: str) -> 
     assert found(code) == []
 
 
-def test_a_name_taken_from_the_package_itself_is_no_finding(code: Path) -> None:
-    write(code, f"from features import words\n{HANDLER}")
-    write(code, "SIZE = 3\n", "features/__init__.py")
-    write(code, "from . import SIZE\n", "features/words.py")
-    assert found(code) == []
-
-
 def test_a_file_that_inference_py_does_not_import_may_import_anything(code: Path) -> None:
     write(code, HANDLER)
     write(code, "import tensorflow\n", "train.py")
     assert found(code) == []
 
 
-def test_a_relative_import_outside_a_package_is_a_finding(code: Path) -> None:
+def test_a_relative_import_outside_its_package_is_a_finding(code: Path) -> None:
     write(code, f"from . import words\n{HANDLER}")
     write(code, "", "words.py")
     assert found(code) == [
         "inference.py:1: imports relatively, outside a package; import it by its name alone"
     ]
+    for dots in ["..", "." * 50]:
+        write(code, f"import features.scale\n{HANDLER}")
+        write(code, "", "features/__init__.py")
+        write(code, f"from {dots} import words\n", "features/scale.py")
+        write(code, "", "words.py")
+        assert found(code) == [
+            "features/scale.py:1: imports relatively, outside a package; import it by its name alone"
+        ]
 
 
-@pytest.mark.parametrize("dots", ["..", "." * 50])
-def test_a_relative_import_above_its_package_is_a_finding(code: Path, dots: str) -> None:
-    write(code, f"import features.scale\n{HANDLER}")
-    write(code, "", "features/__init__.py")
-    write(code, f"from {dots} import words\n", "features/scale.py")
-    write(code, "", "words.py")
-    assert found(code) == [
-        "features/scale.py:1: imports relatively, outside a package; import it by its name alone"
-    ]
-
-
-def test_what_requirements_and_included_files_name_is_no_finding_unless_lib_is_beside_them(
-    code: Path,
-) -> None:
+def test_what_requirements_name_is_no_finding_unless_lib_is_beside_them(code: Path) -> None:
     write(code, f"import orjson, PIL, yaml\n{HANDLER}")
     write(code, "orjson==3.1\n# images\nPillow>=10\npyyaml\n", "requirements.txt")
     assert found(code) == []
@@ -250,32 +243,23 @@ NEWER = [
 ]
 
 
-@pytest.mark.parametrize("text", NEWER)
-def test_what_only_python_3_12_can_read_is_no_finding_and_lines_below_are_right(
-    code: Path, text: str
-) -> None:
-    write(code, f"{text}\n{HANDLER}")
-    assert found(code) == []
-    write(code, f"{text}\nimport orjson\n{HANDLER}")
-    assert [one.split(":")[1] for one in found(code)] == [str(text.count("\n") + 2)]
+def test_what_only_python_3_12_can_read_is_no_finding(code: Path) -> None:
+    for text in NEWER:
+        write(code, f"{text}\n{HANDLER}")
+        assert found(code) == []
+        write(code, f"{text}\nimport orjson\n{HANDLER}")
+        assert [one.split(":")[1] for one in found(code)] == [str(text.count("\n") + 2)]
 
 
-@pytest.mark.parametrize(
-    "text", ['print "a"', "def f(:", "x = )", "x = (", "if 1:\n\t1\n        2", 'x = f"{"']
-)
-def test_what_is_not_python_is_a_finding_with_its_line(code: Path, text: str) -> None:
-    write(code, f"import json\n{text}\ny = 1\n")
-    line = 2 + text.count("\n")
-    assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
-
-
-@pytest.mark.parametrize("newer", NEWER)
-def test_what_is_not_python_below_what_only_3_12_can_read_has_its_line(
-    code: Path, newer: str
-) -> None:
-    write(code, f'{newer}\nprint "a"\n{HANDLER}')
-    line = 2 + newer.count("\n")
-    assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
+def test_what_is_not_python_is_a_finding_with_its_line(code: Path) -> None:
+    for text in ['print "a"', "def f(:", "x = )", "x = (", "if 1:\n\t1\n        2", 'x = f"{"']:
+        write(code, f"import json\n{text}\ny = 1\n")
+        line = 2 + text.count("\n")
+        assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
+    for newer in NEWER:
+        write(code, f'{newer}\nprint "a"\n{HANDLER}')
+        line = 2 + newer.count("\n")
+        assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +276,7 @@ def test_what_is_nested_too_deeply_is_a_finding(code: Path, text: str) -> None:
     assert "is nested too deeply to be" in found(code)[0]
 
 
-def test_what_is_newer_than_the_images_python_or_cannot_be_read_is_a_finding(
+def test_what_is_newer_than_the_images_python_or_unreadable_is_a_finding(
     code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(code, f"match 1:\n    case 1: pass\n{HANDLER}")
@@ -310,12 +294,9 @@ def test_what_is_newer_than_the_images_python_or_cannot_be_read_is_a_finding(
     ]
 
 
-def test_code_is_not_run(code: Path) -> None:
+def test_code_is_not_run_and_that_of_the_ranker_has_no_finding(code: Path) -> None:
     write(code, f"raise SystemExit(1)\n{HANDLER}")
     assert found(code) == []
-
-
-def test_the_rankers_code_has_no_finding() -> None:
     assert found(Path(__file__).parents[2] / "examples" / "ranker" / "code") == []
 
 

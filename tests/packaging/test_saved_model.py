@@ -45,8 +45,13 @@ def test_signatures_version_and_variables_are_those_that_tensorflow_reads(
     assert read(saved_models / name / "1").variable_bytes == expected
 
 
-def test_assets_are_named(saved_models: Path) -> None:
+def test_assets_and_warm_up_requests_are_noticed(saved_models: Path, breakable: Breakable) -> None:
     assert read(saved_models / "module" / "1").assets == ("words.txt",)
+
+    version = breakable("keras")
+    (version / "assets.extra").mkdir()
+    (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
+    assert read(version).has_warm_up
 
 
 def ranker() -> SavedModelInfo:
@@ -58,13 +63,6 @@ def test_the_ranker_has_the_tag_serve_and_39_columns_with_any_number_of_rows() -
     assert ranker().signatures["serving_default"].inputs["feat_ids"] == TensorInfo(
         name="serving_default_feat_ids:0", dtype="int64", shape=(None, 39)
     )
-
-
-def test_warm_up_requests_are_noticed(breakable: Breakable) -> None:
-    version = breakable("keras")
-    (version / "assets.extra").mkdir()
-    (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    assert read(version).has_warm_up
 
 
 def test_reading_imports_neither_tensorflow_nor_numpy() -> None:

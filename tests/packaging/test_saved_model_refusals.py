@@ -185,9 +185,7 @@ def test_a_missing_asset_is_refused(breakable: Breakable) -> None:
     assert refusal(version) == ("assets/words.txt", problem, SAVED_AGAIN)
 
 
-def test_a_model_without_the_serve_tag_or_a_callable_signature_is_refused(
-    breakable: Breakable,
-) -> None:
+def test_a_model_without_serve_tag_or_signature_is_refused(breakable: Breakable) -> None:
     problem = "has no graph tagged with serve alone; its graphs are tagged gpu+train"
     remedy = "export it for serving, with the tag serve"
     assert refusal(breakable("train_only")) == ("saved_model.pb", problem, remedy)

@@ -31,9 +31,7 @@ def test_every_version_is_packed(ranker: Servable, version: Path) -> None:
     ]
 
 
-def test_one_savedmodel_becomes_the_version_that_it_is_given_or_says_what_to_set(
-    version: Path,
-) -> None:
+def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -> None:
     bare = Servable(name="ranker", folder=version, version=7)
     assert files(bare)[0] == "ranker/7/saved_model.pb"
 
@@ -59,9 +57,7 @@ def test_a_version_beside_versions_or_without_a_savedmodel_is_refused(
         files(Servable(name="ranker", folder=tmp_path / "gone", version=3))
 
 
-def test_several_models_lie_side_by_side_or_one_has_its_versions_at_the_root(
-    ranker: Servable,
-) -> None:
+def test_several_models_lie_side_by_side_or_one_at_the_root(ranker: Servable) -> None:
     found = files(ranker, replace(ranker, name="scorer"))
     assert {name.split("/")[0] for name in found} == {"ranker", "scorer"}
     with pytest.raises(

@@ -61,14 +61,14 @@ def test_both_packages_are_inside_for_the_image_and_requirements_are_not(archive
         assert [name for name in opened.getnames() if "requirements" in name] == []
 
 
-def test_another_wheel_makes_another_archive(inputs: ArchiveInputs) -> None:
+def test_another_wheel_makes_another_archive_and_a_lib_beside_it_is_refused(
+    inputs: ArchiveInputs,
+) -> None:
     before = key(inputs)
     assert inputs.lib is not None
     (inputs.lib / "fast.py").write_text("TAG = 'other'\n")
     assert key(inputs) != before
 
-
-def test_a_lib_of_ones_own_beside_requirements_is_refused(inputs: ArchiveInputs) -> None:
     assert inputs.code is not None
     (inputs.code / "lib").mkdir()
     with pytest.raises(

@@ -219,12 +219,11 @@ def test_what_is_too_large_is_not_looked_at(
     assert found[0] == "the checksums of 1/variables, which are large"
 
 
-def test_a_signature_that_requests_must_name_is_a_warning(tmp_path: Path) -> None:
+def test_a_key_to_name_and_an_installation_at_start_are_warnings(
+    tmp_path: Path, good: Path
+) -> None:
     (warning,) = verified(pack_export("module-signatures", tmp_path)).warnings
     assert warning.startswith("1: has no signature serving_default, which requests without")
-
-
-def test_requirements_installed_at_start_are_a_warning(good: Path) -> None:
     found = verified(changed(good, add=file("code/requirements.txt", b"plain\n")))
     assert found.warnings[0].startswith("code/requirements.txt: is installed by pip whenever")
 

@@ -145,15 +145,14 @@ def test_a_request_that_the_model_would_refuse_is_refused(
     assert str(caught.value) == f"golden/a.json: the request {problem}; correct the request"
 
 
-def test_a_number_out_of_range_is_refused(info: SavedModelInfo) -> None:
+def test_a_number_out_of_range_and_a_request_nested_too_deeply_are_refused(
+    info: SavedModelInfo, tmp_path: Path
+) -> None:
     request = {"instances": [{**ROW, "feat_vals": [1e39] * 39}]}
     with pytest.raises(
         PackagingError, match="feat_vals holds a number that is out of range for float32"
     ):
         write_warm_up("ranker", {Path("a.json"): request}, info)
-
-
-def test_a_golden_request_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000)
     with pytest.raises(
         PackagingError, match="deep.json: is nested too deeply to be read; write one"
@@ -227,9 +226,7 @@ def test_a_file_that_would_stop_the_model_from_loading_is_refused(
     assert str(caught.value) == f"{file}: {message}"
 
 
-def test_a_thousand_records_of_any_kind_and_model_pass(
-    info: SavedModelInfo, tmp_path: Path
-) -> None:
+def test_a_thousand_records_of_any_kind_pass(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(tmp_path, tfrecord.frame([log()] * 1000))
     assert check_warm_up(file, info) == 1000
     file = written(

@@ -14,9 +14,7 @@ def said(environment: Environment, text: str) -> list[Message]:
     return messages(check(environment(text)))
 
 
-def test_an_artifact_stands_in_the_place_of_a_saved_model_with_its_hash(
-    environment: Environment,
-) -> None:
+def test_an_artifact_with_its_hash_replaces_a_saved_model(environment: Environment) -> None:
     assert said(environment, PINNED) == []
 
     digest = "0123456789abcdef" * 4
@@ -34,9 +32,7 @@ def test_an_artifact_stands_in_the_place_of_a_saved_model_with_its_hash(
     )
 
 
-def test_a_model_has_one_source_and_code_only_beside_a_saved_model(
-    environment: Environment,
-) -> None:
+def test_a_model_has_one_source_and_code_beside_it_or_none(environment: Environment) -> None:
     assert said(environment, VALID.replace('saved_model = "model"\n', "")) == [
         (
             "models.ranker.saved_model",

@@ -65,7 +65,7 @@ def test_a_client_of_aws_in_an_isolated_container_is_a_warning(
         assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
 
 
-def test_requirements_without_a_lock_name_the_command_unless_they_are_comments(
+def test_requirements_without_a_lock_name_the_command(
     environment: Environment, project: Path
 ) -> None:
     (project / "code" / "requirements.txt").write_text("plain\n")
@@ -164,7 +164,7 @@ def test_no_version_is_passed_over(environment: Environment, project: Path, vers
 OWN = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/mine:1"'
 
 
-def test_of_an_image_of_your_own_names_are_checked_and_imports_cannot_be(
+def test_an_own_image_has_names_checked_and_no_imports(
     environment: Environment, project: Path
 ) -> None:
     for line, severity in [

@@ -46,89 +46,24 @@ PUBLIC = (
 SECRET = "kZ3v9QmT7pLx" + "2RnW8sYb5JcD4hFgA6uE" + "1oKiVtXq"
 KEY_ID = "AKIA" + "Q3XKM7WZPLD5TRNB"
 SUSPICIOUS = [
-    ".env",
-    ".ENV",
-    ".env.local",
-    ".env.production",
-    "prod.env",
-    ".envrc",
-    "id_rsa",
-    "id_ed25519",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "putty.ppk",
-    "server.key",
-    "Server.KEY",
-    "tls.pem",
-    "key.p8",
-    "store.p12",
-    "store.pfx",
-    "store.jks",
-    "app.keystore",
-    "vault.kdbx",
-    "credentials",
-    "credentials.json",
-    "credentials.csv",
-    "my-user_accessKeys.csv",
-    "service-account.json",
-    "service-account-prod.json",
-    "service_account.json",
-    "client_secret_12.json",
-    "application_default_credentials.json",
-    ".aws/credentials",
-    ".aws/config",
-    ".docker/config.json",
-    ".netrc",
-    "_netrc",
-    ".pypirc",
-    ".npmrc",
-    ".git-credentials",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    "kubeconfig",
-    ".kube/config",
-    "prod.kubeconfig",
-    "prod.tfvars",
-    "prod.auto.tfvars.json",
-    "terraform.tfstate",
-    "terraform.tfstate.backup",
-    "secrets.yaml",
-    "secrets.yml",
-    "secrets.toml",
-    "secrets.json",
-    "deep/er/.env",
-    "lib/.env",
-    ".vault-token",
-]
+    ".env", ".ENV", ".env.local", ".env.production", "prod.env", ".envrc", "id_rsa", "id_ed25519",
+    "id_ecdsa", "id_ecdsa_sk", "putty.ppk", "server.key", "Server.KEY", "tls.pem", "key.p8",
+    "store.p12", "store.pfx", "store.jks", "app.keystore", "vault.kdbx", "credentials",
+    "credentials.json", "credentials.csv", "my-user_accessKeys.csv", "service-account.json",
+    "service-account-prod.json", "service_account.json", "client_secret_12.json",
+    "application_default_credentials.json", ".aws/credentials", ".aws/config",
+    ".docker/config.json", ".netrc", "_netrc", ".pypirc", ".npmrc", ".git-credentials", ".pgpass",
+    ".my.cnf", ".htpasswd", "kubeconfig", ".kube/config", "prod.kubeconfig", "prod.tfvars",
+    "prod.auto.tfvars.json", "terraform.tfstate", "terraform.tfstate.backup", "secrets.yaml",
+    "secrets.yml", "secrets.toml", "secrets.json", "deep/er/.env", "lib/.env", ".vault-token",
+]  # fmt: skip
 HARMLESS = [
-    "inference.py",
-    "credentials.py",
-    "secrets.py",
-    "keys.txt",
-    "env.py",
-    "environment.yml",
-    ".env.example",
-    ".env.sample",
-    ".env.template",
-    ".env.dist",
-    "id_rsa.pub",
-    "tls.key.pub",
-    "vocabulary.json",
-    "config.json",
-    "monkey",
-    "donkey.txt",
-    "keyboard",
-    "environment",
-    "Dockerfile",
-    "requirements.txt",
-    "tfvars.py",
-    "aws.py",
-    "kube.md",
-    ".gitignore",
-    ".dockerignore",
-    "service.json",
-]
+    "inference.py", "credentials.py", "secrets.py", "keys.txt", "env.py", "environment.yml",
+    ".env.example", ".env.sample", ".env.template", ".env.dist", "id_rsa.pub", "tls.key.pub",
+    "vocabulary.json", "config.json", "monkey", "donkey.txt", "keyboard", "environment",
+    "Dockerfile", "requirements.txt", "tfvars.py", "aws.py", "kube.md", ".gitignore",
+    ".dockerignore", "service.json",
+]  # fmt: skip
 
 
 def says(environment: Environment, text: str = WITH_CODE) -> list[Message]:
@@ -243,9 +178,7 @@ def test_a_text_that_only_speaks_of_keys_is_not(
     assert names(project) == []
 
 
-def test_certificates_libraries_random_text_and_what_is_not_packed_are_no_secret(
-    project: Path,
-) -> None:
+def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> None:
     """certifi's own, 140 certificates with comments between them."""
     put(project, "cacert.pem", Path(certifi.where()).read_bytes())
     assert names(project) == []
@@ -288,9 +221,7 @@ def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_i
     assert names(project) == ["lib/tested/mine.key"]
 
 
-def test_an_acceptance_covers_the_file_that_it_names_and_no_other(
-    environment: Environment, project: Path
-) -> None:
+def test_an_acceptance_covers_its_file_alone(environment: Environment, project: Path) -> None:
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
     assert [finding.rule for finding in check(environment(text))] == ["acknowledge-nothing"]
 

@@ -148,45 +148,17 @@ NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # tests/servable/test_check_against.py and
 # tests/servable/test_init_preview.py.
 WITH_FILES = {
-    "multi-model-packages",
-    "batch-fixed-shape",
-    "golden-answer",
-    "golden-request",
-    "saved-model",
-    "warm-up",
-    "code",
-    "code-inside-model",
-    "isolation-calls",
-    "rows-above-shape",
-    "code-not-vendored",
-    "code-fails-at-start",
-    "code-installed-at-start",
-    "code-holds-secrets",
-    "change-async-removed",
-    "change-instances-to-serverless",
-    "change-serverless-to-instances",
-    "change-type-while-scaled",
-    "change-variant-removed-while-scaled",
-    "change-variants-under-rollout",
-    "endpoint-name-shared",
-    "model-channels-first",
-    "model-graph-version",
-    "model-unfilled",
-    "model-variables",
-    "model-vocabulary",
-    "version-zero",
-    "model-needs-python",
-    "model-op-attribute",
-    "model-op-attribute-ignored",
-    "model-op-removed",
-    "model-op-unknown",
-    "model-op-without-kernel",
-    "model-platform",
-    "model-reads-outside",
-    "model-stablehlo-version",
-    "scaling-schedule-past",
-    "signature-default-missing",
-}
+    "multi-model-packages", "batch-fixed-shape", "golden-answer", "golden-request", "saved-model",
+    "warm-up", "code", "code-inside-model", "isolation-calls", "rows-above-shape",
+    "code-not-vendored", "code-fails-at-start", "code-installed-at-start", "code-holds-secrets",
+    "change-async-removed", "change-instances-to-serverless", "change-serverless-to-instances",
+    "change-type-while-scaled", "change-variant-removed-while-scaled",
+    "change-variants-under-rollout", "endpoint-name-shared", "model-channels-first",
+    "model-graph-version", "model-unfilled", "model-variables", "model-vocabulary", "version-zero",
+    "model-needs-python", "model-op-attribute", "model-op-attribute-ignored", "model-op-removed",
+    "model-op-unknown", "model-op-without-kernel", "model-platform", "model-reads-outside",
+    "model-stablehlo-version", "scaling-schedule-past", "signature-default-missing",
+}  # fmt: skip
 EXAMPLES = [rule for rule in RULES if not rule.example.startswith("#")]
 
 
@@ -221,9 +193,7 @@ def test_up_to_its_bound_a_rule_is_checked_and_says_nothing(check_lines: Check, 
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_beyond_its_bound_a_rule_names_the_value_and_what_can_be_done(
-    check_lines: Check, row: Row
-) -> None:
+def test_beyond_its_bound_a_rule_names_value_and_remedy(check_lines: Check, row: Row) -> None:
     assert messages(check_lines(row.fails), row.rule) == [row.says]
 
     found = reported(check_lines(row.fails), row.rule)

@@ -255,9 +255,7 @@ def test_a_module_for_cpus_alone_needs_a_type_without_a_gpu(graph: Graph) -> Non
     assert fault.remedy.endswith("or choose an instance type without a GPU")
 
 
-def test_a_fault_of_several_nodes_is_told_once_and_two_faults_of_one_operation_are_two(
-    graph: Graph,
-) -> None:
+def test_a_fault_of_several_nodes_is_told_once_and_two_are_two(graph: Graph) -> None:
     for kind in (1, 2):
         graph.served("MatMul", types=("T",), T=kind, odd=1)
     assert rules(graph) == ["model-op-attribute-ignored"]

@@ -136,7 +136,7 @@ def test_a_hook_that_changes_answers_keeps_them_from_being_judged(
     assert found(project, lines, "golden-answer") == []
 
 
-def test_golden_and_warm_up_requests_fit_into_one_batch(
+def test_golden_and_warm_up_requests_fit_a_batch(
     project: Path, golden: Callable[..., None]
 ) -> None:
     for count, severities in [(64, []), (65, ["error"])]:

@@ -116,9 +116,7 @@ def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     assert finding.problem.startswith("model/1/assets/words.txt: line 2: the key 'a'")
 
 
-def test_version_zero_starts_since_2_20_or_without_a_version_folder(
-    project: Path, export: Export
-) -> None:
+def test_version_zero_starts_since_2_20_or_without_folder(project: Path, export: Export) -> None:
     for tensorflow, count in [("2.20", 0), ("2.19", 1)]:
         version = export("keras-open")
         version.rename(version.with_name("0"))

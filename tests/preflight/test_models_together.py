@@ -45,9 +45,7 @@ def test_a_model_that_cannot_go_into_the_archive_says_why(environment: Environme
         assert said(environment, text)[0].problem == f"'{again}' is listed already"
 
 
-def test_members_of_a_multi_model_endpoint_are_archives_and_say_how_they_are_packed(
-    environment: Environment,
-) -> None:
+def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment) -> None:
     (finding,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
     assert finding.problem == "'two' has compression none, but these models must be archives"
     for key in ['code = "code"', "version = 1", 'compression = "none"']:

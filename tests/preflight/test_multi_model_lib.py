@@ -34,9 +34,7 @@ def code(project: Path) -> Path:
     return project
 
 
-def test_two_versions_of_a_package_in_one_process_are_refused(
-    environment: Environment, code: Path
-) -> None:
+def test_two_versions_of_a_package_are_refused(environment: Environment, code: Path) -> None:
     assert said(environment) == [
         (
             "models.ranker.multi_model",

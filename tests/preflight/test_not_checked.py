@@ -78,9 +78,7 @@ def test_a_rule_without_its_input_names_the_input(
     assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
 
 
-def test_a_rule_without_anything_to_check_says_nothing_and_stops_no_deployment(
-    project: Path,
-) -> None:
+def test_a_rule_without_anything_to_check_says_nothing(project: Path) -> None:
     for rule, lines in [
         ("scaling-behind-traffic", SCALING),
         ("scaling-behind-traffic", 'traffic.profile = "spike"'),

@@ -22,9 +22,7 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
     return messages(errors(check(environment(text, **replacements))))
 
 
-def test_a_valid_file_has_no_finding_and_an_address_is_subscribed_once(
-    environment: Environment,
-) -> None:
+def test_a_valid_file_has_no_finding_and_one_address_once(environment: Environment) -> None:
     assert check(environment()) == []
     text = VALID + '[alarms]\nnotify = ["a@example.com", "a@example.com"]\n'
     assert rules(environment, text) == ["alarms-address-twice"]
@@ -60,9 +58,7 @@ def test_an_environment_needs_a_variant_or_batch_and_a_weight(environment: Envir
     )
 
 
-def test_ml_p2_is_refused_and_accepted_with_a_reason_that_is_shown(
-    environment: Environment,
-) -> None:
+def test_ml_p2_is_accepted_only_with_a_reason_that_is_shown(environment: Environment) -> None:
     assert said(environment, **P2) == [
         (
             "variants.primary.instance_type",
@@ -78,9 +74,7 @@ def test_ml_p2_is_refused_and_accepted_with_a_reason_that_is_shown(
     ]
 
 
-def test_accepting_what_is_not_there_or_what_aws_refuses_is_a_finding(
-    environment: Environment,
-) -> None:
+def test_accepting_what_is_absent_or_refused_is_a_finding(environment: Environment) -> None:
     (found,) = said(environment, VALID + ACKNOWLEDGE)
     assert (found.problem, found.remedy) == (
         "accepts a finding that does not exist",
@@ -149,9 +143,7 @@ def test_instances_are_within_bounds_and_a_range_needs_something_that_scales(
         assert rules(environment, VALID + scaling, **{"ml.c5.xlarge": "ml.t2.medium"}) == refused
 
 
-def test_a_bake_outlasts_the_alarms_window_and_is_watched_by_at_most_ten(
-    environment: Environment,
-) -> None:
+def test_a_bake_outlasts_the_window_of_at_most_ten_alarms(environment: Environment) -> None:
     for bake, refused in [(4, []), (3, ["rollout-bake-too-short"])]:
         text = f'{VALID}[rollout]\nstrategy = "canary"\nbake_minutes = {bake}\n'
         assert rules(environment, text) == refused
@@ -186,18 +178,14 @@ def variants(count: int) -> str:
     return head + "".join(one.format(number) for number in range(count))
 
 
-def test_what_was_given_is_what_the_key_holds_and_a_table_gives_nothing(
-    environment: Environment,
-) -> None:
+def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
     (found,) = check(environment(VALID + "container = { gunicorn_workers = 4 }\n"))
     assert (found.key, found.given) == ("variants.primary.container.gunicorn_workers", 4)
     (found,) = check(environment(VALID + "scaling = { schedule = [] }\n"))
     assert (found.key, found.given) == ("variants.primary.scaling", None)
 
 
-def test_a_body_is_accepted_up_to_the_larger_limit_that_aws_states(
-    environment: Environment,
-) -> None:
+def test_a_body_is_accepted_up_to_the_larger_limit_of_aws(environment: Environment) -> None:
     for what in ["request", "answer"]:
         for size, accepted in [(25_000_000, True), (25_000_001, False)]:
             text = (

@@ -43,9 +43,7 @@ def test_the_ids_that_the_file_needs_are_asked_for_in_one_error(tmp_path: Path) 
     assert problem == []
 
 
-def test_with_its_ids_it_may_be_deployed_isolated_captured_and_with_a_year_of_logs(
-    tmp_path: Path,
-) -> None:
+def test_with_its_ids_it_may_be_deployed_isolated_and_captured(tmp_path: Path) -> None:
     for form in ["cpu", "g4dn"]:
         text = (ROOT / "scripts" / "secure" / f"{form}.toml").read_text()
         assert said(tmp_path, text) == []

@@ -52,18 +52,15 @@ def test_the_wheels_are_the_images_and_the_folder_that_becomes_lib_holds_them(
     code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
     assert made(code, wheels, house) == [f"fast-1.0-{IMAGE_TAG}.whl", "plain-1.0-py3-none-any.whl"]
-
-    made(code, wheels, house)
     lib = vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert lib is not None
     assert (lib / "fast.py").read_text() == f"TAG = {IMAGE_TAG!r}\n"
 
 
-def test_nothing_wanted_is_nothing_vendored(tmp_path: Path) -> None:
+def test_what_is_not_wanted_or_not_locked_is_not_vendored(
+    tmp_path: Path, code: Path, wheels: Path
+) -> None:
     assert vendored(tmp_path, wheels=tmp_path, unpacked=tmp_path / "lib") is None
-
-
-def test_without_a_lock_the_command_is_named(code: Path, wheels: Path, tmp_path: Path) -> None:
     with pytest.raises(PackagingError) as raised:
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert str(raised.value) == (
@@ -71,34 +68,23 @@ def test_without_a_lock_the_command_is_named(code: Path, wheels: Path, tmp_path:
     )
 
 
-def test_a_changed_requirement_makes_the_lock_stale(
+def test_a_lock_whose_wheels_or_requirements_changed_names_the_command(
     code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
     made(code, wheels, house)
-    (code / "requirements.txt").write_text("fast\n")
-    with pytest.raises(
-        PackagingError, match="is of another requirements.txt: that has changed since; run:"
-    ):
+    plain = wheels / "plain-1.0-py3-none-any.whl"
+    plain.write_bytes(b"another")
+    with pytest.raises(PackagingError, match="is not on this computer"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
-
-
-def test_a_missing_wheel_names_itself_and_the_command(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    made(code, wheels, house)
-    (wheels / "plain-1.0-py3-none-any.whl").unlink()
+    plain.unlink()
     with pytest.raises(
         PackagingError, match="plain-1.0-py3-none-any.whl is not on this computer; run:"
     ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
-
-
-def test_another_wheel_of_the_same_name_is_not_taken(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    made(code, wheels, house)
-    (wheels / "plain-1.0-py3-none-any.whl").write_bytes(b"another")
-    with pytest.raises(PackagingError, match="is not on this computer"):
+    (code / "requirements.txt").write_text("fast\n")
+    with pytest.raises(
+        PackagingError, match="is of another requirements.txt: that has changed since; run:"
+    ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
 

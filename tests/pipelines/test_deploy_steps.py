@@ -42,9 +42,7 @@ def said(runner: Runner) -> dict[str, str]:
     return {step.name: runner.run(step) for step in steps_of("deploy-environment", "deploy")}
 
 
-def test_the_steps_deploy_and_verify_an_environment_that_passes_the_load_gate(
-    said: dict[str, str],
-) -> None:
+def test_the_steps_deploy_and_verify_what_passes_the_load_gate(said: dict[str, str]) -> None:
     assert "as deployed" in said["Verify that what is live is what was deployed"]
     assert (
         "gate: met, 10 requests/s"

@@ -52,9 +52,7 @@ def statements(template: dict[str, Any], which: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_role_trusts_both_forms_of_one_subject_and_no_other_tokens(
-    template: dict[str, Any],
-) -> None:
+def test_a_role_trusts_both_forms_of_one_subject_alone(template: dict[str, Any]) -> None:
     for claim in ["environment:prod", "pull_request"]:
         key = "token.actions.githubusercontent.com:sub"
         trusted = [sorted(one[key]) for one in conditions(template)]
@@ -101,9 +99,7 @@ def flat(resource: Any) -> str:
     return "".join(one if isinstance(one, str) else f"${{{one['Ref']}}}" for one in parts)
 
 
-def test_no_role_may_anything_whole_and_on_every_resource_only_read(
-    template: dict[str, Any],
-) -> None:
+def test_no_role_may_a_whole_service_and_on_all_only_read(template: dict[str, Any]) -> None:
     for statement in statements(template, ""):
         actions = statement["Action"]
         for action in [actions] if isinstance(actions, str) else actions:
@@ -129,9 +125,7 @@ def pinned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_an_archive_that_something_else_packed_may_be_read_and_missed(
-    pinned: dict[str, Any],
-) -> None:
+def test_an_archive_of_another_packer_may_be_read_and_missed(pinned: dict[str, Any]) -> None:
     assert ":s3:::runs/17/model.tar.gz" in may(pinned, "s3:GetObject")
     assert ':s3:::runs"' in may(pinned, "s3:ListBucket")
 
@@ -245,9 +239,7 @@ def of_package(folder: Path, package: str, secret: str | None) -> dict[str, Any]
     return dict(Template.from_stack(stack).to_json())
 
 
-def test_the_role_that_pins_trusts_main_and_may_read_the_group_and_its_bucket_alone(
-    registered: dict[str, Any],
-) -> None:
+def test_the_role_that_pins_trusts_main_and_may_only_read(registered: dict[str, Any]) -> None:
     allowed = {one["Action"]: flat(one["Resource"]) for one in statements(registered, "Pins")}
     assert allowed == {
         "sagemaker:ListModelPackages": "*",

@@ -15,9 +15,7 @@ models.ranker = {{ saved_model = "model", handler = "servable", tensorflow = "2.
 """
 
 
-def test_its_batches_are_named_after_the_file_or_as_it_says_and_an_endpoint_by_its_name(
-    environment: Environment,
-) -> None:
+def test_its_batches_are_named_after_the_file_or_as_it_says(environment: Environment) -> None:
     for lines, name in [
         ("", "prod"),
         ('service = "ranker"', "ranker-prod"),

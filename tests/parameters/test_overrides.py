@@ -20,9 +20,7 @@ def overridden(project: Path, **keys: str) -> Loaded:
     return load(project, folder, {"prod": given_keys})[0]
 
 
-def test_an_override_wins_over_the_file_and_reaches_a_table_that_it_leaves_out(
-    project: Path,
-) -> None:
+def test_an_override_wins_over_the_file_and_its_missing_tables(project: Path) -> None:
     loaded = overridden(project, variants__primary__min_instances="4")
     assert valid(loaded).environment.variants["primary"].min_instances == 4
     loaded = overridden(project, variants__primary__container__tfs_processes="4")

@@ -39,9 +39,7 @@ def test_size_memory_and_code_are_the_folders_or_as_the_file_says(project: Path)
         assert known(project, lines).has_code is code
 
 
-def test_models_of_one_archive_are_loaded_together_and_of_several_nobody_knows(
-    project: Path,
-) -> None:
+def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
     lines = 'models.ranker.also_serves = ["other"]\nmodels.other.saved_model = "model"'
     alone = known(project).model_gib
     assert alone is not None

@@ -66,9 +66,7 @@ def test_an_alarm_can_fire_before_the_old_fleet_is_gone(one: Update) -> None:
 
 
 @given(updates(), st.none() | st.floats(0, 3600))
-def test_the_longest_is_more_than_every_bake_within_what_sagemaker_takes(
-    one: Update, start: float | None
-) -> None:
+def test_the_longest_is_more_than_every_bake(one: Update, start: float | None) -> None:
     assert one.bakes_seconds < one.longest_seconds(start) or one.longest_seconds(start) == 28800
     assert 600 <= one.longest_seconds(start) <= 28800
 

@@ -74,9 +74,7 @@ class TestBounds:
 
 
 class TestCooldowns:
-    def test_a_scale_out_is_not_repeated_in_the_cooldown_that_begins_when_it_has_succeeded(
-        self,
-    ) -> None:
+    def test_a_scale_out_is_not_repeated_in_the_cooldown_after_it(self) -> None:
         fleet = _stepped(Cooldown=180)
         # Set at 1, there at 2, cooldown until 5.
         assert fleet.run(range(1, 9), Numbers(Use=[60])) == {1: 6, 5: 8}
@@ -207,9 +205,7 @@ class TestSuspended:
 
 
 class TestUpdating:
-    def test_nothing_scales_while_the_endpoint_is_updated_and_afterwards_it_is_tried_again(
-        self,
-    ) -> None:
+    def test_nothing_scales_during_an_update_and_afterwards_it_is_tried(self) -> None:
         fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
         fleet.updating = True
         assert fleet.run(range(1, 9), Numbers(Use=[90])) == {}
@@ -265,9 +261,7 @@ class TestActivities:
             }
         ]
 
-    def test_it_succeeds_when_the_instances_are_there_or_fails_with_the_services_reason(
-        self,
-    ) -> None:
+    def test_it_succeeds_with_the_instances_or_fails_with_a_reason(self) -> None:
         fleet = _stepped()
         fleet.start_minutes = 5
         fleet.run(range(1, 7), Numbers(Use=[60, 10]))

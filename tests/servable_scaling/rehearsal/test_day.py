@@ -57,9 +57,7 @@ SCALED = {"targets": {"t": target(2, 20)}, "policies": {"track": TRACKING}}
 SPIKE = [3000.0] * 10 + [24_000.0] * 20
 
 
-def test_instances_are_paid_as_they_start_and_answer_when_the_alarm_and_the_start_are_over() -> (
-    None
-):
+def test_instances_are_paid_from_their_start_and_answer_after_it() -> None:
     assert day(SPIKE, **SCALED).minutes[13].paid == 8
     answering = [one.answering for one in day(SPIKE, **SCALED).minutes]
     assert answering[16:18] == [2, 8]

@@ -41,9 +41,7 @@ def constant(servers: int, use: float) -> float:
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("servers", SERVERS)
-def test_the_mean_wait_is_within_3_percent_of_exact_m_m_c_and_m_d_c(
-    servers: int, use: float
-) -> None:
+def test_the_mean_wait_is_within_3_percent_of_m_m_c_and_m_d_c(servers: int, use: float) -> None:
     found = mean_wait(servers=servers, use=use, mean_seconds=1, variation=1)
     assert found == pytest.approx(markov(servers, use), rel=0.03)
     found = mean_wait(servers=servers, use=use, mean_seconds=1, variation=0)

@@ -184,16 +184,15 @@ def messages(findings: list[Finding], rule: str) -> list[Message]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_up_to_its_bound_a_rule_is_checked_and_says_nothing(check_lines: Check, row: Row) -> None:
+def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remedy(
+    check_lines: Check, row: Row
+) -> None:
     assert messages(check_lines(row.passes), row.rule) == []
 
     found = check_lines(row.passes)
     skipped = [one.rule for one in found if one.severity is Severity.NOT_CHECKED]
     assert row.rule not in skipped
 
-
-@pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_beyond_its_bound_a_rule_names_value_and_remedy(check_lines: Check, row: Row) -> None:
     assert messages(check_lines(row.fails), row.rule) == [row.says]
 
     found = reported(check_lines(row.fails), row.rule)
@@ -211,20 +210,13 @@ def test_beyond_its_bound_a_rule_names_value_and_remedy(check_lines: Check, row:
         assert (unknown_keys_in(text), unknown_values_in(finding.remedy)) == ([], [])
 
 
-def test_every_rule_has_a_row() -> None:
+def test_every_rule_has_a_row_a_reason_and_an_example() -> None:
     assert sorted({rule.id for rule in RULES} - WITH_FILES - {row.rule for row in ROWS}) == []
+    assert [rule.id for rule in RULES if not (rule.why() and rule.example)] == []
+    warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
+    assert [one.id for one in RULES if one.id in warnings and not one.acknowledgeable] == []
 
 
 @pytest.mark.parametrize("rule", EXAMPLES, ids=[rule.id for rule in EXAMPLES])
 def test_the_example_of_a_rule_breaks_it(check_lines: Check, rule: Rule) -> None:
     assert messages(check_lines(rule.example), rule.id)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_a_rule_says_why_and_shows_an_example(rule: Rule) -> None:
-    assert (bool(rule.why()), bool(rule.example)) == (True, True)
-
-
-def test_only_what_aws_lets_pass_can_be_accepted_as_a_warning() -> None:
-    warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
-    assert [one.id for one in RULES if one.id in warnings and not one.acknowledgeable] == []

@@ -142,7 +142,8 @@ def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None
         "DataProcessing": {"InputFilter": "$[1:]", "OutputFilter": "$[0,-1]", "JoinSource": "Input"},
         "Tags": [{"Key": "team", "Value": "ranking"}],
     }  # fmt: skip
-    for keys in [EVERYTHING, {}, {"instance_type": "ml.g5.xlarge"}]:
+    cases: list[dict[str, str | int | bool]] = [EVERYTHING, {}, {"instance_type": "ml.g5.xlarge"}]
+    for keys in cases:
         model = botocore.session.get_session().get_service_model("sagemaker")
         shape = model.operation_model("CreateTransformJob").input_shape
         request = nightly(project, HANDLER, **keys).request(job_name="job", model_name="model")

@@ -50,7 +50,9 @@ def test_it_shows_state_traffic_latency_errors_saturation_instances_cost_and_log
     ]
 
 
-def test_several_variants_stand_side_by_side(synthesise: Synthesise) -> None:
+def test_several_variants_stand_side_by_side_and_one_alone_where_it_has_a_graph(
+    synthesise: Synthesise,
+) -> None:
     placed = {
         widget["properties"]["title"]: (widget["y"], widget["width"])
         for widget in widgets(synthesise(VALID + SECOND))
@@ -58,8 +60,6 @@ def test_several_variants_stand_side_by_side(synthesise: Synthesise) -> None:
     }
     assert placed["primary: latency (ms)"] == placed["challenger: latency (ms)"]
 
-
-def test_a_graph_that_one_variant_alone_has_is_shown(synthesise: Synthesise) -> None:
     metrics = "[metrics]\nenhanced_metrics = true\npublish_seconds = 60\n"
     gpu = SECOND.replace("ml.c5.xlarge", "ml.g5.xlarge")
     shown = titles(synthesise(VALID + gpu + metrics))
@@ -68,24 +68,20 @@ def test_a_graph_that_one_variant_alone_has_is_shown(synthesise: Synthesise) -> 
     ]
 
 
-def test_instances_are_drawn_between_min_and_max(synthesise: Synthesise) -> None:
+def test_instances_are_drawn_between_min_and_max_and_percent_of_the_whole_machine(
+    synthesise: Synthesise,
+) -> None:
     lines = graph(synthesise(SCALED), "instances that answer")["annotations"]["horizontal"]
     assert [(line["value"], line["label"]) for line in lines] == [(2, "min 2"), (6, "max 6")]
-
-
-def test_cost_is_the_instances_times_the_price(synthesise: Synthesise) -> None:
-    shown = graph(synthesise(), "cost per hour")["metrics"][0][0]
-    assert shown["expression"] == "requests / per_instance * 0.204"
-
-
-def test_a_price_that_no_source_states_is_not_invented(synthesise: Synthesise) -> None:
-    found = synthesise(**{"ml.c5.xlarge": "ml.m7i.48xlarge"})
-    assert "no price of ml.m7i.48xlarge is known" in graph(found, "cost per hour")["markdown"]
-
-
-def test_percent_on_the_dashboard_is_of_the_whole_machine(synthesise: Synthesise) -> None:
     shown = graph(synthesise(), "saturation")["metrics"][0][0]
     assert (shown["label"], shown["expression"]) == ("CPU, mean", "m0 / 4")
+
+
+def test_cost_is_the_instances_times_a_price_that_a_source_states(synthesise: Synthesise) -> None:
+    shown = graph(synthesise(), "cost per hour")["metrics"][0][0]
+    assert shown["expression"] == "requests / per_instance * 0.204"
+    found = synthesise(**{"ml.c5.xlarge": "ml.m7i.48xlarge"})
+    assert "no price of ml.m7i.48xlarge is known" in graph(found, "cost per hour")["markdown"]
 
 
 @pytest.mark.parametrize(("rollout", "count"), [("", 0), ('[rollout]\nstrategy = "canary"\n', 2)])

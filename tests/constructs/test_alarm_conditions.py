@@ -75,6 +75,10 @@ def described(alarm: dict[str, Any], short: str) -> Iterator[str]:
         assert query["ReturnData"] is False
         stat = query["MetricStat"]
         yield f"    {query['Id']} = {metric_of(stat['Metric'], stat['Stat'], stat['Period'])}"
+    if "rollback" in alarm["AlarmName"]:
+        # An error that is compared with the old fleet's is said so.
+        compared = "(requests - new_requests)" in str(alarm.get("Metrics"))
+        assert ("the old fleet's percentage by more than" in alarm["AlarmDescription"]) is compared
     assert alarm.get("AlarmActions") == alarm.get("OKActions")
     yield f"  to {', '.join(map(flat, alarm.get('AlarmActions', ['SageMaker'])))}"
 

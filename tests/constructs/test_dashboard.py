@@ -111,6 +111,15 @@ error_4xx_percent = 5
 as_of = "2026-11-29"
 instance_usd_per_hour = { "ml.c5.xlarge" = 0.25, "ml.g4dn.12xlarge" = 4, "ml.g5.xlarge" = 1.5 }
 """
+BATCH = """[batch.nightly]
+model = "ranker"
+instance_type = "ml.c5.xlarge"
+input = "s3://tables/rows/"
+output = "s3://tables/scores/"
+content_type = "text/csv"
+schedule = "rate(1 day)"
+late_minutes = 90
+"""
 SHARED = """max_instances = 3
 [variants.primary.components]
 a = { model = "ranker", max_copies = 3, scaling = { max_rps_per_instance = 4 } }
@@ -122,6 +131,7 @@ BOARDS = {
     "serverless": VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 4 }"
     ),
+    "batch": VALID[: VALID.index("[variants")] + BATCH,
     "components": VALID.replace('model = "ranker"\n', "").replace("c5.x", "c6i.2x") + SHARED,
 }
 
@@ -138,7 +148,8 @@ def drawn(properties: dict[str, Any]) -> Iterator[str]:
         named = dict(zip(dimensions[::2], dimensions[1::2], strict=True))
         of = named.get("InstanceType") or named.get("InferenceComponentName", "")
         text = " ".join(filter(None, (name, options.get("stat", "Average"), of)))
-        assert options["period"] == properties.get("period", 60), namespace
+        assert namespace.startswith(("AWS/", "/aws/", "Servable/"))
+        text += "" if options["period"] == 60 else f" in {options['period']} s"
         if options.get("visible", True):
             series.append((options.get("label", "-"), text))
         else:

@@ -11,7 +11,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
 
 from servable import constructs as own
+from tests.conftest import Environment
 from tests.constructs import own_constructs
+from tests.constructs.conftest import stack_of
 
 HERE = cdk.Environment(account="111111111111", region="eu-west-1")
 KINDS = (
@@ -176,6 +178,20 @@ def test_scaling_takes_over_the_number_of_instances() -> None:
         for each in (*config["ProductionVariants"], *config["ShadowProductionVariants"])
     ] == [1, 2]
     assert [each.name for each in late.endpoint.variants] == ["a", "b"]
+
+
+def test_a_model_without_a_placement_needs_the_type_of_its_instances(
+    environment: Environment,
+) -> None:
+    (model,) = [
+        each for each in stack_of(environment).node.find_all() if isinstance(each, own.ServedModel)
+    ]
+    with pytest.raises(ValueError, match="InstanceVariant a: give its instance_type"):
+        own.InstanceVariant(name="a", model=model)
+    assert own.InstanceVariant(name="a", model=model, instance_type="ml.c5.xlarge").capacity == (
+        1,
+        1,
+    )
 
 
 def test_a_finding_is_said_at_the_construct_that_it_is_about() -> None:

@@ -103,7 +103,9 @@ class Pair:
     """A stack with an endpoint of two variants, `a` and `b`, of one model."""
 
     def __init__(self, **endpoint: Any) -> None:
-        self.stack = cdk.Stack(cdk.App(), "search", env=HERE)
+        self.stack = cdk.Stack(
+            cdk.App(builtin_cloud_formation_validation=False), "search", env=HERE
+        )
         self.logs = own.EndpointLogs(self.stack, "Logs", endpoint_name="search")
         self.model = own.packed_model(
             self.stack, "Model", name="ranker", folder=RANKER, instance_type="ml.c5.xlarge",
@@ -132,7 +134,7 @@ class Pair:
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_is_the_one_of_its_name_with_the_statistic_that_it_promises(name: str) -> None:
-    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
+    stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "caller", env=HERE)
     other = own.ModelEndpoint.from_endpoint_name(stack, "Other", "other")
     made = getattr(other, f"metric_{name}")("primary")
     assert (made.metric_name, made.statistic) == METRICS[name]
@@ -151,7 +153,7 @@ def test_a_metric_of_several_variants_needs_a_name_that_there_is() -> None:
         endpoint.metric_invocations()
     with pytest.raises(ValueError, match="'c' is none of a, b"):
         endpoint.metric_invocations("c")
-    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
+    stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "caller", env=HERE)
     with pytest.raises(ValueError, match="give its name"):
         own.ModelEndpoint.from_endpoint_name(stack, "Other", "other").metric_invocations()
 
@@ -195,7 +197,7 @@ def test_a_model_without_a_placement_needs_the_type_of_its_instances(
 
 
 def test_a_finding_is_said_at_the_construct_that_it_is_about() -> None:
-    stack = cdk.Stack(cdk.App(), "search", env=HERE)
+    stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "search", env=HERE)
     logs = own.EndpointLogs(stack, "Logs", endpoint_name="search")
     model = own.packed_model(
         stack, "Model", name="ranker", folder=RANKER, instance_type="ml.c5.xlarge", logs=logs,

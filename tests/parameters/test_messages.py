@@ -315,3 +315,68 @@ def test_a_message_is_file_and_line_key_problem_allowed_values_and_remedy(
         **parts,
     )
     assert str(finding) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "remedy"),
+    [
+        (VALID.replace('[endpoint]\nname = "ranker"\n', ""), "endpoint",
+         'add a table [endpoint] with name = "…"'),
+        (VALID.replace('name = "ranker"\n', ""), "endpoint.name", "add name = … to [endpoint]"),
+        (VALID[: VALID.index("[models")], "models", "add a table [models.NAME]"),
+        (VALID + '[batch.a]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\noutput = "s3://bucket/a/"\n'
+         'content_type = "text/csv"\n', "batch.a.input", "add input = … to [batch.a]"),
+        (VALID.replace('saved_model = "model"', 'artifact = { sha256 = "' + "a" * 64 + '" }'),
+         "models.ranker.artifact.uri",
+         "add uri = … to [models.ranker.artifact], or `servable pin prod` writes it"),
+    ],
+    ids=["table", "key", "tables", "batch", "artifact"],
+)  # fmt: skip
+def test_a_missing_key_is_added_to_its_table(
+    environment: Environment, text: str, key: str, remedy: str
+) -> None:
+    (found,) = [each for each in said(environment, text) if each.key == key]
+    assert (found.problem, found.remedy) == ("missing", remedy)
+    meaning = found.allowed
+    assert not meaning.endswith(".")
+    assert ". " not in meaning
+
+
+@pytest.mark.parametrize(
+    ("lines", "remedy"),
+    [
+        ("tags = { cost = 7 }", 'put it in quotes: "7"'),
+        ("tags = { cost = true }", "change it"),
+        ('alarms.notify = "a@example.com"', 'put it in brackets: ["a@example.com"]'),
+        ("alarms.notify = 3", "change it"),
+        ('variants.primary.weight = "3"', "leave out the quotes: 3"),
+        ('variants.primary.shadow = "1"', "change it"),
+    ],
+)
+def test_a_value_of_another_type_is_shown_as_it_was_probably_meant(
+    project: Path, lines: str, remedy: str
+) -> None:
+    (found,) = overlaid(project, lines).findings
+    assert found.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem", "allowed"),
+    [
+        ('variants.primary.routing = "rand"', "'rand' is not known",
+         "least_outstanding_requests, random"),
+        ("variants.primary.weight = -1", "-1 is out of range", "0 or more and 1000000 or less"),
+        ("models.ranker.version = 'a'", "'a' is not a whole number",
+         "a whole number, 0 or more and 9223372036854775807 or less"),
+        (f'region = "{"x" * 70}"', "'" + "x" * 56 + "... does not have the required form",
+         "a Region's name, for example eu-west-1"),
+        ('acknowledge = { a = "short" }', "'short' is out of range", "at least 10 characters"),
+        ("metrics.publish_seconds = 20", "20 is not known", "10, 30, 60, 120, 180, 240, 300"),
+    ],
+    ids=["word", "range", "bounds", "long", "short", "numbers"],
+)  # fmt: skip
+def test_a_problem_names_the_value_and_what_is_allowed(
+    project: Path, lines: str, problem: str, allowed: str
+) -> None:
+    (found,) = overlaid(project, lines).findings
+    assert (found.problem, found.allowed) == (problem, allowed)

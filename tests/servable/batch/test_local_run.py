@@ -46,7 +46,13 @@ def served() -> PreparedVariant:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def started() -> list[Echo]:
+    """The containers that a run has started."""
+    return []
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[Echo]) -> Run:
     def answer(container: Any, path: str, body: bytes, headers: Any, **_: Any) -> Any:
         if container._process.interrupts:
             raise KeyboardInterrupt
@@ -65,7 +71,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         interrupts: bool = False,
         request: Mapping[str, Any] = REQUEST,
     ) -> BatchResult:
-        monkeypatch.setattr(local_run, "launch", lambda *_, **__: Echo(interrupts))
+        def launch(*_: object, **__: object) -> Echo:
+            started.append(Echo(interrupts))
+            return started[-1]
+
+        monkeypatch.setattr(local_run, "launch", launch)
         for name, text in tables.items():
             (tmp_path / "in").mkdir(exist_ok=True)
             (tmp_path / "in" / name).write_text(text)
@@ -205,3 +215,14 @@ def test_with_a_limit_the_bad_rows_are_those_of_the_sample(run: Run, tmp_path: P
     assert [failed.place.rpartition("/")[2] for failed in result.failed] == ["b.csv row 2"]
     assert (result.rows_in, result.objects_in) == (5, 2)
     assert (tmp_path / "out" / "a.csv.out").read_text() == "1\n2\n3\n"
+
+
+def test_no_container_outlives_its_run(
+    run: Run, started: list[Echo], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run({"a.csv": "1"})
+    run({"a.csv": "1"}, interrupts=True)
+    monkeypatch.setattr(local_run, "transform", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run({"a.csv": "1"})
+    assert [container.closed for container in started] == [True] * 3

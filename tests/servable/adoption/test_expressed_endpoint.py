@@ -9,7 +9,7 @@ import pytest
 from model_packaging.refusal import PackagingError
 from servable.adoption.environment_text import environment_text
 from servable.adoption.expressed import Expressed, expressed
-from servable.adoption.live_fields import NotCarried
+from servable.adoption.live_fields import Effect, NotCarried
 from servable.adoption.live_picture import LivePicture
 from tests.servable.adoption.pictures import ARCHIVE, IMAGE, alarm, picture, target, tracking
 
@@ -431,9 +431,10 @@ def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
 
 
 def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
+    effects: tuple[Effect, ...] = ("none", "lost")
     listed = tuple(
         NotCarried(where=f"{effect} {'long ' * 30}end", value=None, reason="r", effect=effect)
-        for effect in ("none", "lost")
+        for effect in effects
     )
     tables = {"models": {"m": {"a": {"b": 1}, "z": 1}}, "account": "1"}
     text = environment_text(Expressed(tables=tables, not_carried=listed), source="endpoint x")

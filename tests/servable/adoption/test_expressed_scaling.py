@@ -284,7 +284,10 @@ def test_a_scheduled_action_is_an_entry_of_the_schedule() -> None:
 
 
 def test_scaled_instances_have_the_target_s_bounds_and_start_as_live() -> None:
-    live = {"targets": [target(MinCapacity=2, MaxCapacity=6)], "policies": [tracking()]}
+    live: dict[str, Any] = {
+        "targets": [target(MinCapacity=2, MaxCapacity=6)],
+        "policies": [tracking()],
+    }
     for initial, stated in ((2, 2), (1, None)):
         shown: LivePicture = picture(variant={"InitialInstanceCount": initial}, **live)
         table = expressed(shown).tables["variants"]["AllTraffic"]

@@ -7,6 +7,7 @@ import pytest
 
 from servable import aws_account, console
 from servable.batch import command
+from servable.batch.watch import TransformWatch
 from tests.servable.batch.deployed_batch import DeployedBatch, Servable, of_this_folder
 from tests.servable.batch.test_batch_command import run_of
 from tests.servable_local.aws.container_stand_in import MISTAKE
@@ -165,7 +166,7 @@ def test_an_interruption_says_whether_the_job_goes_on(
         raise KeyboardInterrupt
 
     deployed.put("in/a.csv", b"1,2\n")
-    monkeypatch.setattr(command.TransformWatch, "follow", interrupt)
+    monkeypatch.setattr(TransformWatch, "follow", interrupt)
     code, _, errors = batch()
     job = errors.split()[0]
     goes_on = f"{job} goes on; `servable batch rows nightly --attach {job}` comes back to it"

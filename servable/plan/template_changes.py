@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from infra.policy.container import setting_of
+
 Template = Mapping[str, Any]
 
 # Where a reader wants every value; of everything else, how many.
@@ -35,6 +37,8 @@ class TemplateChange:
     after: str | None
     stack: str = "endpoint"
     """The stack of the environment: endpoint or data."""
+    setting: str | None = None
+    """The key of [container] that writes this variable of a container; None for everything else."""
 
     def __str__(self) -> str:
         kind = self.resource.removeprefix("AWS::")
@@ -42,10 +46,11 @@ class TemplateChange:
             kind = f"{self.stack} stack, {kind}"
         if self.before is None and self.after is None:
             return f"{kind}: {self.what}"
+        what = f"{self.what} (container.{self.setting})" if self.setting else self.what
         if self.before is None:
-            return f"{kind}: {self.what}: {self.after} (new)"
+            return f"{kind}: {what}: {self.after} (new)"
         new = "(gone)" if self.after is None else f"-> {self.after}"
-        return f"{kind}: {self.what}: {self.before} {new}"
+        return f"{kind}: {what}: {self.before} {new}"
 
 
 def changes(
@@ -194,7 +199,10 @@ def _properties(
                 )
                 if slash and registry == other:
                     before, after = old_version, new_version
-            yield TemplateChange(resource=kind, what=path, before=before, after=after)
+            setting = setting_of(path.rpartition(".")[2]) if kind == MODEL else None
+            yield TemplateChange(
+                resource=kind, what=path, before=before, after=after, setting=setting
+            )
 
 
 def _orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -36,6 +36,7 @@ from servable_local.container.ports import PortError
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     DEFAULT_MODEL_NAME,
+    KEYS,
     WORKERS,
     SettingsError,
     read_settings,
@@ -149,6 +150,9 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
             log(
                 "code/requirements.txt is not installed on this computer; the container would install it"
             )
+    for variable, key in KEYS.items():
+        if variable in os.environ:
+            log(f"container.{key}: {variable}={os.environ[variable]}")
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         log(f"without effect on this endpoint: {', '.join(inert)}")

@@ -56,7 +56,7 @@ def test_the_containers_variables_come_from_the_typed_settings(synthesise: Synth
 
 
 def test_variables_of_ones_own_stand_beside_the_containers(synthesise: Synthesise) -> None:
-    found = synthesise(VALID + 'variables = { TABLE = "users" }\n')
+    found = synthesise(VALID + 'environment = { TABLE = "users" }\n')
     environment = found.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
     assert (environment["TABLE"], environment["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]) == (
         "users",

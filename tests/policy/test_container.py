@@ -155,8 +155,10 @@ def test_workers_are_of_the_class_that_the_image_starts(
         (
             "TF_DISABLE_POOL_ALLOCATOR",
             "2.20",
-            "TensorFlow 2.20 does not read it; use the key onednn",
+            "TensorFlow 2.20 does not read it, and has no switch for it",
         ),
+        ("KMP_AFFINITY", "2.20", "TensorFlow 2.20 has no OpenMP"),
+        ("KMP_AFFINITY", "2.3", None),
         ("TF_DISABLE_MKL", "2.3", None),
         ("PYTHONPATH", "2.20", "the image overwrites it; put modules into the code folder"),
         ("MY_OWN", "2.20", None),

@@ -188,7 +188,7 @@ def test_whether_an_image_of_your_own_runs_servables_handler_is_not_checked(
     assert severities == [Severity.NOT_CHECKED]
 
 
-@pytest.mark.parametrize(("variables", "count"), [('variables = { TABLE = "x" }', 0), ("", 1)])
+@pytest.mark.parametrize(("variables", "count"), [('environment = { TABLE = "x" }', 0), ("", 1)])
 def test_a_variable_that_the_code_reads_is_set_in_every_variant(
     environment: Environment, project: Path, variables: str, count: int
 ) -> None:

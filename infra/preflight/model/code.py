@@ -77,7 +77,7 @@ class Code(CodeFolderRule):
 
     def look(self, name: str, folder: Path) -> Findings:
         variants = variants_running(self.environment, name)
-        given = [set(variant.variables) for variant in variants]
+        given = [set(variant.environment) for variant in variants]
         for version in _versions(self.environment, name):
             image = image_modules(version)
             for fault in check_code(

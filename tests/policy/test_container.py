@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 
 from infra.policy.container import (
+    SETTINGS as KEY_OF,
+)
+from infra.policy.container import (
     Batching,
     ContainerSettings,
     inert_reason,
@@ -17,6 +20,7 @@ from infra.policy.container import (
     worker_class_of,
 )
 from servable_handler.settings import Settings, read_settings
+from servable_local.container.settings import KEYS
 from tests.policy.container_oracle import start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,8 +128,12 @@ def test_a_variable_is_written_by_one_setting(variable: str, setting: str | None
 
 
 def test_a_setting_names_the_variable_that_it_writes() -> None:
-    plain = [name for name in ContainerSettings.model_fields if name != "batching"]
-    assert [setting_of(variable_of(name)) for name in plain] == plain
+    assert [KEY_OF[str(variable_of(name))] for name in KEY_OF.values()] == [*KEY_OF.values()]
+    assert variable_of("instance_type") is None
+
+
+def test_the_local_container_has_the_same_key_for_each_variable() -> None:
+    assert KEYS == KEY_OF
 
 
 # serve.py of the image: up to 2.19 multi-model mode starts Gunicorn with gthread.

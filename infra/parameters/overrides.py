@@ -8,7 +8,7 @@ from typing import Any
 from infra.parameters.container_environment import find_set_twice, rename_variables
 from infra.parameters.finding import Finding, file_error, meant
 from infra.parameters.shape import type_at
-from infra.parameters.sources import Source
+from infra.parameters.sources import KeyPath, Source
 from infra.parameters.table import ProjectPath
 from infra.policy.container import SETTINGS
 
@@ -87,9 +87,7 @@ def apply(
     return problems + find_set_twice(layer.values, f"{option} {environment}")
 
 
-def _read(
-    key: tuple[str, ...], text: str, origin: str
-) -> tuple[tuple[str, ...], Any, list[Finding]]:
+def _read(key: KeyPath, text: str, origin: str) -> tuple[KeyPath, Any, list[Finding]]:
     """Return (key, value, findings) of an override, with the present names of renamed keys."""
     inside: Any = value(text, key)
     for name in reversed(key):

@@ -15,13 +15,7 @@ from pydantic_core.core_schema import ModelSchema
 from infra.parameters.environment import Environment
 from infra.parameters.shape import bare, meaning
 from infra.parameters.table import ProjectPath
-from infra.policy.container import (
-    SETTINGS,
-    WITHOUT_A_KEY,
-    Batching,
-    ContainerSettings,
-    variable_of,
-)
+from infra.policy.container import KEYLESS, SETTINGS, Batching, ContainerSettings, variable_of
 
 _EXTENDS = (
     "Name of another file of this folder that this one changes. Only tables merge, key by key."
@@ -95,7 +89,7 @@ class _WithMeanings(GenerateJsonSchema):
 def _known_variables() -> dict[str, Any]:
     """Return the properties of [environment] that an editor completes."""
     keys = {variable: f"The key container.{setting}." for variable, setting in SETTINGS.items()}
-    keys |= dict.fromkeys(WITHOUT_A_KEY, "Read by old images only. It has no key.")
+    keys |= dict.fromkeys(KEYLESS, "Read by old images only. It has no key.")
     return {name: {"type": "string", "description": text} for name, text in sorted(keys.items())}
 
 
@@ -109,7 +103,7 @@ def _variable(table: type[BaseModel], name: str) -> str | None:
 def _meaning(table: type[BaseModel], name: str) -> str:
     text = meaning(table, name)
     if name == "environment":
-        text += f" {' and '.join(WITHOUT_A_KEY)}, which only old images read, have no key."
+        text += f" {' and '.join(KEYLESS)}, which only old images read, have no key."
     return text
 
 
@@ -121,11 +115,10 @@ def markdown() -> str:
         lines += ["", f"## [{title}]", ""]
         if table.__doc__:
             lines += [inspect.cleandoc(table.__doc__), ""]
-        if table in (ContainerSettings, Batching):
-            lines += ["| key | container environment variable | type | default | meaning |"]
-            lines += ["|---|---|---|---|---|"]
-        else:
-            lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+        has_variables = table in (ContainerSettings, Batching)
+        columns = ["key", *["container environment variable"][:has_variables]]
+        columns += ["type", "default", "meaning"]
+        lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         lines += list(_rows(table))
     return "\n".join(lines) + "\n"
 

@@ -2,9 +2,12 @@
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from infra.parameters.container_environment import (
     KeyPath,
@@ -14,7 +17,7 @@ from infra.parameters.container_environment import (
     rename_variables,
 )
 from infra.parameters.finding import Finding, file_error, meant
-from infra.policy.container import SETTINGS, read_environment
+from infra.policy.container import SETTINGS, ContainerSettings, read_environment
 
 
 @dataclass
@@ -95,6 +98,33 @@ class Source:
                 return self.origins[key]
             key = key[:-1]
         return otherwise
+
+
+def read_pasted(given: Any) -> Any:
+    """Return a table's values, as a construct gets them, with the container's variables as keys.
+
+    Raises ValueError for a value that its key can't hold, and for a setting that is stated twice.
+    """
+    environment = given.get("environment") if isinstance(given, dict) else None
+    if not isinstance(environment, Mapping) or not SETTINGS.keys() & environment.keys():
+        return given
+    container = given.get("container", {})
+    if isinstance(container, ContainerSettings):
+        container = container.model_dump(exclude_unset=True, exclude_none=True)
+    table = {**given, "environment": dict(environment), "container": container}
+    source = Source(values={"batch": {"given": table}})
+    for finding in find_set_twice(source.values, ""):
+        raise ValueError(finding.problem + "; " + finding.remedy)
+    source.read_environments()
+    try:
+        ContainerSettings.model_validate(container)
+    except ValidationError as wrong:
+        for error in wrong.errors():
+            key = ("batch", "given", "container", *map(str, error["loc"]))
+            if variable := source.variables.get(key):
+                text = f"environment.{variable}: {environment[variable]!r}: {error['msg']}"
+                raise ValueError(text) from None
+    return table
 
 
 def is_base(name: str) -> bool:

@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 
 from infra.catalog.instances import Instance
 from infra.catalog.limits import least, most
-from infra.parameters.container_environment import read_pasted
 from infra.parameters.scaling import Scaling
+from infra.parameters.sources import read_pasted
 from infra.parameters.table import KmsKeyArn, Name, Table
 from infra.policy.container import ContainerSettings
 from infra.policy.sizing import machine

@@ -113,17 +113,17 @@ IMAGE_DEFAULTS = ContainerSettings(
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 BATCHING_SWITCH = "SAGEMAKER_TFS_ENABLE_BATCHING"
 MULTI_MODEL_SWITCH = "SAGEMAKER_MULTI_MODEL"
-CODE_BUCKET = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET"
-CODE_PREFIX = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX"
-SET_BY_SAGEMAKER: Mapping[str, str] = {
-    MULTI_MODEL_SWITCH: "a model with multi_model",
-    "SAGEMAKER_BATCH": "a batch",
+_UNIVERSAL_CODE = "`code` of the model; the image would fetch code from S3 at every start"
+UNSUPPORTED: Mapping[str, str] = {
+    "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET": _UNIVERSAL_CODE,
+    "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX": _UNIVERSAL_CODE,
+    MULTI_MODEL_SWITCH: "`multi_model` of the model, for which SageMaker sets it",
+    "SAGEMAKER_BATCH": "[batch.NAME], for which SageMaker sets it",
 }
-"""Variable that changes what the container does, to where SageMaker sets it."""
+"""Variable that changes what the image serves, to what a file has for it."""
 
 
 OPENMP_THREADS = "OMP_NUM_THREADS"
-_OF_OPENMP = "KMP_"  # what Intel's OpenMP reads
 # The variable of images with Intel's TensorFlow; today's libtensorflow does not contain the name.
 OLD_ONEDNN_SWITCH = "TF_DISABLE_MKL"
 OLD_POOL_SWITCH = "TF_DISABLE_POOL_ALLOCATOR"
@@ -211,7 +211,7 @@ SETTINGS: Mapping[str, str] = {
 }
 """Variable to the dotted key of [variants.NAME.container] that says the same."""
 _VARIABLE_OF = {setting: variable for variable, setting in SETTINGS.items()}
-WITHOUT_A_KEY = (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH)
+KEYLESS = (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH)
 """Variables that only images with Intel's TensorFlow read. They remain variables."""
 _WORDS = ("gunicorn_worker_class", "gunicorn_log_level", "nginx_log_level", "transport")
 _SWITCHES = ("onednn", "timing_header")
@@ -281,7 +281,7 @@ def inert_reason(variable: str, value: str = "", *, tensorflow: str) -> str | No
             return f"TensorFlow {tensorflow} does not read it; use the key onednn"
         if variable == OLD_POOL_SWITCH:
             return f"TensorFlow {tensorflow} does not read it, and has no switch for it"
-        if variable.startswith(_OF_OPENMP):
+        if variable.startswith("KMP_"):  # what Intel's OpenMP reads
             return f"TensorFlow {tensorflow} has no OpenMP"
     if SETTINGS.get(variable, "").startswith("batching."):  # with the switch they are keys
         return f'without {BATCHING_SWITCH} = "true" the image does not read it'

@@ -37,8 +37,6 @@ class TemplateChange:
     after: str | None
     stack: str = "endpoint"
     """The stack of the environment: endpoint or data."""
-    setting: str | None = None
-    """The key of [container] that writes this variable of a container; None for everything else."""
 
     def __str__(self) -> str:
         kind = self.resource.removeprefix("AWS::")
@@ -46,11 +44,10 @@ class TemplateChange:
             kind = f"{self.stack} stack, {kind}"
         if self.before is None and self.after is None:
             return f"{kind}: {self.what}"
-        what = f"{self.what} (container.{self.setting})" if self.setting else self.what
         if self.before is None:
-            return f"{kind}: {what}: {self.after} (new)"
+            return f"{kind}: {self.what}: {self.after} (new)"
         new = "(gone)" if self.after is None else f"-> {self.after}"
-        return f"{kind}: {what}: {self.before} {new}"
+        return f"{kind}: {self.what}: {self.before} {new}"
 
 
 def changes(
@@ -199,10 +196,9 @@ def _properties(
                 )
                 if slash and registry == other:
                     before, after = old_version, new_version
-            setting = setting_of(path.rpartition(".")[2]) if kind == MODEL else None
-            yield TemplateChange(
-                resource=kind, what=path, before=before, after=after, setting=setting
-            )
+            setting = setting_of(path.rpartition(".")[2])
+            what = f"{path} (container.{setting})" if setting else path
+            yield TemplateChange(resource=kind, what=what, before=before, after=after)
 
 
 def _orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:

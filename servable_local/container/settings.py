@@ -265,26 +265,24 @@ _BATCHING: _Table = {
     _ENQUEUED: ("max_enqueued_batches", _CPUS, _whole(1)),
 }
 KEYS: Mapping[str, str] = {
+    **{
+        name: field
+        for name, (field, *_) in (_VARIABLES | _OF_GUNICORN).items()
+        if name != MULTI_MODEL
+    },
+    **{variable: f"batching.{field}" for variable, (field, *_) in _BATCHING.items()},
     "SAGEMAKER_TFS_INSTANCE_COUNT": "tfs_processes",
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": "inter_op_threads",
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "intra_op_threads",
     WAIT: "wait_time_seconds",
-    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": "gpu_memory_margin",
+    READ_TIMEOUT: "nginx_read_timeout_seconds",
     WORKERS: "gunicorn_workers",
     THREADS: "gunicorn_threads",
     WORKER_CLASS: "gunicorn_worker_class",
-    GUNICORN_TIMEOUT: "gunicorn_timeout_seconds",
-    "SAGEMAKER_GUNICORN_LOGLEVEL": "gunicorn_log_level",
-    READ_TIMEOUT: "nginx_read_timeout_seconds",
-    "SAGEMAKER_TFS_NGINX_LOGLEVEL": "nginx_log_level",
     OPENMP_THREADS: "omp_threads",
     ONEDNN: "onednn",
     "SERVABLE_TRANSPORT": "transport",
     "SERVABLE_GRPC_FROM_BYTES": "grpc_from_bytes",
     "SERVABLE_REQUEST_TIMEOUT_SECONDS": "request_timeout_seconds",
     "SERVABLE_TIMING_HEADER": "timing_header",
-    "SAGEMAKER_TFS_ENABLE_BATCHING": "batching",
-    **{variable: f"batching.{field}" for variable, (field, *_) in _BATCHING.items()},
 }
 """Variable to the key of an environment file that writes it, for the log."""
 VARIABLES = frozenset(_VARIABLES | _OF_GUNICORN | _BATCHING)

@@ -122,7 +122,7 @@ def test_a_construct_has_one_template_in_both_spellings(
 
 def test_a_construct_names_what_does_not_fit_in_its_environment() -> None:
     workers = "SAGEMAKER_GUNICORN_WORKERS"
-    with pytest.raises(ValueError, match=rf"^environment\['{workers}'\]: 'four': .*integer"):
+    with pytest.raises(ValueError, match=f"^environment.{workers}: 'four': .*integer"):
         built(environment={workers: "four"})
     with pytest.raises(
         ValueError, match=f"{workers}.* and container.gunicorn_workers set one thing"

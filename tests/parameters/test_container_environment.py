@@ -36,7 +36,9 @@ def read(project: Path, *layers: dict[str, Any], **overrides: str) -> Loaded:
     folder = project / "environments"
     *bases, last = [f"{number}-base" for number in range(len(layers) - 1)] + ["prod"]
     for number, (name, layer) in enumerate(zip([*bases, last], layers, strict=True)):
-        values = tomllib.loads(VALID) if number == 0 else {"extends": f"{number - 1}-base"}
+        values: dict[str, Any] = (
+            tomllib.loads(VALID) if number == 0 else {"extends": f"{number - 1}-base"}
+        )
         table = values.setdefault("variants", {}).setdefault("primary", {})
         table |= layer
         (folder / f"{name}.toml").write_text(tomlkit.dumps(values), encoding="utf-8")
@@ -142,7 +144,7 @@ def test_the_later_file_wins_in_either_spelling(
 def test_an_override_wins_in_either_spelling(
     project: Path, first: dict[str, Any], second: dict[str, Any], spelt: str
 ) -> None:
-    file, option = spelt
+    file, option = [*spelt]
     layer = {"container": first} if file == "k" else {"environment": pasted(first)}
     given = (
         {f"container.{key}": text for key, text in dotted(second)}
@@ -303,8 +305,8 @@ def warnings(loaded: Loaded) -> list[Finding]:
 def test_the_old_name_is_read_with_a_warning(project: Path) -> None:
     old = read(project, {"variables": {"TABLE": "users", WORKERS: "4"}})
     assert [str(one) for one in warnings(old)] == [
-        f"environments/prod.toml: {TABLE}.variables: variables was renamed environment; "
-        f"write [{TABLE}.environment]; the next release rejects variables"
+        f"environments/prod.toml: {TABLE}.variables: variables was renamed environment, and the next "
+        f"release rejects it; write [{TABLE}.environment]"
     ]
     assert primary(old).environment == {"TABLE": "users"}
     assert primary(old).container.gunicorn_workers == 4

@@ -33,7 +33,7 @@ EXPECTED = {
     "storage-volume-on-nvme": ("variants.primary.volume_gb", 100),
     "ami-cuda": ("variants.primary.inference_ami", "al2-ami-sagemaker-inference-gpu-2-1"),
     "capacity-nothing-scales": ("variants.primary.max_instances", 4),
-    "variable-of-sagemaker": ("variants.primary.environment.SAGEMAKER_BATCH", "true"),
+    "variable-unsupported": ("variants.primary.environment.SAGEMAKER_BATCH", "true"),
     "gpu-idle": ("variants.primary.container.tfs_processes", 1),
     "workers-without-code": ("variants.primary.container.gunicorn_threads", 4),
     "threads-with-gevent": ("variants.primary.container.gunicorn_threads", 4),

@@ -284,7 +284,6 @@ def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner) -> 
                 "before": "a",
                 "after": "b",
                 "stack": "endpoint",
-                "setting": None,
             }
         ],
         "deploys": [{"command": "cdk deploy 'prod/*'", "why": "the change"}],

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from infra.catalog.limits import least, most
-from infra.parameters.container_environment import read_pasted
 from infra.parameters.scaling import When
+from infra.parameters.sources import read_pasted
 from infra.parameters.table import KmsKeyArn, Table
 from infra.parameters.variant import VariableName, Variant
 from infra.policy.container import ContainerSettings

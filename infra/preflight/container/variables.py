@@ -6,10 +6,8 @@ from infra.catalog.limits import most
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import (
-    CODE_BUCKET,
-    CODE_PREFIX,
     OLD_ONEDNN_SWITCH,
-    SET_BY_SAGEMAKER,
+    UNSUPPORTED,
     inert_reason,
     variables_of,
 )
@@ -154,35 +152,8 @@ class VariableInert(VariableRule):
             )
 
 
-class VariableFetchesCode(VariableRule):
-    """The image downloads code from a bucket at every start, which nothing packs, checks, or versions.
-
-    It runs that code only if the archive has none. Source: serve.py of the images
-    (_need_python_service, _setup_gunicorn), https://github.com/aws/deep-learning-containers
-    """
-
-    acknowledgeable = True
-    example = f'''\
-variants.primary.environment.{CODE_BUCKET} = "models"
-variants.primary.environment.{CODE_PREFIX} = "code/"'''
-    remedy = "take it out, and put that code into the folder `code` of the model"
-
-    def look(self, placement: Placement, name: str, value: str) -> Findings:
-        other = {CODE_BUCKET: CODE_PREFIX, CODE_PREFIX: CODE_BUCKET}.get(name)
-        if other is None:
-            return
-        both = placement.variant.environment.get(other) and value
-        if both and name == CODE_BUCKET:
-            problem = f"the image fetches code from s3://{value} and starts Gunicorn for it"
-            yield self.finding(placement.key(f"environment.{name}"), problem)
-        elif not both:
-            problem = f"{name} = {value!r} has no effect without a value of {other}"
-            finding = self.finding(placement.key(f"environment.{name}"), problem)
-            yield replace(finding, severity=Severity.WARNING, remedy="take it out")
-
-
-class VariableOfSagemaker(VariableRule):
-    """SageMaker sets variables that switch the container to another mode; a file must not.
+class VariableUnsupported(VariableRule):
+    """The image reads a variable that changes what it serves, in a way that no rule knows.
 
     Source: serve.py and tfs_utils.py of the images, https://github.com/aws/deep-learning-containers
     """
@@ -192,9 +163,9 @@ class VariableOfSagemaker(VariableRule):
     remedy = "take it out"
 
     def look(self, placement: Placement, name: str, value: str) -> Findings:
-        if name in SET_BY_SAGEMAKER:
+        if name in UNSUPPORTED:
             yield self.finding(
                 placement.key(f"environment.{name}"),
-                f"{name} = {value!r} changes what the container does",
-                allowed=f"SageMaker sets it for {SET_BY_SAGEMAKER[name]}",
+                f"{name} = {value!r} changes what the container serves",
+                allowed=UNSUPPORTED[name],
             )

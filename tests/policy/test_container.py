@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 
 from infra.policy.container import (
+    SETTINGS as KEY_OF,
+)
+from infra.policy.container import (
     Batching,
     ContainerSettings,
     inert_reason,
@@ -15,9 +18,6 @@ from infra.policy.container import (
     variable_of,
     variables_of,
     worker_class_of,
-)
-from infra.policy.container import (
-    SETTINGS as KEY_OF,
 )
 from servable_handler.settings import Settings, read_settings
 from servable_local.container.settings import KEYS

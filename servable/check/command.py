@@ -175,8 +175,9 @@ def _explain(chosen: list[Loaded]) -> None:
             cells = [
                 f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
             ]
-            click.echo(f"  {'  '.join(cells)}  {line.reason}")
+            variable = f" [{line.variable}]" if line.variable else ""
+            click.echo(f"  {'  '.join(cells)}  {line.reason}{variable}")
         click.echo()
 
 
-_PARTS = ("name", "variable", "value", "origin")
+_PARTS = ("name", "value", "origin")

@@ -150,9 +150,6 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
             log(
                 "code/requirements.txt is not installed on this computer; the container would install it"
             )
-    for variable, key in KEYS.items():
-        if variable in os.environ:
-            log(f"container.{key}: {variable}={os.environ[variable]}")
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         log(f"without effect on this endpoint: {', '.join(inert)}")
@@ -164,6 +161,9 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
         code=code,
         record=record,
     )
+    for variable, key in KEYS.items():
+        if variable in os.environ:
+            log(f"container.{key}: {variable}={os.environ[variable]}")
     return Supervisor(plan, environment=os.environ)
 
 

@@ -198,6 +198,14 @@ def test_a_variable_that_the_code_reads_is_set_in_every_variant(
     assert len([one for one in check(environment(text)) if one.rule == "code"]) == count
 
 
+def test_a_variable_that_is_read_into_a_key_is_set(environment: Environment, project: Path) -> None:
+    code = "import os\nX = os.environ['TF_ENABLE_ONEDNN_OPTS']\ndef handler(data, context): ...\n"
+    (project / "code" / "inference.py").write_text(code)
+    pasted = 'environment = { TF_ENABLE_ONEDNN_OPTS = "0" }\n'
+    found = [check(environment(WITH_CODE + more)) for more in ("", pasted)]
+    assert [[one.rule for one in each].count("code") for each in found] == [1, 0]
+
+
 def test_requirements_of_comments_alone_are_clean(environment: Environment, project: Path) -> None:
     (project / "code" / "requirements.txt").write_text("# nothing yet\n")
     assert said(environment) == []

@@ -126,6 +126,7 @@ def test_every_key_has_its_variable_and_a_strategy_here() -> None:
 @given(VALUES, VALUES, st.sampled_from(["kk", "kv", "vk", "vv"]))
 @example({"batching": {"max_batch_size": 5}}, {"batching": {}}, "kv")
 @example({"batching": {}}, {"batching": {"batch_threads": 5}}, "vk")
+@example({"gunicorn_workers": 2}, {"gunicorn_workers": 4}, "vk")
 def test_the_later_file_wins_in_either_spelling(
     project: Path, first: dict[str, Any], second: dict[str, Any], spelt: str
 ) -> None:
@@ -141,6 +142,8 @@ def test_the_later_file_wins_in_either_spelling(
 
 @SEVERAL
 @given(VALUES, VALUES, st.sampled_from(["kk", "kv", "vk", "vv"]))
+@example({"gunicorn_workers": 2}, {"gunicorn_workers": 4}, "vk")
+@example({"batching": {"batch_threads": 2}}, {"batching": {"batch_threads": 4}}, "vk")
 def test_an_override_wins_in_either_spelling(
     project: Path, first: dict[str, Any], second: dict[str, Any], spelt: str
 ) -> None:

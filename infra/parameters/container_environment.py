@@ -54,28 +54,18 @@ def rename_variables(values: Mapping[str, Any], file: str) -> list[Finding]:
 
 def find_set_twice(values: Mapping[str, Any], file: str) -> list[Finding]:
     """Return an error for each setting that one file states as a key and as a variable."""
-    return [
-        file_error(
-            file,
-            ".".join((*key, "environment", variable)),
-            f"environment.{variable} and container.{setting} set one thing",
-            "keep one of them",
-            given=value,
-        )
-        for key, table in container_tables(values)
-        for variable, setting, value in _stated_twice(table)
-    ]
-
-
-def _stated_twice(table: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (variable, dotted key, value of the variable) of what is stated as both."""
-    environment = table.get("environment")
-    for variable, value in environment.items() if isinstance(environment, dict) else ():
-        inside, setting = table.get("container"), SETTINGS.get(variable, "")
-        for name in setting.split("."):
-            inside = inside.get(name) if isinstance(inside, dict) else None
-        if inside is not None:
-            yield variable, setting, value
+    findings = []
+    for key, table in container_tables(values):
+        environment = table.get("environment")
+        for variable, value in environment.items() if isinstance(environment, dict) else ():
+            inside, setting = table.get("container"), SETTINGS.get(variable, "")
+            for name in setting.split("."):
+                inside = inside.get(name) if isinstance(inside, dict) else None
+            if inside is not None:
+                problem = f"environment.{variable} and container.{setting} set one thing"
+                written = ".".join((*key, "environment", variable))
+                findings.append(file_error(file, written, problem, "keep one of them", given=value))
+    return findings
 
 
 def other_spellings(key: KeyPath, value: Any, *, whole: bool = False) -> Iterator[KeyPath]:

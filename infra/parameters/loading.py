@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from infra.parameters import overrides as override
+from infra.parameters.container_environment import KeyPath
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, file_error
 from infra.parameters.problems import finding
-from infra.parameters.sources import KeyPath, Source, names, read, shown_path
+from infra.parameters.sources import Source, names, read, shown_path
 from infra.policy.refused_updates import DeployedVariant, EndpointState
 
 
@@ -154,8 +155,11 @@ def load_one(
     _name_batches(source, name, shown)
     draft, wrong = _validated(source, shown, root)
     findings += wrong
-    invalid = any(finding.severity is Severity.ERROR for finding in findings)
-    kind: type[Loaded] = Loaded if invalid or draft is None else ValidFile
+    findings.sort(
+        key=lambda finding: finding.severity is not Severity.ERROR
+    )  # what is invalid first
+    invalid = draft is None or (findings and findings[0].severity is Severity.ERROR)
+    kind: type[Loaded] = Loaded if invalid else ValidFile
     return kind(
         name=name,
         file=shown,

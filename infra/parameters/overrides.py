@@ -5,10 +5,10 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from infra.parameters.container_environment import find_set_twice, rename_variables
+from infra.parameters.container_environment import KeyPath, find_set_twice, rename_variables
 from infra.parameters.finding import Finding, file_error, meant
 from infra.parameters.shape import type_at
-from infra.parameters.sources import KeyPath, Source
+from infra.parameters.sources import Source
 from infra.parameters.table import ProjectPath
 from infra.policy.container import SETTINGS
 

@@ -115,10 +115,9 @@ def markdown() -> str:
         lines += ["", f"## [{title}]", ""]
         if table.__doc__:
             lines += [inspect.cleandoc(table.__doc__), ""]
-        has_variables = table in (ContainerSettings, Batching)
-        columns = ["key", *["container environment variable"][:has_variables]]
-        columns += ["type", "default", "meaning"]
-        lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+        key = "| key | container environment variable |"
+        head = key if table in (ContainerSettings, Batching) else "| key |"
+        lines += [f"{head} type | default | meaning |", "|---" * (head.count("|") + 2) + "|"]
         lines += list(_rows(table))
     return "\n".join(lines) + "\n"
 

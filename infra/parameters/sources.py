@@ -68,11 +68,9 @@ class Source:
         """Turn the variables of the containers into keys, after all files and overrides are merged."""
         for table, values in container_tables(self.values):
             container, environment = values.get("container", {}), values.get("environment")
-            if not isinstance(container, dict) or not isinstance(environment, dict):
+            batching = container.get("batching") if isinstance(container, dict) else container
+            if not isinstance(batching, dict | None) or not isinstance(environment, dict):
                 continue  # the validation rejects it
-            batching = container.get("batching")
-            if not isinstance(batching, dict | None):
-                continue
             texts = {name: text for name, text in environment.items() if isinstance(text, str)}
             own, settings = read_environment(texts, batching=batching is not None)
             for name in sorted(texts.keys() - own.keys(), key=SETTINGS.__getitem__):

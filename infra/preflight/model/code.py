@@ -79,8 +79,7 @@ class Code(CodeFolderRule):
     def look(self, name: str, folder: Path) -> Findings:
         variants = variants_running(self.environment, name)
         given = [
-            {*variant.environment, *variables_of(variant.container, default_model=None)}
-            for variant in variants
+            v.environment.keys() | variables_of(v.container, default_model=None) for v in variants
         ]
         for version in _versions(self.environment, name):
             image = image_modules(version)

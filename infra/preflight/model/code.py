@@ -13,6 +13,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.model import Model
 from infra.parameters.sources import shown_path
 from infra.parameters.variant import machine_of
+from infra.policy.container import variables_of
 from infra.policy.hosting import newest_version
 from infra.policy.sizing import SERVERLESS_START_SECONDS
 from infra.policy.update import SECONDS_PER_MINUTE
@@ -77,7 +78,9 @@ class Code(CodeFolderRule):
 
     def look(self, name: str, folder: Path) -> Findings:
         variants = variants_running(self.environment, name)
-        given = [set(variant.variables) for variant in variants]
+        given = [
+            v.environment.keys() | variables_of(v.container, default_model=None) for v in variants
+        ]
         for version in _versions(self.environment, name):
             image = image_modules(version)
             for fault in check_code(

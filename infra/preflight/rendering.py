@@ -64,3 +64,19 @@ def not_checked(by_environment: Mapping[str, Sequence[Finding]]) -> list[str]:
         f"not checked in {', '.join(environments[remedy])} until you {remedy}:\n  {', '.join(names)}"
         for remedy, names in rules.items()
     ]
+
+
+def list_unchecked(by_environment: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Return a sentence for each question that stays open: with the inputs that would answer it."""
+    inputs: dict[str, dict[str, None]] = {}
+    environments: dict[str, dict[str, None]] = {}
+    for name, findings in by_environment.items():
+        for finding in findings:
+            if finding.severity is Severity.NOT_CHECKED and not is_untold(finding):
+                inputs.setdefault(finding.problem, {})[finding.remedy.removeprefix("give ")] = None
+                environments.setdefault(finding.problem, {})[name] = None
+    texts = []
+    for question, needed in inputs.items():
+        where = f" in {', '.join(environments[question])}" if len(by_environment) > 1 else ""
+        texts.append(f"not checked{where}: {question}; give {' and '.join(needed)}")
+    return texts

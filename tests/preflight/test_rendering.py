@@ -6,14 +6,27 @@ import pytest
 
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.reference import markdown
-from infra.preflight.rendering import counted, line, listed, not_checked, summary, to_mend
+from infra.preflight.rendering import (
+    counted,
+    line,
+    list_unchecked,
+    listed,
+    not_checked,
+    summary,
+    to_mend,
+)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rules.md"
 
 
-def finding(severity: Severity, rule: str = "gpu-idle", remedy: str = "change it") -> Finding:
+def finding(
+    severity: Severity,
+    rule: str = "gpu-idle",
+    remedy: str = "change it",
+    problem: str = "wrong",
+) -> Finding:
     return Finding(
-        rule=rule, severity=severity, file="prod.toml", key="a.b", problem="wrong", remedy=remedy
+        rule=rule, severity=severity, file="prod.toml", key="a.b", problem=problem, remedy=remedy
     )
 
 
@@ -77,3 +90,19 @@ def test_what_is_not_checked_is_told_once_for_each_missing_input() -> None:
         "not checked in dev, prod until you give size_gib:\n  memory, storage-too-small",
         "not checked in prod until you give peak_rps:\n  capacity-traffic",
     ]
+
+
+def test_each_open_question_is_listed_once_with_its_inputs() -> None:
+    def open_question(problem: str, needs: str) -> Finding:
+        return finding(Severity.NOT_CHECKED, remedy=f"give {needs}", problem=problem)
+
+    request = open_question("whether bodies are too large", "request_bytes")
+    response = open_question("whether bodies are too large", "answer_bytes")
+    rate = open_question("whether max_instances is enough", "peak_rps")
+    found = {"dev": [request, response, WARNING], "prod": [request, rate]}
+    bodies = "whether bodies are too large; give request_bytes and answer_bytes"
+    assert list_unchecked(found) == [
+        f"not checked in dev, prod: {bodies}",
+        "not checked in prod: whether max_instances is enough; give peak_rps",
+    ]
+    assert list_unchecked({"dev": found["dev"]}) == [f"not checked: {bodies}"]

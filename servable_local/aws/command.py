@@ -126,8 +126,8 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
 
     @local.command(
         "up",
-        help="Start the local AWS, unless it runs already, and bootstrap the account and Region for the CDK. "
-        f"Print credentials for a shell to evaluate. It runs until `{program} down`.",
+        help="Start the local AWS, unless it runs already. Bootstrap an account and Region for the CDK, and "
+        f"print credentials for a shell to evaluate. It runs until `{program} down`.",
     )
     @click.option("--port", default=0, show_default="any free one", type=click.IntRange(0, 65535))
     @click.option(

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from servable_local.aws.cdk_toolkit import BootstrapError, bootstrap, find_template
-from tests.checkouts import ROOT
 from tests.servable_local.aws.local_account import Account
 
 
-def test_a_stack_that_exists_is_left_alone(account: Account) -> None:
+def test_a_stack_that_exists_is_left_alone_and_needs_no_cli(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     own = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     account.deploy(own, "CDKToolkit")
-    assert bootstrap(account.aws, account=account.number, region="us-east-1", folder=ROOT)
+    assert bootstrap(account.aws, account=account.number, region="us-east-1", folder=tmp_path)
     resources = account.client("cloudformation").list_stack_resources(StackName="CDKToolkit")
     assert [one["LogicalResourceId"] for one in resources["StackResourceSummaries"]] == ["Topic"]
 

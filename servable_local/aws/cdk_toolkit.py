@@ -29,7 +29,7 @@ def find_template(folder: Path) -> Path | None:
     """Return the template of the CDK CLI: the one on PATH, or the one that npm installed at or above
     `folder`. Return None without a CLI."""
     program = shutil.which("cdk")
-    packages = [Path(program).resolve().parents[1]] if program else []
+    packages = [Path(program).resolve().parent.parent] if program else []
     packages += [above / "node_modules" / "aws-cdk" for above in (folder, *folder.parents)]
     return next((path for package in packages if (path := package / _TEMPLATE).is_file()), None)
 

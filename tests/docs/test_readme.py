@@ -13,8 +13,9 @@ from servable.invoke.command import invoke
 from tests.checkouts import ROOT
 from tests.docs.test_tutorial import copied, run, typed
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-ENVIRONMENT = README.partition("```toml\n")[2].partition("```")[0]
+PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+README = typed(PAGE)
+ENVIRONMENT = PAGE.partition("```toml\n")[2].partition("```")[0]
 # What the first command installs is there: it would fetch 2.3 GB. `make test` is what runs this file.
 INSTEAD = {"make demo": "make -o .venv/.local demo", "make test": ":"}
 MODEL = """
@@ -36,13 +37,13 @@ def output_handler(response, context):
 
 
 def test_the_readme_reaches_a_prediction_on_its_first_screens() -> None:
-    lines = README.splitlines()
+    lines = PAGE.splitlines()
     first = "\n".join(lines[:65])
     assert len(lines) <= 78
     assert len(first.split()) <= 600
     assert "servable invoke my-model" in first
-    assert len(re.findall(r"\]\(", README)) <= 10
-    assert not re.search(r"\b(uv|wheels?|UV_FIND_LINKS)\b", README)
+    assert len(re.findall(r"\]\(", PAGE)) <= 10
+    assert not re.search(r"\b(uv|wheels?|UV_FIND_LINKS)\b", PAGE)
 
 
 def type_in_terminal(folder: Path, text: str, variables: dict[str, str]) -> tuple[int, str]:
@@ -77,7 +78,7 @@ def type_in_terminal(folder: Path, text: str, variables: dict[str, str]) -> tupl
 def test_every_command_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
     lines = [
         next((there for command, there in INSTEAD.items() if line.startswith(command)), line)
-        for line in typed(README)
+        for line in README
     ]
     if not any("-i" in parameter.opts for parameter in invoke.params):
         lines = [line.replace("-i features=@features.npy", "--body request.json") for line in lines]

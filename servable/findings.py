@@ -10,7 +10,7 @@ import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
-from infra.preflight.rendering import is_untold, line, list_unchecked, not_checked, summary
+from infra.preflight.rendering import is_untold, line, list_unchecked, summary
 from servable_local.terminal import escaped, plain, uses_color
 
 COLOURS = {
@@ -36,8 +36,7 @@ def print_findings(
     print_lines(every, whole=explain)
     # After an error they would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
-    texts = not_checked(mended) if explain else list_unchecked(mended)
-    for text in texts:
+    for text in list_unchecked(mended, with_rules=explain):
         styled_echo(text, dim=True, err=True)
 
 

@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> Any:
         _exit_with_code(arguments)
     except BaseException as end:
         # `eval "$(servable local up)" && cdk deploy` must not deploy with the shell's own credentials.
-        if "local" in words and not words & {"status", "down"} and getattr(end, "code", 1):
+        if "local" in words and not words & {"status", "down"} and getattr(end, "code", True):
             print("false")
         raise
 

@@ -94,7 +94,8 @@ class Code(CodeFolderRule):
                 key = f"models.{name}.code"
                 if fault.severity == "not checked":
                     needs = f"AWS's image, whose modules are known: {place} {fault.problem}"
-                    yield self.not_checked(key, needs)
+                    question = "whether the image has what the code imports"
+                    yield self.not_checked(key, needs, question)
                     continue
                 remedy = fault.remedy.replace("ENV", self.loaded.name)
                 finding = self.finding(key, f"{place}: {fault.problem}", remedy=remedy)
@@ -121,7 +122,8 @@ models.ranker.tensorflow = "2.19\""""
             image = image_modules(version)
             if image is None:
                 needs = "AWS's image: the modules of another one are not known"
-                yield self.not_checked(f"models.{name}.image", needs)
+                question = "whether the image has what the handler imports"
+                yield self.not_checked(f"models.{name}.image", needs, question)
                 continue
             missing = needed_modules() - image.modules
             if folder is not None and folder.is_dir():

@@ -47,6 +47,7 @@ def test_the_golden_request_and_answer_of_a_preset_fit(
     assert operation["requestBody"]["content"]["application/json"]["example"] == request
     assert errors(written, "PredictRequest", request) == []
     assert errors(written, "PredictResponse", expected) == []
+    broken: Any
     for broken in (
         {},
         {"instances": [{}]},

@@ -37,8 +37,8 @@ def test_a_property_inside_others_is_named_by_its_path() -> None:
 
 def test_a_variable_of_a_container_has_its_key_beside_it() -> None:
     key, variable = "container.gunicorn_workers", "SAGEMAKER_GUNICORN_WORKERS"
-    both = [one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in ("2", "4")]
-    assert [str(change) for change in changes(*both)] == [
+    old, new = (one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in "24")
+    assert [str(change) for change in changes(old, new)] == [
         "SageMaker::Model: C.Environment.OWN: 2 -> 4",
         f"SageMaker::Model: C.Environment.{variable} ({key}): 2 -> 4",
     ]

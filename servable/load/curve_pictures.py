@@ -8,8 +8,7 @@ from servable.load.content import LoadContent
 from servable.load.knee import Knee
 from servable.load.measurement import LoadCurve
 from servable.measured import style
-from servable.measured.latencies import Latencies, middles_ms
-from servable.measured.precision import readable
+from servable.measured.precision import Latencies, middles_ms, readable
 
 NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."
 

@@ -14,7 +14,7 @@ from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, overloaded
 from servable.load.options import LoadOptions
-from servable.measured.latencies import bin_number
+from servable.measured.precision import bin_number
 
 Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")

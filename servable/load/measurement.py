@@ -14,8 +14,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from model_packaging.beside import write_beside
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 
 # The file of a run's folder that holds its curve.
 CURVE = "curve.json"

@@ -26,8 +26,7 @@ from servable.load.options import LoadOptions, TargetOptions
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained
 from servable.project.account import Account, account_of
 from servable.project.environments import refused
-from servable.serve.container import serve_locally
-from servable.serve.serve import prepared
+from servable.serve.serve import prepared, serve_locally
 
 RUNS = Path(".servable") / "load"
 

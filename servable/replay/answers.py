@@ -20,8 +20,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from model_packaging.private_folder import private_folder, private_opener
-from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable.captured.lines import CaptureLineError, request_of, write_line
+from servable.captured.lines import (
+    CapturedRequest,
+    CaptureLineError,
+    RecordedAnswer,
+    request_of,
+    write_line,
+)
 
 # The file of a run's folder that keeps requests and answers.
 ANSWERS = "answers.jsonl"

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.captured.files import CapturedRequest
-from servable.captured.lines import CaptureLineError, read_line
+from servable.captured.lines import CapturedRequest, CaptureLineError, read_line
 from servable.replay.places import (
     SUFFIX,
     CaptureFile,

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from model_packaging.beside import write_beside
-from servable.captured.files import CapturedRequest
-from servable.captured.lines import line_id
+from servable.captured.lines import CapturedRequest, line_id
 from servable.load.load_target import LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex

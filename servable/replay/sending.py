@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from servable.captured.files import CapturedRequest, RecordedAnswer
+from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.load.frames import frame, read_frame
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from servable.measured.latencies import Latencies
+from servable.measured.precision import Latencies
 from servable.replay.answers import AnswerPair
 from servable.replay.index import CaptureIndex
 

@@ -10,8 +10,7 @@ from infra.policy.sizing import instances_for
 from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Goal
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval, readable
+from servable.measured.precision import Interval, Latencies, readable
 from servable.tune.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint, Effect
 from servable.tune.search.space import INSTANCE_TYPE, shown

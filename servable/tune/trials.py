@@ -25,8 +25,7 @@ from servable.load.reached import ReadyTarget, asked_of
 from servable.load.schedule import Schedule
 from servable.measured.precision import readable
 from servable.project.provided import LaunchError
-from servable.serve.container import serve_locally
-from servable.serve.serve import prepared
+from servable.serve.serve import prepared, serve_locally
 from servable.tune.run import Run
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measurement

@@ -10,7 +10,7 @@ from botocore.response import StreamingBody
 
 from infra.parameters.model import Artifact
 from model_packaging.refusal import PackagingError
-from servable.serve.artifact import cached, fetch
+from servable.serve.serve import cached, fetch
 
 BODY = b"0123456789" * 1000
 URI = "s3://models/run-17/model.tar.gz"

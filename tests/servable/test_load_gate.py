@@ -27,8 +27,7 @@ from servable.load.gate import (
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import LoadOptions
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 from tests.conftest import VALID, Environment
 from tests.servable.tune.measured import curve, step
 from tests.verdicts.load_gate import BROKEN, arrivals

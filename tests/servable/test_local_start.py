@@ -10,8 +10,7 @@ import pytest
 
 from infra.parameters.loading import load
 from servable.serve import container
-from servable.serve.container import serve_image, serve_locally
-from servable.serve.serve import PreparedVariant, prepared
+from servable.serve.serve import PreparedVariant, prepared, serve_image, serve_locally
 from tests.conftest import VALID, valid
 
 SERVED = PreparedVariant(

@@ -14,8 +14,7 @@ import numpy as np
 
 from servable.load.generator.connection import OK, TIMEOUT
 from servable.load.measurement import KNOWN_SHARE, LoadStep
-from servable.measured.latencies import Latencies
-from servable.measured.precision import WINDOW_SECONDS, Interval, percentile, throughput
+from servable.measured.precision import WINDOW_SECONDS, Interval, Latencies, percentile, throughput
 
 BLOCK_SECONDS = 0.5
 

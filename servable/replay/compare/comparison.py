@@ -28,7 +28,7 @@ from servable.answers.differences import (
     tolerance_of,
 )
 from servable.answers.outputs import UNKNOWN, AnswerOutputs, outputs_of
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.console.terminal import escaped_name
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.columns import ColumnSizes

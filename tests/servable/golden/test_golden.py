@@ -9,11 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
-from servable.answers.golden import differing
-from servable.captured.files import CapturedRequest, RecordedAnswer
+from servable.answers.differences import differing
+from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.golden.command import golden
-from servable.golden.frozen import why_not
-from servable.golden.selection import GoldenSelection
+from servable.golden.frozen import GoldenSelection, why_not
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.npy import to_npy

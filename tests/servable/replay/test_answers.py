@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.captured.files import CapturedRequest, RecordedAnswer
+from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace

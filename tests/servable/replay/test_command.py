@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
-from servable.captured.files import CapturedRequest, RecordedAnswer
+from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs

@@ -17,7 +17,7 @@ from servable.answers.differences import (
     tolerance_of,
 )
 from servable.answers.outputs import WHOLE_BODY, outputs_of
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain

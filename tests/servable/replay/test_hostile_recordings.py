@@ -8,8 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable.captured.lines import CaptureLineError, line_id, read_line, write_line
+from servable.captured.lines import (
+    CapturedRequest,
+    CaptureLineError,
+    RecordedAnswer,
+    line_id,
+    read_line,
+    write_line,
+)
 from servable.rehearse.recorded import read_captured
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex

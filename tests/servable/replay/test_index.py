@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.captured.files import CapturedRequest
-from servable.captured.lines import write_line
+from servable.captured.lines import CapturedRequest, write_line
 from servable.replay import places
 from servable.replay.index import CaptureIndex, spread
 from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.console import lines as console
 from servable.console.lines import SILENT_SECONDS, duration, progress_line
 from servable.replay import output

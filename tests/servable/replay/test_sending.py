@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from servable.captured.files import CapturedRequest
+from servable.captured.lines import CapturedRequest
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget, container
 from servable.replay import sending

@@ -2,7 +2,7 @@
 
 import pytest
 
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.summary import ReplaySummary
 from tests.servable.replay.captures import ANSWER, request

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import (

@@ -8,8 +8,7 @@ from servable.load.curve_pictures import label_of
 from servable.load.knee import knee, saturation
 from servable.load.objective import Objective
 from servable.load.schedule import Schedule
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.queueing import curve as simulated
 from tests.servable.tune.queueing import mmc_highest_rate

@@ -6,7 +6,7 @@ from servable.load.knee import knee
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
-from servable.measured.latencies import Latencies
+from servable.measured.precision import Latencies
 from servable.tune.trials import lateness, limit_beside
 from tests.servable.tune.measured import curve, step
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servable.load.measurement import CURVE, LoadCurve
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 from tests.servable.tune.measured import curve, step
 
 MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)

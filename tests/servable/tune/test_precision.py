@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from servable.load.pace import Arrivals, times
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval, percentile, readable, throughput
+from servable.measured.precision import Interval, Latencies, percentile, readable, throughput
 
 WINDOW_SECONDS = 0.1
 

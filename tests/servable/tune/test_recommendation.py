@@ -6,8 +6,7 @@ import pytest
 
 from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 from servable.tune.recommendation import Recommendation, headline, recommend
 from servable.tune.search.confirmation import Confirmation
 from servable.tune.search.recommended import ChosenPoint, Effect

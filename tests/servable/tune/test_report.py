@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from servable.load.page import write_load_report
 from servable.measured import document
 from servable.measured.document import About, ReportTable, Row, Tab
-from servable.measured.latencies import Latencies
+from servable.measured.precision import Latencies
 from servable.report.command import distinguished, report
 from servable.tune import page
 from servable.tune.content import RUN, Content

@@ -10,7 +10,7 @@ from servable.load.measurement import LoadStep
 from servable.load.objective import Objective
 from servable.load.pace import Pace
 from servable.load.schedule import Schedule
-from servable.measured.latencies import Latencies
+from servable.measured.precision import Latencies
 from tests.servable.tune.measured import ASKED, step
 
 HUNDRED = Objective(most_ms=100.0)

@@ -21,7 +21,7 @@ import servable.tune.page
 import servable.tune.tune
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
-from servable.measured.latencies import Latencies
+from servable.measured.precision import Latencies
 from servable.tune.command import tune
 from servable.tune.content import RUN, Content
 from servable.tune.run import RUNS, TuneError, alone

@@ -1,4 +1,8 @@
-"""Differences between the arrays of one output in two answers: numbers, labels, NaN, shape and type."""
+"""Compare the outputs of two answers: numbers, labels, NaN, shape and type.
+
+A golden request's known answer is compared like a replay's, with the request's own tolerance; the first
+element of each output that differs is named.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

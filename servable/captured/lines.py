@@ -3,6 +3,8 @@
 Read: both directions or Input alone; CSV, JSON and BASE64; inferenceTime in whole seconds or finer; custom
 attributes, inferenceId and whatever else eventMetadata has; the keys that recordings of ours add.
 Manifests of batch transform jobs name files and hold no requests.
+SageMaker's data capture has no status, no latency and no Accept header; recordings of
+`servable serve --record` have all three. What is not known is None.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
 https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-batch.html (2026-11-22)
 https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-pre-and-post-processing.html (2026-11-22)

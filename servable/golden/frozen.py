@@ -1,4 +1,9 @@
-"""Chosen requests and their answers as files, and the lines of an environment file that name them."""
+"""Choose a small set of captured requests that covers what many of them hold, and write it as golden requests.
+
+Covered are: every content type, form, signature, set of inputs, shape without its rows and type of each
+input; the fewest and the most rows, the largest body, and of each input the least and the greatest number
+and the shortest and the longest string, NaN and infinities. One pass, and memory for the candidates alone.
+"""
 
 import contextlib
 import json

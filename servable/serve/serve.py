@@ -1,4 +1,7 @@
-"""Variants of an environment, prepared to be served on this computer: archives and variables."""
+"""Serve a variant of an environment on this computer, in the local container or the AWS image.
+
+Its models are packed; an archive in S3 is downloaded once for this computer: verified, resumable, with progress.
+"""
 
 import fcntl
 import hashlib

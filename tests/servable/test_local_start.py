@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from infra.parameters.loading import load
-from servable.serve import container
+from servable.serve import serve
 from servable.serve.serve import PreparedVariant, prepared, serve_image, serve_locally
 from tests.conftest import VALID, valid
 
@@ -65,8 +65,8 @@ def test_a_local_start_waits_as_long_as_the_file_states(
         waits.append(ready_timeout_seconds)
         return nullcontext(SimpleNamespace(faults=MagicMock()))
 
-    monkeypatch.setattr(container, "launch", start)
-    monkeypatch.setattr(container, "launch_image", start)
+    monkeypatch.setattr(serve, "launch", start)
+    monkeypatch.setattr(serve, "launch_image", start)
     (project / "environments" / "prod.toml").write_text(f"{VALID}{stated}\n")
     (loaded,) = load(project, project / "environments")
     served = prepared(valid(loaded))

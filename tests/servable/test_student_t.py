@@ -2,7 +2,7 @@
 
 import pytest
 
-from servable.measured.precision import t975
+from servable.measured.student_t import t975
 
 TABLE = {
     1: 12.706,

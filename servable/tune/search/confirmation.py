@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from servable.measured.precision import Interval, t975
+from servable.measured.precision import Interval
+from servable.measured.student_t import t975
 from servable.tune.search.trial import DISTURBED, TRIALS
 
 Verdict = Literal["better", "not better", "cannot be told"]

@@ -11,8 +11,7 @@ from benchmarks.endpoints import JSON, make_body
 from benchmarks.frame import Log, Result, divide, repeat_ways, spread
 from benchmarks.null_server import start_null_server
 from servable.load.load_generator import LoadGenerator
-from servable.load.load_target import Body, container
-from servable.load.pace import Pace
+from servable.load.load_target import Body, Pace, container
 
 TITLE = "Load"
 CLAIMS = False

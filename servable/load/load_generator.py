@@ -19,9 +19,8 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from servable.load.load_target import Body, LoadTarget
+from servable.load.load_target import Body, LoadTarget, Pace
 from servable.load.measurement import LoadStep, Loop
-from servable.load.pace import Pace
 
 Progress = Callable[[dict[str, Any]], None]
 _STEP = TypeAdapter(LoadStep)

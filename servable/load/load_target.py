@@ -1,7 +1,13 @@
-"""Target and bodies of a load test, in a form that another process can read."""
+"""What a sending process is told: target, bodies, and pace of a load test, and the messages of a replay."""
 
+import json
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Literal
 from urllib.parse import urlsplit
+
+import numpy as np
 
 # SageMaker answers within 60 s or not at all.
 # Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
@@ -78,3 +84,58 @@ def endpoint(name: str, *, region: str, runtime_url: str, variant: str | None = 
         headers=headers,
         signing_region=region,
     )
+
+
+Arrivals = Literal["poisson", "constant"]
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """Duration of a load step and its arrivals."""
+
+    warm_up_seconds: float = 2.0
+    """Connections are opened and queues fill; in no number."""
+    least_seconds: float = 4.0
+    """Two seconds can be known within 5 % by chance."""
+    most_seconds: float = 30.0
+    """A percentile that is not known within 5 % by then is reported as unknown."""
+    arrivals: Arrivals = "poisson"
+
+
+def times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
+    """Seconds since the beginning, rising, without end.
+
+    "poisson": callers that know nothing of each other. "constant": one at each 1 / rate.
+    """
+    gap, now = 1 / rate_rps, 0.0
+    random = np.random.default_rng(seed)
+    while True:
+        gaps = np.full(_AT_ONCE, gap)
+        if arrivals == "poisson":
+            gaps = random.exponential(gap, _AT_ONCE)
+        moments = now + np.cumsum(gaps)
+        yield from moments.tolist()
+        now = float(moments[-1])
+
+
+_LENGTHS = struct.Struct(">II")
+
+
+def frame(message: dict[str, Any], *bodies: bytes) -> bytes:
+    """Return one message. `bodies` are joined; the message says how long each is."""
+    head = json.dumps(message).encode()
+    body = b"".join(bodies)
+    return _LENGTHS.pack(len(head), len(body)) + head + body
+
+
+def read_frame(file: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    """Return (message, bodies); None at the end of the file, also in the middle of a message."""
+    lengths = file.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        return None
+    head_bytes, body_bytes = _LENGTHS.unpack(lengths)
+    content = file.read(head_bytes + body_bytes)
+    if len(content) < head_bytes + body_bytes:
+        return None
+    return json.loads(content[:head_bytes]), content[head_bytes:]

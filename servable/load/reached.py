@@ -19,8 +19,8 @@ from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.invoke.invoke import component_named
-from servable.load.endpoint_processes import yielding
 from servable.load.load_target import LoadTarget, container, endpoint
+from servable.load.load_test import yielding
 from servable.load.measurement import MeasuredTarget
 from servable.load.options import LoadOptions, TargetOptions
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained

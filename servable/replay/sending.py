@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from servable.captured.lines import CapturedRequest, RecordedAnswer
-from servable.load.frames import frame, read_frame
 from servable.load.load_generator import LoadError
-from servable.load.load_target import LoadTarget
+from servable.load.load_target import LoadTarget, frame, read_frame
 from servable.replay.answers import AnswerPair
 
 _END_SECONDS = 5.0

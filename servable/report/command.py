@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from servable.load.knee import knee
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.objective import Objective
+from servable.load.objective import Objective, knee
 from servable.tune import page
 from servable.tune.content import RUN, Content
 

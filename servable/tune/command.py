@@ -18,7 +18,7 @@ from servable.load.options import (
     LOCAL,
     with_options,
 )
-from servable.load.temporary.live import TemporaryError
+from servable.load.temporary.endpoints import TemporaryError
 from servable.project.account import Account, account_of
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused

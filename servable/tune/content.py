@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from model_packaging.beside import write_beside
-from servable.load.content import LoadContent
 from servable.load.objective import Goal
+from servable.load.page import LoadContent
 from servable.tune.recommendation import Recommendation
 from servable.tune.search.recommended import Effect
 from servable.tune.search.trial import Trial

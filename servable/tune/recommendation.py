@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from infra.parameters.environment import Environment
 from infra.policy.scaling import invocations_per_instance_per_minute
 from infra.policy.sizing import instances_for
-from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
-from servable.load.objective import Goal
+from servable.load.objective import Goal, Knee
 from servable.measured.precision import Interval, Latencies, readable
 from servable.tune.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint, Effect

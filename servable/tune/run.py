@@ -17,7 +17,7 @@ from model_packaging.digest import sha256_of
 from model_packaging.private_folder import private_folder, touch_private
 from servable.load.load_target import Body
 from servable.load.objective import Goal, Objective
-from servable.load.temporary.live import LiveVariant, live_variant
+from servable.load.temporary.endpoints import LiveVariant, live_variant
 from servable.project.account import Account
 from servable.serve.serve import prepared
 from servable.tune.container_space import current

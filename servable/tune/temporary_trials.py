@@ -8,17 +8,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.loading import ValidFile
 from servable.load.load_generator import LoadError
+from servable.load.load_target import Pace
 from servable.load.objective import Objective
-from servable.load.pace import Pace
 from servable.load.reached import ReadyTarget, at_endpoint
 from servable.load.temporary.endpoints import (
     BudgetSpentError,
+    Ledger,
+    LiveVariant,
     NotInServiceError,
     TemporaryEndpoints,
     explained,
 )
-from servable.load.temporary.ledger import Ledger
-from servable.load.temporary.live import LiveVariant
 from servable.serve.serve import prepared
 from servable.tune.run import Run
 from servable.tune.search.space import Point

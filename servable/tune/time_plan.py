@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from servable.load.pace import Pace
+from servable.load.load_target import Pace
 
 # The two load curves around the trials take as long as so many of today's settings: a step of the
 # second may have to be measured again.

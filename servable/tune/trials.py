@@ -13,16 +13,12 @@ from pydantic import TypeAdapter
 
 from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
-from servable.load.endpoint_processes import yielding
-from servable.load.knee import Knee, knee
 from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import container
-from servable.load.load_test import measure
+from servable.load.load_target import Pace, container
+from servable.load.load_test import Schedule, measure, yielding
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
-from servable.load.objective import Objective, objective_value, usd_per_million
-from servable.load.pace import Pace
+from servable.load.objective import Knee, Objective, knee, objective_value, usd_per_million
 from servable.load.reached import ReadyTarget, asked_of
-from servable.load.schedule import Schedule
 from servable.measured.precision import readable
 from servable.project.provided import LaunchError
 from servable.serve.serve import prepared, serve_locally

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from servable.load.knee import knee
 from servable.load.load_generator import LoadError
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.objective import Objective
+from servable.load.objective import Objective, knee
 from servable.load.temporary.endpoints import BudgetSpentError
 from servable.tune import environment_edit, page
 from servable.tune.content import RUN, Content

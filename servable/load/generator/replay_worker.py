@@ -23,10 +23,14 @@ from gevent.fileobject import FileObject
 from gevent.lock import BoundedSemaphore
 from gevent.queue import Queue
 
-from servable.load.frames import frame, read_frame
-from servable.load.generator.connection import MOST_UNDER_WAY, Connection
-from servable.load.generator.prepared import MissingCredentialsError, Signer, request_bytes
-from servable.load.load_target import Body, LoadTarget
+from servable.load.generator.connection import (
+    MOST_UNDER_WAY,
+    Connection,
+    MissingCredentialsError,
+    Signer,
+    request_bytes,
+)
+from servable.load.load_target import Body, LoadTarget, frame, read_frame
 
 # The first request is due after so long: some have come by then.
 _START_SECONDS = 0.25

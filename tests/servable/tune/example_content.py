@@ -5,9 +5,8 @@ import functools
 import numpy as np
 
 from infra.parameters.environment import Environment
-from servable.load.knee import knee
-from servable.load.objective import Objective
-from servable.load.schedule import Schedule
+from servable.load.load_test import Schedule
+from servable.load.objective import Objective, knee
 from servable.measured.precision import Interval
 from servable.tune.content import Content
 from servable.tune.recommendation import recommend

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGenerator
-from servable.load.load_target import Body, LoadTarget, container, endpoint
+from servable.load.load_target import Body, LoadTarget, Pace, container, endpoint
 from servable.load.measurement import LoadStep, Loop
-from servable.load.pace import Pace
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long

@@ -4,10 +4,9 @@ import statistics
 
 import pytest
 
-from servable.load.curve_pictures import label_of
-from servable.load.knee import knee, saturation
-from servable.load.objective import Objective
-from servable.load.schedule import Schedule
+from servable.load.load_test import Schedule
+from servable.load.objective import Objective, knee, saturation
+from servable.load.page import format_knee
 from servable.measured.precision import Interval, Latencies
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.queueing import curve as simulated
@@ -122,10 +121,10 @@ def test_a_curve_that_meets_its_objective_everywhere_says_at_least() -> None:
     found = knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
     assert found is not None
     assert (found.load.value, found.bounded) == (2.0, False)
-    assert label_of(found).startswith("knee: at least 200")
+    assert format_knee(found).startswith("knee: at least 200")
     broken = knee(curve(step(1, 100.0), step(2, 200.0, 500.0)), HUNDRED)
     assert broken is not None
-    assert "at least" not in label_of(broken)
+    assert "at least" not in format_knee(broken)
 
 
 def test_a_curve_that_meets_it_nowhere_has_no_knee() -> None:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from servable.load.command import load
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.output import say
+from servable.load.run import say
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.servers import OK, Answer, Server

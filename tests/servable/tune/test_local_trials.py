@@ -8,9 +8,9 @@ import pytest
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.load.bodies import read
+from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
-from servable.load.pace import Pace
 from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.search.trial import Measurement
 from servable.tune.trials import LocalTrials

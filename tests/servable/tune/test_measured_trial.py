@@ -2,10 +2,9 @@
 
 import pytest
 
-from servable.load.knee import knee
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
-from servable.load.objective import Objective
+from servable.load.objective import Objective, knee
 from servable.measured.precision import Latencies
 from servable.tune.trials import lateness, limit_beside
 from tests.servable.tune.measured import curve, step

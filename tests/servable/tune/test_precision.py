@@ -5,7 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from servable.load.pace import Arrivals, times
+from servable.load.load_target import Arrivals, times
 from servable.measured.precision import Interval, Latencies, percentile, readable, throughput
 
 WINDOW_SECONDS = 0.1

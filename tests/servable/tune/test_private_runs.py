@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.load.temporary.ledger import Ledger
+from servable.load.temporary.endpoints import Ledger
 from servable.tune.run import RUNS, TRIALS_FILE, alone
 from servable.tune.search.search import Search
 from servable.tune.search.space import Space

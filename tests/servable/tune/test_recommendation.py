@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
+from servable.load.objective import Knee
 from servable.measured.precision import Interval, Latencies
 from servable.tune.recommendation import Recommendation, headline, recommend
 from servable.tune.search.confirmation import Confirmation

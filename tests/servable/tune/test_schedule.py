@@ -5,11 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from servable.load.load_generator import LoadGenerator, Progress
-from servable.load.load_test import measure
+from servable.load.load_target import Pace
+from servable.load.load_test import Schedule, measure
 from servable.load.measurement import LoadStep
 from servable.load.objective import Objective
-from servable.load.pace import Pace
-from servable.load.schedule import Schedule
 from servable.measured.precision import Latencies
 from tests.servable.tune.measured import ASKED, step
 

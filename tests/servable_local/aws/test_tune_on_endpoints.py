@@ -20,13 +20,13 @@ from click.testing import CliRunner
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.load.load_generator import LoadError
-from servable.load.pace import Pace
+from servable.load.load_target import Pace
 from servable.load.temporary.endpoints import (
     BudgetSpentError,
     NotInServiceError,
     TemporaryEndpoints,
+    live_variant,
 )
-from servable.load.temporary.live import live_variant
 from servable.load.temporary.removal import PREFIX
 from servable.project import account as operations_account
 from servable.tune.command import tune

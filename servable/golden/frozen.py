@@ -1,4 +1,4 @@
-"""Choose a small set of captured requests that covers what many of them hold, and write it as golden requests.
+"""Choose a few captured requests that cover what many of them hold, and write them as golden requests.
 
 Covered are: every content type, form, signature, set of inputs, shape without its rows and type of each
 input; the fewest and the most rows, the largest body, and of each input the least and the greatest number

@@ -85,7 +85,9 @@ def draw_distribution(contents: Sequence[LoadContent]) -> bytes:
             f"{step.users} users" if step.users else f"{readable(step.load)} requests/s"
         )
         latencies.append((f"{content.label}, {users}", step.latencies if step else Latencies()))
-    return draw_slower_than("Share of requests that are slower than a latency, at the knee", latencies)
+    return draw_slower_than(
+        "Share of requests that are slower than a latency, at the knee", latencies
+    )
 
 
 def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> bytes:

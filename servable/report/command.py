@@ -9,7 +9,7 @@ import click
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective, knee
 from servable.tune import page
-from servable.tune.content import RUN, Content
+from servable.tune.page import RUN, Content
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 

@@ -1,6 +1,7 @@
 """Serve a variant of an environment on this computer, in the local container or the AWS image.
 
-Its models are packed; an archive in S3 is downloaded once for this computer: verified, resumable, with progress.
+Its models are packed. An archive in S3 is downloaded once for this computer: verified, resumable, and
+with progress.
 """
 
 import fcntl

@@ -20,9 +20,8 @@ from servable.load.objective import Goal, Objective
 from servable.load.temporary.endpoints import LiveVariant, live_variant
 from servable.project.account import Account
 from servable.serve.serve import prepared
-from servable.tune.container_space import current
-from servable.tune.machine_space import Machines, machines
-from servable.tune.search.trial import Trial
+from servable.tune.container_space import Machines, current, machines
+from servable.tune.search.space import Trial
 
 RUNS = Path(".servable") / "tuning"
 TRIALS_FILE = "trials.jsonl"

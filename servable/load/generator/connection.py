@@ -1,8 +1,6 @@
 """Requests as bytes on the wire, signed for SageMaker, in the weighted mix; and the connection they go over.
 
 Each connection is kept: a request goes out, its answer is read, nothing is ever sent twice.
-
-
 gevent's sockets and llhttp's parser (httptools). Locust's own FastHttpUser costs more CPU for each
 request, which on two cores moves the knee by 8 % (docs/decisions/0022-load.md).
 """

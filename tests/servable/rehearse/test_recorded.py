@@ -12,9 +12,8 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
-from servable.rehearse.recorded import read_captured, read_invocations
-from servable.replay.places import LocalPlace, place_of
-from servable.replay.skipped import SkippedLines
+from servable.rehearse.traffic import read_captured, read_invocations
+from servable.replay.places import LocalPlace, SkippedLines, place_of
 from servable_scaling.rehearsal.traffic import TrafficError
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)

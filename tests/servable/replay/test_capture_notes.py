@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from servable.replay.capture_notes import capture_notes
-from servable.replay.index import CaptureIndex
+from servable.replay.index import CaptureIndex, capture_notes
 from servable.replay.places import LocalPlace
 from tests.servable.replay.captures import NINE, request, written
 

@@ -19,8 +19,7 @@ from servable.replay.command import ReplayOptions, _choose_place, _objective_ms
 from servable.replay.command import replay as command
 from servable.replay.compare import page
 from servable.replay.compare.output import WORST_FILE
-from servable.replay.run import RUNS
-from servable.replay.sending import ReplayPace
+from servable.replay.run import RUNS, ReplayPace
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
 

@@ -8,7 +8,7 @@ from infra.parameters.replay import OutputTolerance, Replay
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, Comparison
 from servable.replay.compare.gate import judge, list_exceeded
 from servable.replay.compare.output import format_lines
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded
 from tests.servable.replay.test_comparison import of_json
 

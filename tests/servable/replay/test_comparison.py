@@ -10,7 +10,7 @@ from servable.answers.outputs import outputs_of
 from servable.replay.compare.comparison import WORST, Comparison
 from servable.replay.compare.gate import ReplayVerdict, judge
 from servable.replay.compare.output import as_object, format_lines
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded, written
 

@@ -33,7 +33,7 @@ from servable.replay.compare.gate import (
     short,
 )
 from servable.replay.compare.output import as_object, format_lines
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 

@@ -16,12 +16,11 @@ from servable.captured.lines import (
     read_line,
     write_line,
 )
-from servable.rehearse.recorded import read_captured
+from servable.rehearse.traffic import read_captured
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
-from servable.replay.places import LocalPlace
+from servable.replay.places import LocalPlace, SkippedLines
 from servable.replay.run import without_identity
-from servable.replay.skipped import SkippedLines
 from tests.servable.replay.captures import request
 from tests.servable.replay.test_capture_lines import INPUT, JSONS, METADATA, OUTPUT, record
 

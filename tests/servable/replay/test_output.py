@@ -11,14 +11,11 @@ import pytest
 from servable.captured.lines import RecordedAnswer
 from servable.console import lines as console
 from servable.console.lines import SILENT_SECONDS, duration, progress_line
-from servable.replay import output
-from servable.replay.answers import AnswerPair
+from servable.replay import run as output
+from servable.replay.answers import AnswerPair, ReplayResult, ReplaySummary
 from servable.replay.index import CaptureIndex
-from servable.replay.output import announced, progress_of
-from servable.replay.places import LocalPlace
-from servable.replay.sending import ReplayPace
-from servable.replay.skipped import SHOWN, SkippedLines, skipped_lines
-from servable.replay.summary import ReplayResult, ReplaySummary
+from servable.replay.places import SHOWN, LocalPlace, SkippedLines, skipped_lines
+from servable.replay.run import ReplayPace, announced, progress_of
 from tests.servable.replay.captures import NINE, request, written
 
 OK = AnswerPair(

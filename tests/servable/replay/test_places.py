@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from infra.parameters.loading import ValidFile
 from servable.load.load_target import LoadTarget
 from servable.load.options import TargetOptions
+from servable.replay import command as against
 from servable.replay import places, run
 from servable.replay.command import _question
-from servable.replay.compare import against
 from servable.replay.index import CaptureIndex
 from servable.replay.places import (
     CaptureFile,
@@ -28,7 +28,7 @@ from servable.replay.places import (
     lines_of,
     place_of,
 )
-from servable.replay.sending import ReplayPace
+from servable.replay.run import ReplayPace
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
 from tests.servable.replay.test_command import OPTIONS, Sending

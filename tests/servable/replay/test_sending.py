@@ -12,9 +12,9 @@ import pytest
 from servable.captured.lines import CapturedRequest
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget, container
-from servable.replay import sending
+from servable.replay import run as sending
 from servable.replay.answers import AnswerPair
-from servable.replay.sending import ReplayPace, ReplaySender
+from servable.replay.run import ReplayPace, ReplaySender
 from tests.servable.replay.captures import NINE, request
 from tests.servable.replay.echo_worker import SEND_LAG_MS
 from tests.servable.tune.servers import Answer, Server

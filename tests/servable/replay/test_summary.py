@@ -3,8 +3,7 @@
 import pytest
 
 from servable.captured.lines import RecordedAnswer
-from servable.replay.answers import AnswerPair
-from servable.replay.summary import ReplaySummary
+from servable.replay.answers import AnswerPair, ReplaySummary
 from tests.servable.replay.captures import ANSWER, request
 
 REFUSED = RecordedAnswer(body=b"", content_type="text/html", status=400)

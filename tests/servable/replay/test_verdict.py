@@ -19,7 +19,7 @@ from servable.replay.compare.gate import (
     shown_line,
 )
 from servable.replay.compare.output import ignored_lines, unseen_lines
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 
 ALL_READ = ReadLines(read=30, skipped=0)

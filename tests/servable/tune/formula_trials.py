@@ -21,8 +21,7 @@ from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
 from servable.load.reached import ReadyTarget
-from servable.tune.search.space import Point
-from servable.tune.search.trial import Measurement
+from servable.tune.search.space import Measurement, Point
 from servable.tune.trials import Trials
 from tests.servable.tune.measured import curve, step
 

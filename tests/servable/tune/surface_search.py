@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from servable.tune.search.search import Search
-from servable.tune.search.space import Point
-from servable.tune.search.trial import Budget, Measurement
+from servable.tune.search.space import Budget, Measurement, Point
 from servable.tune.tune import CONFIRM
 from tests.servable.tune.surfaces import FAMILIES, Surface
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
-from servable.tune.machine_space import Machines, machines
+from servable.tune.container_space import Machines, machines
+from servable.tune.search.search import rules_of_thumb
 from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
-from servable.tune.search.start import rules_of_thumb
 from tests.checkouts import ROOT
 
 # Relative standard deviation of one measurement, as of a load test of half a minute.

@@ -1,6 +1,6 @@
 """How much may be measured, and what is kept back for what comes at the end."""
 
-from servable.tune.search.trial import Budget, Measurement, Trial
+from servable.tune.search.space import Budget, Measurement, Trial
 
 
 def trial(seconds: float = 30.0, **about: float) -> Trial:

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable.tune.search.confirmation import confirmation, pairs_planned
-from servable.tune.search.recommended import ChosenPoint, choose
-from servable.tune.search.space import Space
-from servable.tune.search.trial import TRIALS, Measurement, Trial
+from servable.tune.search.recommended import ChosenPoint, choose, confirmation, pairs_planned
+from servable.tune.search.space import TRIALS, Measurement, Space, Trial
 from tests.verdicts.tune import search
 
 FOUR = Space({"workers": (1, 2, 4, 8)})

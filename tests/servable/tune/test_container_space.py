@@ -12,8 +12,15 @@ from infra.parameters.placement import Placement, placements
 from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
 from servable.load.load_target import Body
-from servable.tune.container_space import SettingsGrid, current, grid, settings_at, space
-from servable.tune.machine_space import Machines, machines
+from servable.tune.container_space import (
+    Machines,
+    SettingsGrid,
+    current,
+    grid,
+    machines,
+    settings_at,
+    space,
+)
 from servable.tune.search.space import BATCH_SIZE, Point, Space
 from tests.preflight.overlay import overlaid
 

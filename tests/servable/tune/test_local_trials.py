@@ -12,7 +12,7 @@ from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
 from servable.tune.run import Run, TuneOptions, TuneProgress
-from servable.tune.search.trial import Measurement
+from servable.tune.search.space import Measurement
 from servable.tune.trials import LocalTrials
 from tests.conftest import RANKER, VALID, make_project
 

@@ -8,8 +8,7 @@ from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Knee
 from servable.measured.precision import Interval, Latencies
 from servable.tune.recommendation import Recommendation, headline, recommend
-from servable.tune.search.confirmation import Confirmation
-from servable.tune.search.recommended import ChosenPoint, Effect
+from servable.tune.search.recommended import ChosenPoint, Confirmation, Effect
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
 ASKED = MeasuredTarget(

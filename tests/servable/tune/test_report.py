@@ -16,7 +16,7 @@ from servable.measured.document import About, ReportTable, Row, Tab
 from servable.measured.precision import Latencies
 from servable.report.command import distinguished, report
 from servable.tune import page
-from servable.tune.content import RUN, Content
+from servable.tune.page import RUN, Content
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
 

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
-from servable.tune.search.search import Search, SearchResult, kept_trials
-from servable.tune.search.space import Point, Space
-from servable.tune.search.trial import Budget, Measurement, Trial, logarithms
+from servable.tune.search.search import Proposal, Search, SearchResult, kept_trials, propose
+from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
 from tests.servable.tune.surface_search import make_surface, search_ours
 from tests.servable.tune.surfaces import FAMILIES

@@ -13,17 +13,16 @@ from servable.tune.search.gaussian_process import (
     Prediction,
     covariance,
 )
-from servable.tune.search.next_point import (
+from servable.tune.search.search import (
     AGAIN_EVERY,
     AGAIN_FROM,
     LAST,
     chance_to_run,
     expected_improvement,
     propose,
+    rules_of_thumb,
 )
-from servable.tune.search.space import Space
-from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import NOISE, TRIALS, bent, noise_of, undisturbed
+from servable.tune.search.space import NOISE, TRIALS, Space, bent, noise_of, undisturbed
 
 SETTINGS, LEVELS = 3, 4
 GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from servable.tune.time_plan import TimePlan
+from servable.tune.tune import TimePlan
 
 # 2.5 load curves of 48 s are two minutes, and nine trials of 20 s three.
 PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, confirm=4, trials=40)

@@ -23,7 +23,7 @@ from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
 from servable.measured.precision import Latencies
 from servable.tune.command import tune
-from servable.tune.content import RUN, Content
+from servable.tune.page import RUN, Content
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import SearchResult
 from servable.tune.search.space import Point

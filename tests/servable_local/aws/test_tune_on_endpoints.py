@@ -30,9 +30,9 @@ from servable.load.temporary.endpoints import (
 from servable.load.temporary.removal import PREFIX
 from servable.project import account as operations_account
 from servable.tune.command import tune
-from servable.tune.machine_space import machines
+from servable.tune.container_space import machines
 from servable.tune.run import Run, TuneOptions, TuneProgress
-from servable.tune.temporary_trials import LEDGER, TemporaryTrials
+from servable.tune.trials import LEDGER, TemporaryTrials
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID, valid

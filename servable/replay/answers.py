@@ -1,4 +1,4 @@
-"""Log of a replay: requests with both their answers, in a file that a kill cannot spoil.
+"""The answers of a replay: a log that a kill cannot spoil, and what is counted of them.
 
     for pair in read_pairs(run_folder):
         compare(pair.expected, pair.answered)

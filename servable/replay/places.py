@@ -1,5 +1,7 @@
 """PLACE, where captured requests lie: a file, a folder, or an S3 prefix; read in parts, never whole.
 
+What reading skips is named by file and reason, and counted; reading goes on.
+
 SageMaker writes s3://PREFIX/ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME.jsonl, by the hour of the invocation, in UTC.
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
 """

@@ -1,4 +1,7 @@
-"""A run of `servable replay`: its folder, which a killed run leaves for the next, and the sending."""
+"""A run of `servable replay`: its folder, which a killed run leaves for the next, the sending, the progress.
+
+A process of its own sends: captured requests go in, answers come out as they arrive.
+"""
 
 import dataclasses
 import datetime

@@ -1,4 +1,7 @@
-"""`servable tune ENV`: search a variant's settings, and show what the file should say."""
+"""`servable tune ENV`: search a variant's settings, and show what the file should say.
+
+Progress goes to stderr, the result to stdout.
+"""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Search space of a variant's instance type: typed settings, without those that could not run there."""
+"""Search space of a variant: typed settings on each instance type, without those that could not run there."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""The page of a search, or of two runs beside each other."""
+"""Write the page of a search, or of two runs next to each other, and draw its pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""A trial: an endpoint with other settings, a short load test, its knee."""
+"""Trials: an endpoint with other settings, a short load test, its knee.
+
+The endpoint is a local container, or in SageMaker a temporary copy of the live one.
+"""
 
 import dataclasses
 import time

@@ -1,4 +1,4 @@
-"""Searches a variant's settings, here or on temporary endpoints, and says what its file should say.
+"""Search a variant's settings, here or on temporary endpoints, and propose changes of its file.
 
 A run lies in .servable/tuning/ENV-VARIANT-KEY; the same question goes on where it stopped.
 """

@@ -139,7 +139,10 @@ _FORM = TypeAdapter(list[LedgerEntry])
 
 
 class Ledger:
-    """`file` None: of this run alone."""
+    """Costs of temporary endpoints, in a file that survives a kill -9; an entry without an end costs on.
+
+    `file` None: of this run alone.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file

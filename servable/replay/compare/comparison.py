@@ -45,7 +45,10 @@ UNSEEN_CHANGE = 0.01
 
 
 class ColumnSizes:
-    """`add` each expected array; `unseen` are the columns that are far below the scale of their rows."""
+    """`add` each expected array; `unseen` are the columns that are far below the scale of their rows.
+
+    No change of their numbers is seen, since the tolerance is a share of the largest number of the row.
+    """
 
     def __init__(self) -> None:
         self._largest: Array | None = None

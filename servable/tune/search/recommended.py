@@ -1,4 +1,10 @@
-"""Result of the measurements: the best point, its gain, and the effect of each setting."""
+"""Result of the measurements: the best point, its gain, and the effect of each setting.
+
+The choice and today's settings are measured again in pairs, and only the pairs decide: the trials before
+them picked the best of many, and so the luckiest. The number of pairs follows from the noise before the first
+of them, so Student's t needs no correction for several looks.
+Source: Montgomery, Design and Analysis of Experiments, section 2.5 (paired comparisons).
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,9 @@
-"""The search itself: asks for a point, measures it, until a budget or the expectation ends it."""
+"""The search itself: choose a point, measure it, until a budget or the expectation ends it.
+
+First come rules of thumb, and then whatever is furthest from what was tried. After that, one more
+measurement may find a better point, or a better answer among those that were measured. Every gain is of
+logarithms, so about relative.
+"""
 
 import dataclasses
 import json

@@ -1,4 +1,7 @@
-"""Search space: a grid of settings, as points and as numbers."""
+"""Search space: a grid of settings, as points and as numbers; and the trials of its points.
+
+A trial is one measured setting of everything. A budget says how many there may be.
+"""
 
 import dataclasses
 import itertools

@@ -143,12 +143,12 @@ _LEAST_GAP_SECONDS = 600.0
 
 
 def capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each thing to know of captured requests: those that are there twice, hours without any.
+    """Yield a sentence for each thing to know: requests that are there twice, and hours without any.
 
     SageMaker captures nothing while an instance's disk is full, and writes nothing of that: it looks as if
     nobody had called. `shadows`: names of the environment's shadow variants.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-24):
-    capturing stops at high levels of disk usage; disk utilization is to stay below 75 %.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+    (2026-11-24): capturing stops at high levels of disk usage; disk utilization is to stay below 75 %.
     """
     counts = index.variants
     if len(counts) > 1:

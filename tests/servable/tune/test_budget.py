@@ -7,23 +7,15 @@ def trial(seconds: float = 30.0, **about: float) -> Trial:
     return Trial(number=0, point={}, measured=Measurement(value=1.0, about=about), seconds=seconds)
 
 
-def test_time_for_what_comes_at_the_end_is_kept_back() -> None:
+def test_what_comes_at_the_end_is_kept_back() -> None:
     assert Budget(minutes=5).without(4, [trial(30.0)]).minutes == 3.0
-
-
-def test_trials_for_what_comes_at_the_end_are_kept_back() -> None:
     assert Budget(trials=10).without(4, []).trials == 6
-
-
-def test_dollars_for_what_comes_at_the_end_are_kept_back() -> None:
     assert Budget(usd=5.0).without(4, [trial(usd=0.5)]).usd == 3.0
 
 
-def test_no_time_below_nothing_is_left() -> None:
+def test_a_budget_ends_with_its_time_and_its_dollars() -> None:
     assert Budget(minutes=0.1).seconds_left([trial(30.0)]) == 0.0
 
-
-def test_what_a_trial_is_known_to_have_cost_counts() -> None:
     spent = [trial(usd=0.5)]
     ends = [Budget(usd=usd).ended(spent) for usd in (0.9, 1.1)]
     assert [one is not None for one in ends] == [True, False]

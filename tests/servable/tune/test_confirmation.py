@@ -35,8 +35,9 @@ def chosen(*again: tuple[int, float], searched: Sequence[Trial] = SEARCHED) -> C
     return found
 
 
-def test_without_pairs_nothing_is_called_better_however_large_the_gain_of_the_search() -> None:
+def test_without_pairs_or_other_settings_it_cannot_be_told() -> None:
     assert chosen().confirmation.verdict == "cannot be told"
+    assert chosen(searched=SEARCHED[:1]).confirmation.verdict == "cannot be told"
 
 
 def test_a_pair_is_the_choice_and_today_s_settings_in_either_order() -> None:
@@ -53,39 +54,23 @@ def test_the_interval_is_that_of_a_textbook_s_paired_t_test() -> None:
     assert ends == pytest.approx([0.02228, 0.22772], abs=0.001)
 
 
-def test_the_better_choice_is_kept() -> None:
+def test_only_what_is_shown_to_be_better_is_kept() -> None:
     assert chosen(*PAIRS, *PAIRS).kept == FOUR.point(BETTER)
-
-
-def test_what_is_not_shown_to_be_better_is_not_kept() -> None:
     assert chosen((BETTER, 180.0), (START, 185.0)).kept == FOUR.point(START)
-
-
-def test_what_is_being_confirmed_stays_the_choice() -> None:
     assert chosen((2, 140.0), (START, 100.0)).point == FOUR.point(2)
 
 
 def test_a_choice_that_fails_once_is_refuted() -> None:
     assert chosen(*PAIRS, (BETTER, 0.0), (START, 100.0)).confirmation.verdict == "not better"
-
-
-def test_where_no_other_settings_ran_none_is_better() -> None:
     failed = [trial(START, 100.0), trial(1, 0.0)]
     assert chosen(searched=failed).confirmation.verdict == "not better"
-
-
-def test_where_no_others_were_tried_it_cannot_be_told() -> None:
-    assert chosen(searched=SEARCHED[:1]).confirmation.verdict == "cannot be told"
 
 
 CALM = [(120.0, 100.0), (121.0, 100.0), (119.0, 100.0), (120.0, 100.0)]
 
 
-def test_a_pair_that_something_else_slowed_is_left_out() -> None:
+def test_pairs_that_something_else_slowed_are_left_out_unless_they_are_many() -> None:
     assert confirmation([*CALM, (60.0, 100.0)]).verdict == "better"
-
-
-def test_pairs_that_are_slow_too_often_count() -> None:
     assert confirmation([*CALM, (60.0, 100.0), (60.0, 100.0)]).verdict == "cannot be told"
 
 
@@ -138,11 +123,8 @@ def test_settings_that_are_the_same_are_called_better_in_at_most_2_5_of_a_hundre
     assert sum(confirmation(each).verdict == "better" for each in measured) <= 0.038 * draws
 
 
-def test_a_planted_setting_is_kept() -> None:
+def test_a_planted_setting_is_kept_and_where_today_s_are_best_none_is() -> None:
     kept = [search((("one_setting", 0.4, 0.05, "normal"), 11, number))[1] for number in (0, 1)]
     assert sum(kept) >= 1
-
-
-def test_nothing_is_kept_but_today_s_settings_where_they_are_the_best() -> None:
     jobs = ((("today_best", 0.0, 0.2, "heavy_tails"), 12, number) for number in (0, 1))
     assert sum(verdict == "better" for verdict, _, _ in map(search, jobs)) == 0

@@ -55,41 +55,25 @@ def both(generator: LoadGenerator) -> tuple[Server, LoadStep, LoadStep]:
         return server, generator.step(2, BRIEF), generator.step(4, BRIEF)
 
 
-def test_every_request_has_its_body_s_content_type(both: tuple[Server, LoadStep, LoadStep]) -> None:
+def test_bodies_are_sent_as_they_were_captured_and_as_often_as_they_weigh(
+    both: tuple[Server, LoadStep, LoadStep],
+) -> None:
     kinds = {(headers["Content-Type"], body) for headers, body in both[0].asked}
     assert kinds == {("text/csv", b"1,2"), ("application/json", BODY.content)}
-
-
-def test_captured_attributes_are_sent_again(both: tuple[Server, LoadStep, LoadStep]) -> None:
     sent = {headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in both[0].asked}
     assert sent == {"tfs-model-name=a", None}
-
-
-def test_bodies_come_as_often_as_they_weigh(both: tuple[Server, LoadStep, LoadStep]) -> None:
     asked = [headers["Content-Type"] for headers, _ in both[0].asked]
     assert asked.count("text/csv") / len(asked) == pytest.approx(0.25, abs=0.1)
 
 
-def test_a_step_has_as_many_users_as_were_asked_for(
+def test_a_step_counts_its_users_and_answers_without_the_warm_up(
     both: tuple[Server, LoadStep, LoadStep],
 ) -> None:
     assert [step.users for step in both[1:]] == [2, 4]
-
-
-def test_the_warm_up_is_not_counted(both: tuple[Server, LoadStep, LoadStep]) -> None:
     server, *steps = both
     assert sum(step.sent for step in steps) < len(server.asked)
-
-
-def test_the_generator_s_share_of_cpu_is_in_every_step(
-    both: tuple[Server, LoadStep, LoadStep],
-) -> None:
     assert 0 < both[1].generator_cpu_share <= 1.1
 
-
-def test_throughput_is_what_was_answered_per_second(
-    both: tuple[Server, LoadStep, LoadStep],
-) -> None:
     step = both[1]
     answered = step.throughput_rps.value * step.seconds
     assert answered == pytest.approx(step.latencies.count, rel=0.3)
@@ -105,26 +89,21 @@ def always(status: int, more: dict[str, str], content: bytes) -> Callable[..., A
     return lambda number, headers, body: (status, more, content)
 
 
-def test_errors_are_counted_by_kind_and_never_among_latencies(measured: Measured) -> None:
+def test_errors_and_timeouts_are_counted_by_kind_and_never_among_latencies(
+    measured: Measured,
+) -> None:
     with Server(always(503, {}, b"no")) as server:
         step = measured(container(server.url), 2)
     assert (step.errors, step.latencies.count) == ({"503": step.sent}, 0)
 
-
-def test_a_model_s_error_says_what_the_container_said(measured: Measured) -> None:
     said = b'{"OriginalStatusCode": 500, "Message": "no"}'
     with Server(always(424, {"x-amzn-ErrorType": "ModelError:x"}, said)) as server:
         step = measured(container(server.url), 1)
     assert step.first_answers == {"424 ModelError, 500 from the container": said.decode()}
-
-
-def test_nobody_there_is_an_error_of_every_request(measured: Measured) -> None:
     with Server(ready) as server:
         url = server.url
     assert set(measured(container(url), 1).errors) == {"connection refused"}
 
-
-def test_what_is_not_answered_in_time_is_a_timeout_and_no_latency(measured: Measured) -> None:
     def hang(number: int, headers: dict[str, str], body: bytes) -> Answer:
         time.sleep(1.0)
         return OK
@@ -184,15 +163,11 @@ def two_processes() -> Iterator[LoadGenerator]:
 
 
 @pytest.mark.long
-def test_two_processes_share_the_users(two_processes: LoadGenerator) -> None:
+def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
         two_processes.aim(container(server.url), [BODY], loop="closed")
         two_processes.step(4, BRIEF)
     assert len(server.ports) == 4
-
-
-@pytest.mark.long
-def test_two_processes_send_the_rate_together(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
         two_processes.aim(container(server.url), [BODY], loop="open")
         step = two_processes.step(60, BRIEF)

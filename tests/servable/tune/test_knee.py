@@ -35,15 +35,10 @@ def errors() -> list[tuple[float, float]]:
     return found
 
 
-def test_the_knee_of_known_queues_is_found_within_5_percent_in_the_median(
+def test_knee_and_saturation_of_known_queues_are_found_within_5_percent_in_the_median(
     errors: list[tuple[float, float]],
 ) -> None:
     assert statistics.median(of_knee for of_knee, _ in errors) <= 0.05
-
-
-def test_the_saturation_of_known_queues_is_found_within_5_percent_in_the_median(
-    errors: list[tuple[float, float]],
-) -> None:
     assert statistics.median(of_full for _, of_full in errors) <= 0.05
 
 
@@ -64,27 +59,17 @@ PLATEAU = curve(
 )
 
 
-def test_a_plateau_is_its_own_level_and_not_its_highest_noise() -> None:
+def test_a_plateau_begins_where_it_is_reached_and_is_not_its_highest_noise() -> None:
     found = saturation(PLATEAU)
     assert found is not None
     assert found.rps.value == pytest.approx(319, rel=0.015)
-
-
-def test_a_plateau_is_reached_where_it_begins() -> None:
-    found = saturation(PLATEAU)
-    assert found is not None
     assert 14 <= found.load.value <= 17
 
 
-def test_the_knee_lies_between_the_steps_around_the_objective() -> None:
+def test_the_knee_and_its_interval_lie_between_the_steps_around_the_objective() -> None:
     found = knee(PLATEAU, HUNDRED)
     assert found is not None
     assert 16 < found.load.value < 32
-
-
-def test_the_knee_s_interval_holds_it() -> None:
-    found = knee(PLATEAU, HUNDRED)
-    assert found is not None
     assert found.load.low <= found.load.value <= found.load.high
 
 
@@ -103,21 +88,19 @@ def test_one_bad_step_far_below_does_not_hide_the_knee() -> None:
     assert found.load.value > 8
 
 
-def test_a_step_that_fails_does_not_meet_the_objective() -> None:
+def test_failing_and_refused_steps_do_not_meet_the_objective() -> None:
     failing = step(2, 200.0, errors={"500": 10})
     found = knee(curve(step(1, 100.0), failing), HUNDRED)
     assert found is not None
     assert found.load.value < 2
 
-
-def test_a_refused_step_says_nothing() -> None:
     refused = step(2, 200.0, 500.0, send_lags=Latencies.of([100.0] * 99))
     found = knee(curve(step(1, 100.0), refused), HUNDRED)
     assert found is not None
     assert not found.bounded
 
 
-def test_a_curve_that_meets_its_objective_everywhere_says_at_least() -> None:
+def test_a_curve_that_meets_its_objective_everywhere_says_at_least_and_nowhere_none() -> None:
     found = knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
     assert found is not None
     assert (found.load.value, found.bounded) == (2.0, False)
@@ -125,9 +108,6 @@ def test_a_curve_that_meets_its_objective_everywhere_says_at_least() -> None:
     broken = knee(curve(step(1, 100.0), step(2, 200.0, 500.0)), HUNDRED)
     assert broken is not None
     assert "at least" not in format_knee(broken)
-
-
-def test_a_curve_that_meets_it_nowhere_has_no_knee() -> None:
     assert knee(curve(step(1, 100.0, 500.0)), HUNDRED) is None
 
 

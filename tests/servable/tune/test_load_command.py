@@ -82,28 +82,13 @@ def ran(server: Server, body: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return Ran(one.returncode, json.loads(said), LoadCurve.read(folder / CURVE))
 
 
-def test_the_run_s_folder_has_every_step(ran: Ran) -> None:
+def test_a_run_is_told_to_programs_and_written_down(ran: Ran, server: Server) -> None:
     assert [step.users for step in ran.curve.steps] == [1, 3]
-
-
-def test_programs_are_told_the_same(ran: Ran) -> None:
     told = [step["throughput_rps"]["value"] for step in ran.said["steps"]]
     assert told == [step.throughput_rps.value for step in ran.curve.steps]
-
-
-def test_the_exit_code_is_1_where_a_step_was_refused_and_0_elsewhere(ran: Ran) -> None:
     assert ran.code == int(any(step.refused for step in ran.curve.steps))
-
-
-def test_an_address_is_asked_at_invocations(ran: Ran, server: Server) -> None:
     assert server.paths == {"/invocations"}
-
-
-def test_what_was_sent_is_written_down(ran: Ran) -> None:
     assert ran.curve.asked.bodies == ("1 of a.json (application/json)",)
-
-
-def test_this_machine_s_numbers_are_called_relative(ran: Ran) -> None:
     assert ran.said["relative"] is True
 
 
@@ -125,15 +110,11 @@ def interrupted(
     return one.returncode, LoadCurve.read(folder / CURVE), [process.pid for process in left]
 
 
-def test_ctrl_c_ends_with_130(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
+def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(
+    interrupted: tuple[int, LoadCurve, list[int]],
+) -> None:
     assert interrupted[0] == 130
-
-
-def test_ctrl_c_keeps_what_was_measured(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
     assert len(interrupted[1].steps) >= 1
-
-
-def test_ctrl_c_leaves_no_process(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
     assert interrupted[2] == []
 
 

@@ -50,14 +50,10 @@ def measured(trials: LocalTrials) -> Measurement:
     return trials.trial(point, EASY, 1.0)
 
 
-def test_a_trial_s_value_is_its_requests_per_second(measured: Measurement) -> None:
+def test_a_trial_measures_requests_that_are_answered(
+    measured: Measurement, trials: LocalTrials
+) -> None:
     assert measured.value == measured.about["rps"]["value"] > 0
-
-
-def test_every_request_of_a_trial_is_answered(measured: Measurement, trials: LocalTrials) -> None:
     curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
     assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)
-
-
-def test_without_a_stated_limit_one_caller_alone_sets_it(trials: LocalTrials) -> None:
     assert 0 < trials.objective().most_ms < EASY.most_ms

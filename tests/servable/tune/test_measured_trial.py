@@ -17,20 +17,11 @@ def late(found: LoadCurve) -> bool:
     return lateness(found, knee(found, HUNDRED)) is not None
 
 
-def test_without_its_highest_load_a_trial_that_bore_all_others_is_none() -> None:
+def test_only_the_highest_load_that_may_be_the_knee_must_not_be_late() -> None:
     assert late(curve(step(4, 300.0), step(8, 400.0), step(16, 500.0, send_lags=LATE)))
-
-
-def test_a_lower_load_may_have_been_late() -> None:
     assert not late(curve(step(4, 300.0), step(8, 400.0, send_lags=LATE), step(16, 500.0)))
-
-
-def test_where_a_lower_load_broke_the_objective_the_highest_may_have_been_late() -> None:
     broken = step(8, 400.0, 200.0)
     assert not late(curve(step(4, 300.0), broken, step(16, 400.0, 300.0, send_lags=LATE)))
-
-
-def test_where_every_load_was_late_it_is_none() -> None:
     assert late(curve(step(4, 300.0, send_lags=LATE)))
 
 

@@ -28,40 +28,29 @@ def full_at_20(users: int) -> LoadStep:
     return step(users, 20.0 * min(users, 20), 50.0 * max(1.0, users / 20))
 
 
-def test_users_are_doubled_until_the_throughput_is_flat() -> None:
+def test_users_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> None:
     assert loads(Schedule(loop="closed"), full_at_20)[:7] == [1, 2, 4, 8, 16, 32, 64]
 
-
-def test_the_loads_around_the_knee_are_near_to_each_other() -> None:
     parsed = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
     # p99 is 75 ms up to 20 users, and 100 ms at 26.7.
     below, above = max(x for x in parsed if x <= 26), min(x for x in parsed if x > 26)
     assert above / below <= 1.1
-
-
-def test_no_load_is_asked_twice() -> None:
     parsed = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
     assert len(parsed) == len(set(parsed))
 
 
-def test_the_most_is_never_exceeded() -> None:
+def test_it_ends_at_the_most_at_failures_and_after_given_loads() -> None:
     parsed = loads(Schedule(loop="closed", most=50), lambda users: step(users, 10.0 * users))
     assert max(parsed) == 50
-
-
-def test_a_target_that_fails_is_not_loaded_further() -> None:
     failing = loads(Schedule(loop="closed"), lambda users: step(users, 1.0, errors={"500": 900}))
     assert failing == [1]
+    assert loads(Schedule(loop="closed", fixed=(8, 1, 4)), full_at_20) == [8, 1, 4]
 
 
 @pytest.mark.parametrize(("errors", "ended"), [({"500": 900}, "failing"), ({}, "saturated")])
 def test_it_says_why_it_ended(errors: dict[str, int], ended: str) -> None:
     flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
     assert Schedule(loop="closed").ended(flat) == ended
-
-
-def test_given_loads_are_taken_as_they_are() -> None:
-    assert loads(Schedule(loop="closed", fixed=(8, 1, 4)), full_at_20) == [8, 1, 4]
 
 
 def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
@@ -75,9 +64,6 @@ def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
 def test_after_fixed_loads_it_goes_further_while_more_is_borne() -> None:
     schedule = Schedule(loop="closed", fixed=(2, 4), objective=HUNDRED, further=3)
     assert loads(schedule, full_at_20) == [2, 4, 8, 16, 32]
-
-
-def test_after_fixed_loads_it_stops_where_the_objective_is_broken() -> None:
     schedule = Schedule(loop="closed", fixed=(20, 40), objective=HUNDRED, further=3)
     assert loads(schedule, full_at_20) == [20, 40]
 

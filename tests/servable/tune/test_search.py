@@ -60,7 +60,7 @@ def test_the_choice_is_one_that_ran(uninterrupted: SearchResult) -> None:
     assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
 
 
-def test_a_point_that_never_starts_is_not_chosen() -> None:
+def test_what_does_not_run_is_not_chosen() -> None:
     def measure(point: object) -> Measurement:
         assert isinstance(point, dict)
         if point["tfs_processes"] == 8:
@@ -71,10 +71,6 @@ def test_a_point_that_never_starts_is_not_chosen() -> None:
     found = Search(Space(GRID), [start]).run(measure, Budget(trials=20))
     assert found.choice is not None
     assert found.choice.point["tfs_processes"] == 4
-
-
-def test_where_nothing_runs_nothing_is_chosen() -> None:
-    start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start]).run(
         lambda _: Measurement(value=0.0, failure="no"), Budget(trials=12)
     )
@@ -89,7 +85,7 @@ def test_todays_settings_are_measured_first() -> None:
     assert found.trials[0].point == start
 
 
-def test_a_gain_that_is_real_has_an_interval_above_nothing() -> None:
+def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     found = Search(Space(GRID), [start], confirm=2).run(
         lambda point: Measurement(value=value(point)), Budget(trials=18)
@@ -97,8 +93,6 @@ def test_a_gain_that_is_real_has_an_interval_above_nothing() -> None:
     assert found.choice is not None
     assert found.choice.better
 
-
-def test_a_gain_that_is_luck_has_an_interval_around_nothing() -> None:
     noise = np.random.default_rng(3)
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start], confirm=2).run(
@@ -121,7 +115,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
     assert found.point == good
 
 
-def test_the_choice_and_todays_settings_are_confirmed_in_pairs_that_begin_with_either() -> None:
+def test_the_choice_and_today_s_settings_are_confirmed_in_pairs_that_begin_with_either() -> None:
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     found = Search(Space(GRID), [start], confirm=2).run(
         lambda point: Measurement(value=value(point)), Budget(trials=18)
@@ -129,8 +123,6 @@ def test_the_choice_and_todays_settings_are_confirmed_in_pairs_that_begin_with_e
     again = [trial.point == start for trial in found.trials if trial.confirms]
     assert again == [False, True, True, False] * 2
 
-
-def test_where_todays_settings_win_the_best_of_the_others_is_compared_with_them() -> None:
     space = Space(GRID)
     best = max((space.point(number) for number in range(len(space))), key=value)
     found = Search(space, [best], confirm=2).run(
@@ -182,10 +174,16 @@ def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.Monke
     assert asked == {11}
 
 
-def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: SearchResult) -> None:
+def test_resumed_it_ends_with_the_same_trials_and_measures_none_again(
+    tmp_path: Path, uninterrupted: SearchResult
+) -> None:
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
+
+    search(tmp_path / "study", None, 0.0, 12)
+    search(tmp_path / "study", tmp_path / "log", 0.0, 12)
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
@@ -196,12 +194,6 @@ def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
     study.write_bytes(study.read_bytes()[:-20])
     found = search(study, None, 0.0, TRIALS)
     assert (_points(found), len(kept_trials(study))) == (_points(uninterrupted), TRIALS)
-
-
-def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:
-    search(tmp_path / "study", None, 0.0, 12)
-    search(tmp_path / "study", tmp_path / "log", 0.0, 12)
-    assert not (tmp_path / "log").exists()
 
 
 def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
@@ -223,33 +215,26 @@ def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
     assert (_points(found) == _points(uninterrupted), _done(log) - TRIALS in (0, 1)) == (True, True)
 
 
-def test_minutes_are_a_budget() -> None:
+def test_minutes_and_dollars_are_a_budget() -> None:
     trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=50.0)]
     assert (Budget(minutes=1).ended(trials), Budget(minutes=2).ended(trials)) == (
         "0.8 of 1 minutes are spent",
         None,
     )
 
-
-def test_minutes_say_how_many_trials_there_may_be_once_some_were_measured() -> None:
     trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=30.0)] * 2
     budget = Budget(trials=40, minutes=10)
     assert (budget.fit(()), budget.fit(trials)) == (40, 20)
 
-
-def test_dollars_are_a_budget() -> None:
     measured = Measurement(value=1.0, about={"usd": 2.0})
     trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
     ends = [Budget(usd=usd).ended(trials) for usd in (3.9, 4.1)]
     assert [one is not None for one in ends] == [True, False]
 
 
-def test_without_batching_its_timeout_is_no_choice() -> None:
+def test_points_of_a_space_differ_in_what_has_an_effect() -> None:
     grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
     assert len(Space(grid)) == 4
-
-
-def test_on_and_one_are_different_values() -> None:
     space = Space({"onednn": (False, True), "tfs_processes": (0, 1)})
     assert space.number({"onednn": True, "tfs_processes": 1}) == 3
 

@@ -102,42 +102,29 @@ def test_a_rule_without_batching_finds_a_point_without_it() -> None:
 COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_threads": (1, 4)}
 
 
-def test_twice_as_many_are_one_step() -> None:
+def test_counts_stand_by_their_logarithm_and_anything_else_by_its_rank() -> None:
     column = Space({"gunicorn_workers": (1, 2, 4, 16)}).features[:, 0]
     assert column == pytest.approx([0, 0.25, 0.5, 1])
-
-
-def test_a_hundredth_of_the_best_counts_as_more_than_a_tenth() -> None:
-    best, poor = bent(np.log([100.0, 1.0]))
-    assert np.exp(poor - best) > 0.1
-
-
-def test_what_is_no_count_stands_by_its_rank() -> None:
     column = Space({"batching.timeout_micros": (0, 1000, 5000)}).features[:, 0]
     assert column == pytest.approx([0, 0.5, 1])
+    for four in ["tfs_processes", "inter_op_threads", "intra_op_threads"]:
+        space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
+        at = space.number({**one, four: 4})
+        assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
 
 
-@pytest.mark.parametrize("four", ["tfs_processes", "inter_op_threads", "intra_op_threads"])
-def test_four_threads_crowd_the_cores_alike_whichever_setting_they_come_from(four: str) -> None:
-    space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
-    at = space.number({**one, four: 4})
-    assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
-
-
-@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
-def test_bent_values_keep_their_order(logs: Array) -> None:
-    order = np.argsort(logs, kind="stable")
-    assert np.diff(bent(logs)[order]).min() >= 0
-
-
-@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
-def test_the_best_value_is_not_bent(logs: Array) -> None:
-    assert bent(logs).max() == logs.max()
-
-
-def test_half_of_the_best_is_still_a_third_below_it_when_bent() -> None:
+def test_a_poor_value_is_bent_toward_the_best_and_half_of_it_hardly() -> None:
+    best, poor = bent(np.log([100.0, 1.0]))
+    assert np.exp(poor - best) > 0.1
     best, half = bent(np.log([100.0, 50.0]))
     assert np.exp(half - best) < 2 / 3
+
+
+@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
+def test_bent_values_keep_their_order_and_the_best(logs: Array) -> None:
+    order = np.argsort(logs, kind="stable")
+    assert np.diff(bent(logs)[order]).min() >= 0
+    assert bent(logs).max() == logs.max()
 
 
 @pytest.mark.parametrize("vcpus", [1, 2, 4, 8, 36])
@@ -177,9 +164,6 @@ def test_late_and_last_measurements_repeat_what_could_be_the_best(
 def test_repeats_say_how_noisy_a_measurement_is() -> None:
     logs = np.random.default_rng(1).normal(0, 0.2, 200)
     assert noise_of(np.repeat(np.arange(50), 4), logs) == pytest.approx(0.2, rel=0.15)
-
-
-def test_different_points_say_nothing_of_the_noise() -> None:
     assert noise_of(np.arange(3), np.array([0.0, 1.0, 2.0])) == NOISE
 
 

@@ -100,17 +100,26 @@ def returned(*arguments: str) -> Result:
     )
 
 
-def test_what_check_refuses_is_not_measured(project: Path) -> None:
+def test_what_cannot_be_tuned_is_said_before_anything_is_measured(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = (project / "environments" / "prod.toml").read_text()
     (project / "environments" / "bad.toml").write_text(text.replace('"model"', '"no_model"'))
     said = CliRunner().invoke(tune, ["bad", "--body", "a.json"], standalone_mode=False)
     (project / "environments" / "bad.toml").unlink()
     assert (said.return_value, "no_model" in said.stderr) == (2, True)
-
-
-def test_without_a_request_it_says_what_to_give(project: Path) -> None:
     said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
+    said = returned("--minutes", "1", "--p99-ms", "71")
+    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
+    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
+
+    monkeypatch.setattr("infra.parameters.prices.Prices.instance", lambda *_: None)
+    said = returned("--for", "cost").stderr
+    assert (
+        "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"
+        in said
+    )
 
 
 def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
@@ -139,9 +148,17 @@ def not_served(*_: object) -> NoReturn:
     raise NotServedError("no ping")
 
 
-def test_without_a_limit_settings_that_do_not_start_are_said(
+def test_settings_that_do_not_start_are_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
+        return not_served() if asked[-1] == "choice" else whole(trials, *asked)
+
+    whole = FormulaTrials.full_curve
+    monkeypatch.setattr(FormulaTrials, "full_curve", stopped)
+    said = returned("--trials", "12", "--p99-ms", "78").stderr
+    assert "the choice did not start again: no ping; the same command goes on" in said
+
     monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings do not start: no ping" in said
@@ -164,18 +181,6 @@ def test_on_a_busy_computer_it_stops_with_what_load_says(
     )
 
 
-def test_a_choice_that_does_not_start_again_is_said(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
-        return not_served() if asked[-1] == "choice" else whole(trials, *asked)
-
-    whole = FormulaTrials.full_curve
-    monkeypatch.setattr(FormulaTrials, "full_curve", stopped)
-    said = returned("--trials", "12", "--p99-ms", "78").stderr
-    assert "the choice did not start again: no ping; the same command goes on" in said
-
-
 def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
     with (
         alone(tmp_path / "run"),
@@ -185,7 +190,9 @@ def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
         pass
 
 
-def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_alarm_or_price_is_another_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     file = project / "environments" / "prod.toml"
     (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
@@ -195,38 +202,15 @@ def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyP
         ran()
     file.write_text(before)
     assert len(set((project / RUNS).iterdir()) - known) == 2
-
-
-@pytest.mark.parametrize(("goal", "runs"), [("cost", 2), ("throughput", 1)])
-def test_another_price_is_another_run_only_where_cost_is_searched(
-    project: Path, monkeypatch: pytest.MonkeyPatch, goal: str, runs: int
-) -> None:
-    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
-    found = []
-    for usd in (7, 8):
-        price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
-        ran("--for", goal, "--setting", "gunicorn_workers", "--set", price)
-        found.append(set((project / RUNS).iterdir()))
-    # Other tests of this file may have begun the first one.
-    assert len(found[1] - found[0]) == runs - 1
-
-
-def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("infra.parameters.prices.Prices.instance", lambda *_: None)
-    said = returned("--for", "cost").stderr
-    assert (
-        "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"
-        in said
-    )
-
-
-def test_minutes_that_hold_no_comparison_are_refused_before_anything_is_measured(
-    project: Path,
-) -> None:
-    said = returned("--minutes", "1", "--p99-ms", "71")
-    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
+    for goal, runs in [("cost", 2), ("throughput", 1)]:
+        monkeypatch.setattr(FormulaTrials, "_objective", not_served)
+        found = []
+        for usd in (7, 8):
+            price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
+            ran("--for", goal, "--setting", "gunicorn_workers", "--set", price)
+            found.append(set((project / RUNS).iterdir()))
+        # Other tests of this file may have begun the first one.
+        assert len(found[1] - found[0]) == runs - 1
 
 
 def test_a_run_that_fails_later_leaves_a_report(
@@ -302,38 +286,24 @@ def test_the_diff_has_the_file_s_path_from_the_project(shown: Shown) -> None:
     assert "+++ environments/prod.toml" in shown.result.stdout
 
 
-def test_a_budget_that_leaves_no_trial_is_said(project: Path) -> None:
-    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
-
-
 def test_every_trial_is_told_with_what_is_left(shown: Shown) -> None:
     lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
     assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
 
 
-def test_programs_are_told_the_same(told: Result) -> None:
+def test_programs_are_told_the_same_and_nothing_is_measured_again(told: Result) -> None:
     said = json.loads(told.stdout)
     content = Content.read(Path(said["report"]).with_name(RUN))
     assert content.recommendation is not None
     choice = dict(content.recommendation.choice.point)
     wanted = (choice, True, len(content.trials))
     assert (said["settings"], said["better"], said["trials"]) == wanted
-
-
-def test_this_machine_s_numbers_set_no_alarm(told: Result) -> None:
-    said = json.loads(told.stdout)
     assert (said["relative"], "alarms" in said["diff"]) == (True, False)
-
-
-def test_finished_it_measures_nothing_again(told: Result) -> None:
     assert not [line for line in told.stderr.splitlines() if "/12 " in line]
 
 
 def test_written_the_file_has_the_settings_and_keeps_its_comments(written: str) -> None:
     assert ("gunicorn_workers = 8" in written, COMMENT in written) == (True, True), written
-
-
-def test_forced_this_machine_s_numbers_are_written_too(written: str) -> None:
     assert "p99_latency_ms" in written
 
 
@@ -427,10 +397,6 @@ def trials(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.long
-def test_killed_and_resumed_it_ends_with_the_same_trials(killed: Killed) -> None:
+def test_killed_and_resumed_it_ends_with_the_same_trials_and_repeats_none(killed: Killed) -> None:
     assert killed.trials == killed.uninterrupted
-
-
-@pytest.mark.long
-def test_killed_and_resumed_no_trial_is_measured_twice(killed: Killed) -> None:
     assert killed.finished == len(killed.trials)

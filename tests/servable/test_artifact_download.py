@@ -43,8 +43,13 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "archive.tar.gz"
 
 
-def test_the_archive_is_there_whole(target: Path) -> None:
+def test_the_archive_is_there_whole_and_not_downloaded_again(target: Path) -> None:
     assert fetch(ARTIFACT, Bucket(), target, quiet).read_bytes() == BODY
+
+    fetch(ARTIFACT, Bucket(), target, quiet)
+    bucket = Bucket()
+    fetch(ARTIFACT, bucket, target, quiet)
+    assert bucket.first_bytes == []
 
 
 def test_progress_ends_at_the_objects_size(target: Path) -> None:
@@ -71,13 +76,6 @@ def test_other_bytes_than_the_file_names_are_refused(target: Path) -> None:
     with pytest.raises(PackagingError, match="replaced since it was pinned"):
         fetch(ARTIFACT, Bucket(BODY[:-1] + b"!"), target, quiet)
     assert list(target.parent.iterdir()) == []
-
-
-def test_what_is_there_is_not_downloaded_again(target: Path) -> None:
-    fetch(ARTIFACT, Bucket(), target, quiet)
-    bucket = Bucket()
-    fetch(ARTIFACT, bucket, target, quiet)
-    assert bucket.first_bytes == []
 
 
 def test_an_archive_is_kept_under_its_hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

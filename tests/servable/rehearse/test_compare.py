@@ -65,7 +65,7 @@ def compared(
     return run
 
 
-def test_every_combination_is_tried_after_the_file_itself(
+def test_every_combination_of_given_or_usual_values_is_tried_after_the_file_itself(
     listed: Callable[..., list[Policy]],
 ) -> None:
     policies = listed("target=40,60", "minimum=2,3")
@@ -82,17 +82,11 @@ def test_every_combination_is_tried_after_the_file_itself(
         "variants.primary.min_instances": "3",
     }
 
-
-def test_without_a_name_minimums_and_targets_are_tried(listed: Callable[..., list[Policy]]) -> None:
     labels = {policy.label for policy in listed("")}
     assert {"target 70 %, minimum 3", "target 40 %, minimum 6"} <= labels
     # The file's target and four others, with minimums of 2, 3, 4, and 6; and the file itself.
     assert len(labels) == 5 * 4 + 1
 
-
-def test_a_variant_that_does_not_scale_has_minimums_alone(
-    listed: Callable[..., list[Policy]],
-) -> None:
     text = SCALED.replace("max_instances = 12\n", "").partition("[variants.primary.scaling]")[0]
     labels = [policy.label for policy in listed("", text=text)]
     assert labels == ["the file", "minimum 2", "minimum 3", "minimum 4", "minimum 6"]

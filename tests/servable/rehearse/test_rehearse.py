@@ -44,12 +44,8 @@ def result(found: Result) -> Any:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_shape_reaches_its_peak(name: str) -> None:
+def test_a_shape_reaches_its_peak_and_never_goes_below_its_base(name: str) -> None:
     assert max(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(3000, rel=0.001)
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_a_shape_never_goes_below_its_base(name: str) -> None:
     assert min(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(300)
 
 
@@ -57,6 +53,10 @@ def test_a_spike_breaks_the_objective_in_the_minute_in_which_it_comes(
     run: Callable[..., Result],
 ) -> None:
     assert "breaks at 12:00" in run("--set", "traffic.profile=spike").stdout
+
+    run("--help")  # from here the project is the working folder
+    ended = rehearse.main(["prod", "--set", "traffic.profile=spike"], standalone_mode=False)
+    assert ended == 1
 
 
 def test_without_an_objective_the_verdict_is_of_refused_requests(
@@ -68,12 +68,6 @@ def test_without_an_objective_the_verdict_is_of_refused_requests(
         r"breaks at 12:\d\d: requests are refused in \d+ to \d+ of 1,440 minutes, [\d,]+ in all",
         last,
     )
-
-
-def test_a_day_outside_of_the_objective_ends_with_1(run: Callable[..., Result]) -> None:
-    run("--help")  # from here the project is the working folder
-    ended = rehearse.main(["prod", "--set", "traffic.profile=spike"], standalone_mode=False)
-    assert ended == 1
 
 
 def test_a_day_that_rises_slowly_holds_it(run: Callable[..., Result]) -> None:
@@ -127,11 +121,19 @@ def test_a_deployment_takes_as_long_as_plan_says(run: Callable[..., Result]) -> 
     assert found["deployment_minutes"] == 4 + 10 + 4
 
 
-def test_a_file_may_leave_minutes_out(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_file_of_traffic_may_leave_minutes_out_or_be_captured_requests(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
     file = tmp_path / "day.csv"
     file.write_text("minute,requests\n0,600\n3,1200\n")
     minutes = result(run("--day", str(file), "--json"))["minutes"]
     assert [one["requests"] for one in minutes] == [600, 0, 0, 1200]
+
+    record = {"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:02:00Z"}}
+    (tmp_path / "day.jsonl").write_text(f"{json.dumps(record)}\n" * 3)
+    for place in (tmp_path, tmp_path / "day.jsonl"):
+        minutes = result(run("--day", str(place), "--json"))["minutes"]
+        assert [one["requests"] for one in minutes] == [0, 0, 3]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_line(
     assert said in run("--day", str(tmp_path / "day.csv")).output
 
 
-def test_without_a_day_the_message_names_the_keys_and_the_option(
+def test_what_cannot_be_rehearsed_is_said_with_the_way_to_write_it(
     run: Callable[..., Result],
 ) -> None:
     ran = run()
@@ -159,6 +161,17 @@ def test_without_a_day_the_message_names_the_keys_and_the_option(
         ran.output
     )
     assert "--set traffic.profile=daily --set traffic.peak_rps=100, or --day PLACE" in ran.output
+    found = run(
+        "--set", "traffic.profile=daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9"
+    )
+    assert "--write goes with --compare, and not with --set" in found.output
+    text = VALID.replace(
+        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
+    )
+    assert (
+        "only real-time variants with instances"
+        in run("--set", "traffic.profile=daily", text=text).output
+    )
 
 
 def test_a_profile_of_this_run_replaces_the_files_day(
@@ -190,14 +203,6 @@ def test_an_option_that_cannot_be_used_is_rejected_with_the_way_to_write_it(
     assert ran.exit_code != 0
 
 
-def test_a_day_may_be_captured_requests(run: Callable[..., Result], tmp_path: Path) -> None:
-    record = {"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:02:00Z"}}
-    (tmp_path / "day.jsonl").write_text(f"{json.dumps(record)}\n" * 3)
-    for place in (tmp_path, tmp_path / "day.jsonl"):
-        minutes = result(run("--day", str(place), "--json"))["minutes"]
-        assert [one["requests"] for one in minutes] == [0, 0, 3]
-
-
 def test_a_date_is_counted_by_cloudwatch_for_the_files_endpoint(
     run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,25 +221,14 @@ def test_a_date_is_counted_by_cloudwatch_for_the_files_endpoint(
     assert (asked["endpoint"], asked["variants"]) == ("ranker", ["primary"])
 
 
-def test_the_day_may_be_stated_in_the_file(run: Callable[..., Result]) -> None:
+def test_the_day_may_be_stated_in_the_file(run: Callable[..., Result], environment: Write) -> None:
     text = SCALED + 'profile = "daily"\nquiet_rps = 10\n'
     minutes = result(run("--json", text=text))["minutes"]
     assert (minutes[180]["requests"], minutes[900]["requests"]) == (600, 24_000)
 
-
-def test_a_file_of_traffic_may_be_stated_too(
-    run: Callable[..., Result], environment: Write
-) -> None:
     (environment().root / "day.csv").write_text("0,600\n2,1200\n")
     minutes = result(run("--json", text=SCALED + 'day = "day.csv"\n'))["minutes"]
     assert [one["requests"] for one in minutes] == [600, 0, 1200]
-
-
-def test_a_diff_is_written_only_for_the_file_itself(run: Callable[..., Result]) -> None:
-    found = run(
-        "--set", "traffic.profile=daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9"
-    )
-    assert "--write goes with --compare, and not with --set" in found.output
 
 
 def test_the_instance_is_as_given(run: Callable[..., Result]) -> None:
@@ -277,13 +271,3 @@ def test_a_price_that_the_file_states_goes_before_the_catalogs(run: Callable[...
     text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
     found = result(run("--set", "traffic.profile=daily", "--json", text=text))
     assert found["usd"] == pytest.approx(2.5 * found["instance_hours"])
-
-
-def test_a_serverless_variant_is_not_rehearsed(run: Callable[..., Result]) -> None:
-    text = VALID.replace(
-        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
-    )
-    assert (
-        "only real-time variants with instances"
-        in run("--set", "traffic.profile=daily", text=text).output
-    )

@@ -46,32 +46,17 @@ def slept(run: Callable[..., Result]) -> Any:
     return json.loads(run("--json").stdout)
 
 
-def test_the_caller_who_wakes_it_waits_for_the_alarm_and_the_start(slept: Any) -> None:
+def test_callers_who_find_no_copy_wait_for_the_alarm_and_the_start(slept: Any) -> None:
     # Asleep at 00:00; a request in the minute of 00:20 is seen at 00:22, and 245 s later a copy answers.
     minutes = slept["minutes"]
     assert [minutes[at]["answering"] for at in (25, 26)] == [0, 1]
-
-
-def test_callers_of_the_minutes_until_it_is_awake_find_no_copy(slept: Any) -> None:
     # One at 00:20; those of 02:00:00 to 02:06:05.
     assert slept["sleep"]["waiting_callers"] == pytest.approx(1 + 200 * (6 + 5 / 60))
-
-
-def test_the_longest_wait_ends_when_the_caller_asks_again(slept: Any) -> None:
     assert slept["sleep"]["longest_wait_seconds"] == pytest.approx(120 + 245 + 10)
-
-
-def test_instances_are_paid_from_the_wake_to_ten_minutes_behind_the_last_copy(slept: Any) -> None:
     # 15 minutes of zeros are seen a minute later: from 00:22 to 00:43, from 02:02 to 04:16, each with ten.
     paid = [at for at, minute in enumerate(slept["minutes"]) if minute["paid"]]
     assert paid == [*range(22, 53), *range(122, 266)]
-
-
-def test_what_sleep_saves_is_the_rest_of_the_day(slept: Any) -> None:
     assert slept["sleep"]["instance_hours_without_sleep"] == 6
-
-
-def test_a_day_whose_callers_wait_no_longer_than_the_file_says_holds(slept: Any) -> None:
     assert slept["verdict"] == "holds"
 
 
@@ -96,11 +81,10 @@ def test_who_waits_and_what_is_saved_stand_on_the_screen(run: Callable[..., Resu
     assert re.search(r"1,218 callers find no copy: 1,218 wait(.|\n)*sleep saves", output)
 
 
-def test_a_deployment_of_what_sleeps_is_not_rehearsed(run: Callable[..., Result]) -> None:
+def test_what_sleeps_has_no_deployment_and_no_minimum_to_compare(
+    run: Callable[..., Result],
+) -> None:
     assert "AWS does not document how long" in run("--deploy-at", "100").output
-
-
-def test_a_variant_that_sleeps_has_no_minimum_to_compare(run: Callable[..., Result]) -> None:
     ran = run("--compare")
     assert (ran.exit_code, "--set variants.primary.sleep_after_minutes=MINUTES" in ran.output) == (
         2,
@@ -126,11 +110,8 @@ def test_a_key_without_a_value_is_as_if_no_file_had_it(
     assert not loaded.environment.variants["primary"].sleeps
 
 
-def test_a_quiet_minute_has_whole_requests() -> None:
-    assert {0.0, 1.0} <= set(whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
-
-
 def test_whole_requests_are_as_many_as_the_day_has() -> None:
+    assert {0.0, 1.0} <= set(whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert sum(whole_requests([0.25] * 20_000, 3)) == pytest.approx(5_000, rel=0.03)
 
 
@@ -138,17 +119,11 @@ def test_who_waits_asks_again_as_often_as_the_client() -> None:
     assert ASKS_AGAIN_SECONDS == WAKE_LOOK_SECONDS
 
 
-def test_cost_shows_the_stated_day_with_and_without_sleep(run: Callable[..., Result]) -> None:
-    assert "2.9 instance hours instead of 6.0 without sleep, $" in run(command=cost).stdout
-
-
-def test_cost_says_what_is_missing_where_no_day_is_stated(run: Callable[..., Result]) -> None:
-    text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
-    assert "which is not stated; write profile" in run(command=cost, text=text).stdout
-
-
-def test_cost_names_the_line_of_a_day_that_cannot_be_read(
+def test_cost_shows_the_stated_day_with_and_without_sleep(
     run: Callable[..., Result], environment: Callable[..., ValidFile], tmp_path: Path
 ) -> None:
+    assert "2.9 instance hours instead of 6.0 without sleep, $" in run(command=cost).stdout
+    text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
+    assert "which is not stated; write profile" in run(command=cost, text=text).stdout
     (environment(SLEEPING).root / "day.csv").write_text("0,x\n")
     assert "day.csv:1: 0,x is no minute" in run(command=cost).output

@@ -29,12 +29,13 @@ def kept(folder: Path, *numbers: int) -> Path:
     return folder / ANSWERS
 
 
-def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
+def test_what_is_kept_is_private_and_read_again(tmp_path: Path) -> None:
     kept(tmp_path, 0)
     (pair,) = read_pairs(tmp_path)
     assert (pair.request.body, pair.expected, pair.answered, pair.send_lag_ms) == (
         captured(0).body, captured(0).answer, CAME, 0.25,
     )  # fmt: skip
+    assert kept(tmp_path, 0).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_answer_of_another_target_is_the_expected_one(tmp_path: Path) -> None:
@@ -67,10 +68,6 @@ def test_what_is_kept_can_be_replayed_itself(tmp_path: Path) -> None:
     file = kept(tmp_path, 0, 1)
     index = CaptureIndex(LocalPlace(file))
     assert [again.body for again in index] == [captured(0).body, captured(1).body]
-
-
-def test_answers_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
-    assert kept(tmp_path, 0).stat().st_mode & 0o777 == 0o600
 
 
 def test_two_replays_of_one_folder_are_refused(tmp_path: Path) -> None:

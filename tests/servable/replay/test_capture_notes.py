@@ -20,15 +20,13 @@ def test_requests_of_a_shadow_variant_are_said_to_repeat_others(tmp_path: Path) 
     assert repeated.startswith("variant next is a shadow, so its 2 requests repeat those")
 
 
-def test_a_gap_that_traffic_does_not_explain_is_named(tmp_path: Path) -> None:
+def test_only_a_gap_that_traffic_does_not_explain_is_named(tmp_path: Path) -> None:
     times = [*range(0, 300, 3), *range(3600, 3900, 3)]
     several = [request(number, time=NINE + time + 0.5) for number, time in enumerate(times)]
     written(tmp_path / "a.jsonl", *several)
     (note,) = notes(tmp_path, set())
     assert note.startswith("nothing was captured in the 55 minutes from 2026-11-21 09:04:57 UTC")
 
-
-def test_evenly_captured_requests_have_no_note(tmp_path: Path) -> None:
     several = [request(number, time=NINE + 900.0 * number + 0.5) for number in range(50)]
     written(tmp_path / "a.jsonl", *several)
     assert notes(tmp_path, set()) == []

@@ -42,13 +42,12 @@ BESIDE: dict[str, tuple[object, object]] = {
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_what_stands_beside_predictions_is_compared(name: str) -> None:
+def test_what_stands_beside_predictions_is_compared_and_passes_where_it_is_the_same(
+    name: str,
+) -> None:
     pair = (recorded(json.dumps(body).encode()) for body in BESIDE[name])
     assert gate(iter([pair_of(0, *pair)])) != ""
 
-
-@pytest.mark.parametrize("name", BESIDE)
-def test_what_stands_beside_predictions_and_is_the_same_passes(name: str) -> None:
     answer = recorded(json.dumps(BESIDE[name][0]).encode())
     again = recorded(json.dumps(BESIDE[name][0], indent=1).encode())
     assert gate(iter([pair_of(0, answer, again)])) == ""
@@ -58,9 +57,6 @@ def test_what_stands_beside_predictions_leaves_the_rows_as_they_are() -> None:
     after = {"predictions": [[0.5, 0.25]] * 99 + [[0.5, 0.5]], "label": "cat"}
     found = of_json(ROWS | {"label": "cat"}, after)
     assert (found.rows, found.differing_rows, found.outputs["label"].rows) == (100, 1, 1)
-
-
-def test_digits_beside_predictions_within_the_tolerance_are_no_difference() -> None:
     assert of_json(ROWS | {"price": 1.0}, ROWS | {"price": 1.000001}).differing_rows == 0
 
 
@@ -85,17 +81,8 @@ def test_an_object_of_more_keys_than_outputs_is_compared_as_a_table() -> None:
     found = of_json(users(300, 0.5), users(300, 0.6))
     counts = {name: one.differing for name, one in found.outputs.items()}
     assert counts == {"users{key}": 0, "users{}": 1}
-
-
-def test_another_key_of_such_a_table_is_a_difference() -> None:
     assert of_json(users(300, 0.5), users(300, 0.5, "other")).outputs["users{key}"].differing == 1
-
-
-def test_digits_of_such_a_table_within_the_tolerance_are_no_difference() -> None:
     assert of_json(users(300, 1.0), users(300, 1.000001)).differing_rows == 0
-
-
-def test_an_answer_of_too_many_paths_is_compared_as_one_string() -> None:
     body = {f"a{number}": {f"b{other}": 1 for other in range(200)} for number in range(50)}
     assert set(of_json(body, body).outputs) == {"body"}
 
@@ -112,22 +99,19 @@ def many_names() -> Comparison:
     return comparison_of(pair(number) for number in range(1_000))  # type: ignore[misc]
 
 
-def test_names_that_are_data_are_kept_up_to_a_bound(many_names: Comparison) -> None:
+def test_names_that_are_data_are_kept_up_to_a_bound_and_differences_beyond_it_found(
+    many_names: Comparison,
+) -> None:
     assert len(many_names.outputs) == MOST_OUTPUTS + 1
-
-
-def test_a_difference_beyond_that_bound_is_found(many_names: Comparison) -> None:
     assert many_names.outputs[OTHER_OUTPUTS].differing == 600
 
 
-def test_an_answer_with_many_outputs_is_printed_in_few_lines() -> None:
+def test_an_answer_with_many_outputs_is_printed_in_few_lines_and_not_held_back() -> None:
     found = of_json(users(200, 0.5), users(200, 0.6))
     shown = format_lines(found)
     sentences = list_exceeded(found, Replay())
     assert (len(shown), len(sentences), max(map(len, shown)) < 3_000) == (24, 21, True)
 
-
-def test_answers_with_many_outputs_are_not_held_back_until_there_are_256() -> None:
     comparison = Comparison(Replay())
     for number in range(4):
         answer = {"outputs": {f"a{name}": [0.5 + number] for name in range(4_000)}}
@@ -156,21 +140,14 @@ def ignoring(*names: str) -> Comparison:
     return comparison
 
 
-def test_an_output_that_is_ignored_does_not_differ() -> None:
+def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> None:
     assert finished(ignoring("id")) == []
-
-
-def test_another_output_is_compared_all_the_same() -> None:
     assert len(finished(ignoring("output"))) == 1
 
-
-def test_an_output_that_is_ignored_is_named_as_not_compared() -> None:
     comparison = ignoring("id")
     comparison.finish()
     assert format_lines(comparison)[2].endswith(": id")
 
-
-def test_a_gate_that_ignores_every_output_cannot_be_told() -> None:
     comparison = ignoring("id", "output")
     comparison.finish()
     verdict = judge(comparison, Replay(), ReadLines())

@@ -32,22 +32,17 @@ def test_json_of_any_form_is_compared_by_path() -> None:
     assert [one.name for one in of_json(before, after).outputs.values() if one.differing] == [
         "labels[].label"
     ]
+    assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
 
 
-@pytest.mark.parametrize(
-    ("expected", "answered", "differing"),
-    [
+def test_lines_of_csv_and_json_are_rows() -> None:
+    for expected, answered, differing in [
         ("0.5,1\n0.25,2\n", "0.50000001,1\n0.25,2\n", 0),
         ("0.5,1\n0.25,2\n", "0.5,1\n0.26,2\n", 1),
         ("cat,0.5\ndog,0.5\n", "cat,0.5\ncow,0.5\n", 1),
         ("1\n2\n", "1\n2\n3\n", 2),
-    ],
-)
-def test_lines_of_csv_are_rows(expected: str, answered: str, differing: int) -> None:
-    assert of_text(expected, answered, CSV).differing_rows == differing
-
-
-def test_json_lines_are_rows() -> None:
+    ]:
+        assert of_text(expected, answered, CSV).differing_rows == differing
     found = of_text('{"a": 1.0}\n{"a": 2.0}\n', '{"a": 1.0}\n{"a": 2.5}\n', JSON_LINES)
     assert (found.rows, found.differing_rows) == (2, 1)
 
@@ -73,31 +68,23 @@ def test_another_shape_or_type_is_named(answered: object, problem: str) -> None:
     assert problem in found.outputs["output"].problems
 
 
-def test_a_float32_that_becomes_float64_is_a_difference_in_a_form_with_types() -> None:
+def test_another_type_or_content_type_of_the_same_values_is_found() -> None:
     several = (
         recorded(written({"a": np.ones(2, kind)}, PROTOBUF), PROTOBUF) for kind in ("<f4", "<f8")
     )
     assert "type float32 became float64 in 1 answer" in gate(iter([pair_of(0, *several)]))
+    before, after = recorded(b'{"predictions": [1.0]}'), recorded(b"1.0\n", CSV)
+    assert "1 answer came as text/csv instead of application/json." in gate(
+        iter([pair_of(0, before, after)])
+    )
 
 
-def test_a_whole_number_beside_a_fraction_is_the_same_number_in_json() -> None:
-    assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
-
-
-@pytest.mark.parametrize(("off", "differing"), [(0.99e-5, 0), (1.01e-5, 1)])
-def test_the_tolerance_is_relative_to_the_largest_number_of_the_row(
-    off: float, differing: int
-) -> None:
-    before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
-    assert of_json(before, after).differing_rows == differing
-
-
-def test_a_mask_hides_no_difference_of_other_numbers() -> None:
+def test_the_tolerance_is_relative_to_the_largest_number_of_the_row_without_masks() -> None:
+    for off, differing in [(0.99e-5, 0), (1.01e-5, 1)]:
+        before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
+        assert of_json(before, after).differing_rows == differing
     before, after = {"predictions": [[0.5, -1e9]]}, {"predictions": [[0.6, -1e9]]}
     assert of_json(before, after).differing_rows == 1
-
-
-def test_a_single_small_number_is_judge_beside_the_outputs_mean_magnitude() -> None:
     before = {"predictions": [1.0, -1.0, 1e-6]}
     assert of_json(before, {"predictions": [1.0, -1.0, 2e-6]}).differing_rows == 0
 
@@ -111,22 +98,12 @@ def test_an_outputs_own_absolute_tolerance_replaces_its_types(
     assert of_json(before, after, **settings).differing_rows == differing
 
 
-def test_one_infinity_is_found_and_two_are_equal() -> None:
+def test_infinities_and_changed_highest_scores_are_counted() -> None:
     infinity = float("inf")
     before, after = {"predictions": [infinity, 1.0]}, {"predictions": [infinity, infinity]}
     assert of_json(before, after).outputs["output"].infinite == 1
-
-
-def test_the_highest_scores_that_change_are_counted() -> None:
     before, after = {"predictions": [[0.2, 0.5, 0.3]]}, {"predictions": [[0.2, 0.3, 0.5]]}
     assert of_json(before, after, top=[1, 2]).outputs["output"].top == {1: 1, 2: 0}
-
-
-def test_another_content_type_of_the_same_values_is_found() -> None:
-    before, after = recorded(b'{"predictions": [1.0]}'), recorded(b"1.0\n", CSV)
-    assert "1 answer came as text/csv instead of application/json." in gate(
-        iter([pair_of(0, before, after)])
-    )
 
 
 def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:

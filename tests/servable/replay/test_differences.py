@@ -48,27 +48,20 @@ def numbers(
 
 
 # --- arrays
-
-
-def test_the_largest_difference_is_relative_to_the_largest_of_the_row() -> None:
+def test_a_difference_is_relative_to_the_largest_of_the_row_and_to_its_tolerance() -> None:
     found = numbers([[4.0, 1.0], [2.0, 2.0]], [[4.0, 2.0], [2.0, 2.0]])
     assert (found.largest, found.differing.tolist()) == (0.25, [True, False])
+    for by, differs in [(0.25, False), (0.2499, True)]:
+        found = numbers([[4.0, 1.0]], [[4.0, 2.0]], Tolerance(by))
+        assert found.severity == pytest.approx(0.25 / by)
+        assert bool(found.differing.any()) == differs
 
-
-@pytest.mark.parametrize(("by", "differs"), [(0.25, False), (0.2499, True)])
-def test_a_difference_of_exactly_the_tolerance_is_none(by: float, differs: bool) -> None:
-    found = numbers([[4.0, 1.0]], [[4.0, 2.0]], Tolerance(by))
-    assert found.severity == pytest.approx(0.25 / by)
-    assert bool(found.differing.any()) == differs
-
-
-def test_an_absolute_tolerance_is_added_to_the_relative_one_of_the_number_itself() -> None:
     tolerance = Tolerance(0.5, absolute=0.25)
     found = numbers([[1.0], [100.0]], [[1.75], [150.5]], tolerance)
     assert found.differing.tolist() == [False, True]
 
 
-def test_nan_and_infinity_on_one_side_are_counted_by_row_and_left_out_of_the_numbers() -> None:
+def test_nan_and_infinity_count_only_on_one_side() -> None:
     nan, infinity = math.nan, math.inf
     found = numbers(
         [[nan, 1], [nan, nan], [infinity, 1], [-infinity, 2], [1, 1]],
@@ -78,8 +71,6 @@ def test_nan_and_infinity_on_one_side_are_counted_by_row_and_left_out_of_the_num
     assert (found.differing.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
     assert found.largest == 0
 
-
-def test_the_same_nan_and_infinity_on_both_sides_are_equal() -> None:
     values = [[math.nan, math.inf, -math.inf, 1.0]]
     assert numbers(values, values).equal
     assert numbers([[*values[0], 1.0]], [[*values[0], 1.0]]).severity == 0.0
@@ -170,18 +161,14 @@ def test_the_highest_scores_are_compared_as_sets(
     assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
 
 
-def test_a_vector_without_a_batch_dimension_has_highest_scores_too() -> None:
+def test_vectors_and_complex_numbers_are_compared_without_rows_too() -> None:
     was, now = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])
     assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
-
-def test_several_vectors_of_an_answer_without_rows_are_compared_one_by_one() -> None:
     was = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     now = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
     assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
-
-def test_complex_numbers_differ_in_either_part() -> None:
     was, now = np.array([[1 + 1j], [1 + 1j]]), np.array([[1 + 2j], [1 + 1j]])
     found = compared(was, now, EXACT, rows=2, typed=True, tops=(1,))
     assert (found.differing.tolist(), found.top) == ([True, False], {})
@@ -244,25 +231,22 @@ def failing(count: int, *, of: int) -> Comparison:
     return comparison_of(several())
 
 
-@pytest.mark.parametrize(("count", "held"), [(1, True), (2, False)])
-def test_the_share_of_errors_may_be_as_large_as_its_limit(count: int, held: bool) -> None:
-    limits = Replay(error_share=0.1)
-    sentences = list_exceeded(failing(count, of=10), limits)
-    expected = ["2 of 10 requests failed (20 %; at most 10 %): 2 x status 500."]
-    assert sentences == ([] if held else expected)
+def test_each_share_may_be_as_large_as_its_limit() -> None:
+    for count, held in [(1, True), (2, False)]:
+        limits = Replay(error_share=0.1)
+        sentences = list_exceeded(failing(count, of=10), limits)
+        expected = ["2 of 10 requests failed (20 %; at most 10 %): 2 x status 500."]
+        assert sentences == ([] if held else expected)
+    for changed, held in [(1, True), (2, False)]:
+        values = [2.0] * changed + [1.0] * (10 - changed)
+        limits = Replay(differing_rows_share=0.1)
+        sentences = list_exceeded(comparison_of(pairs_of(*values), limits), limits)
+        assert bool(sentences) is not held
+        if not held:
+            assert sentences[0].startswith(
+                "Output output: 2 of 10 rows differ (20 %; at most 10 %)"
+            )
 
-
-@pytest.mark.parametrize(("changed", "held"), [(1, True), (2, False)])
-def test_the_share_of_differing_rows_may_be_as_large_as_its_limit(changed: int, held: bool) -> None:
-    values = [2.0] * changed + [1.0] * (10 - changed)
-    limits = Replay(differing_rows_share=0.1)
-    sentences = list_exceeded(comparison_of(pairs_of(*values), limits), limits)
-    assert bool(sentences) is not held
-    if not held:
-        assert sentences[0].startswith("Output output: 2 of 10 rows differ (20 %; at most 10 %)")
-
-
-def test_rows_that_differ_in_one_output_each_are_counted_over_all_outputs() -> None:
     def several() -> Iterator[AnswerPair]:
         for number in range(10):
             before = {"a": 1.0, "b": 1.0}
@@ -275,24 +259,16 @@ def test_rows_that_differ_in_one_output_each_are_counted_over_all_outputs() -> N
     assert list_exceeded(comparison_of(several(), limits), limits) == [
         "2 of 10 rows differ in some output (at most 10 %)."
     ]
+    for most, held in [(0.5, True), (0.49, False)]:
+        limits = Replay(differing_rows_share=1, largest_difference=most)
+        sentences = list_exceeded(comparison_of(pairs_of(1.5), limits), limits)
+        expected = "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
+        assert sentences == ([] if held else [expected])
 
 
-@pytest.mark.parametrize(("most", "held"), [(0.5, True), (0.49, False)])
-def test_the_largest_difference_may_be_as_large_as_its_limit(most: float, held: bool) -> None:
-    limits = Replay(differing_rows_share=1, largest_difference=most)
-    sentences = list_exceeded(comparison_of(pairs_of(1.5), limits), limits)
-    expected = (
-        "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
-    )
-    assert sentences == ([] if held else [expected])
-
-
-def test_no_request_at_all_does_not_pass() -> None:
+def test_no_request_or_only_errors_have_a_verdict() -> None:
     verdict = judge(comparison_of(iter([])), Replay(), ReadLines())
     assert verdict.missing == ("No request was replayed, so nothing is known of the answers.",)
-
-
-def test_only_errors_are_a_verdict_about_errors() -> None:
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
@@ -350,15 +326,13 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
     )  # fmt: skip
 
 
-def test_the_worst_requests_are_listed_up_to_five() -> None:
+def test_the_worst_requests_are_listed_up_to_five_and_json_has_finite_numbers() -> None:
     found = comparison_of(pairs_of(*(1.0 + number for number in range(1, 9))))
     shown = [one for one in format_lines(found) if "differs most" in one]
     assert [one.split(", ")[1].split(":")[0] for one in shown] == [
         f"line {number}" for number in (8, 7, 6, 5, 4)
     ]
 
-
-def test_an_infinite_difference_is_the_largest_number_that_json_has() -> None:
     infinite = comparison_of(pairs_of(1.0, expected=0.0))
     stored = as_object(infinite, Replay(), None)
     assert stored["outputs"]["output"]["largest_difference"] == 1.7976931348623157e308
@@ -380,7 +354,14 @@ def test_answers_are_held_back_until_the_scale_of_outputs_is_known(
     assert counts == [0, 0, 3, 4]
 
 
-def test_large_answers_are_held_back_up_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_answers_are_held_back_up_to_their_bytes_until_the_scale_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    comparison = Comparison(Replay())
+    for pair in (*pairs_of(9.0, expected=1.0), *pairs_of(9.0, expected=3.0)):
+        comparison.add(pair)
+    assert _compute_scales(comparison._held) == {"output": 2.0}
+
     (pair,) = pairs_of(1.0)
     assert pair.expected is not None
     size = len(pair.expected.body) + len(pair.answered.body) + len(pair.request.body)
@@ -389,13 +370,6 @@ def test_large_answers_are_held_back_up_to_their_bytes(monkeypatch: pytest.Monke
     for _ in range(2):
         comparison.add(pair)
     assert comparison.compared == 2
-
-
-def test_the_scale_is_the_mean_magnitude_of_the_expected_numbers() -> None:
-    comparison = Comparison(Replay())
-    for pair in (*pairs_of(9.0, expected=1.0), *pairs_of(9.0, expected=3.0)):
-        comparison.add(pair)
-    assert _compute_scales(comparison._held) == {"output": 2.0}
 
 
 def test_kinds_of_errors_are_bounded() -> None:
@@ -408,18 +382,18 @@ def test_kinds_of_errors_are_bounded() -> None:
     assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
 
 
-def test_the_bytes_of_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
-    found = comparison_of(pairs_of(2.0, 4.0, 3.0))
-    assert [one.pair.request.event_id for one in found.worst] == ["event-1"]
-    assert WORST == 20
-
-
-def test_of_equal_differences_the_earlier_request_is_kept() -> None:
+def test_the_worst_requests_are_the_earlier_of_equal_ones_and_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
     assert [one.pair.request.event_id for one in found.worst] == [
         f"event-{n}" for n in range(WORST)
     ]
+
+    monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
+    found = comparison_of(pairs_of(2.0, 4.0, 3.0))
+    assert [one.pair.request.event_id for one in found.worst] == ["event-1"]
+    assert WORST == 20
 
 
 # --- bodies

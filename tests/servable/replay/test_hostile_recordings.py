@@ -154,16 +154,13 @@ def test_sixty_kinds_of_hostile_lines_are_tried() -> None:
 
 
 @each_hostile
-def test_a_hostile_line_is_skipped_by_name_before_anything_is_sent(
+def test_a_hostile_line_is_skipped_by_name_that_quotes_nothing_of_it(
     tmp_path: Path, name: str
 ) -> None:
     index = CaptureIndex(place_with(tmp_path, name))
     named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skipped]
     assert (named, len(list(index))) == ([f"{tmp_path / 'a.jsonl'}, line 2"], 2)
 
-
-@each_hostile
-def test_the_name_of_a_hostile_line_quotes_nothing_of_it(tmp_path: Path, name: str) -> None:
     (skipped,) = CaptureIndex(place_with(tmp_path, name)).skipped
     assert len(skipped.reason) < 100
     assert skipped.reason.isprintable()

@@ -39,7 +39,9 @@ def test_files_of_variants_and_hours_are_merged_by_time(folder: Path) -> None:
     assert ids(index(folder)) == [f"event-{number}" for number in order]
 
 
-def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+def test_requests_of_one_captured_second_keep_their_order_and_are_spread_over_it(
+    tmp_path: Path,
+) -> None:
     seconds = (1, 0, 1, 0)
     for name, first in (("a", 0), ("b", 4)):
         captured = [
@@ -47,6 +49,8 @@ def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path:
         ]
         written(tmp_path / f"{name}.jsonl", *captured)
     assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
+    times = np.array([5.0, 5.0, 5.0, 5.0, 6.25, 7.0])
+    assert spread(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
 
 
 def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -67,10 +71,18 @@ def test_lines_with_one_reason_are_one_sentence(tmp_path: Path) -> None:
     assert str(skipped) == f"{file}: 1,200 lines skipped, the first is 2: it is not JSON"
 
 
-def test_a_file_of_another_name_is_named_and_not_read(tmp_path: Path) -> None:
+def test_lines_and_files_that_are_no_requests_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     (skipped,) = index(tmp_path).skipped
     assert str(skipped).endswith("x.parquet: skipped: its name does not end in .jsonl")
+    with pytest.raises(PlaceError, match="there is no such file or folder"):
+        index(tmp_path / "nothing")
+
+    file = written(tmp_path / "x.jsonl", request(0))
+    found = index(tmp_path)
+    file.write_bytes(b"x" * file.stat().st_size)
+    with pytest.raises(PlaceError, match="line 1: the file has changed"):
+        found.request(0)
 
 
 def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,24 +114,6 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(
         f"{refused}: skipped: cannot be read: Permission denied"
     ]
     assert ids(found) == ["event-1"]
-
-
-def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PlaceError, match="there is no such file or folder"):
-        index(tmp_path / "nothing")
-
-
-def test_a_file_that_changes_meanwhile_is_named(tmp_path: Path) -> None:
-    file = written(tmp_path / "x.jsonl", request(0))
-    found = index(tmp_path)
-    file.write_bytes(b"x" * file.stat().st_size)
-    with pytest.raises(PlaceError, match="line 1: the file has changed"):
-        found.request(0)
-
-
-def test_requests_of_one_captured_second_are_spread_over_it() -> None:
-    times = np.array([5.0, 5.0, 5.0, 5.0, 6.25, 7.0])
-    assert spread(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
 
 
 class _Objects:

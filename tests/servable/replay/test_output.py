@@ -102,30 +102,30 @@ def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clo
     # 60 captured seconds are left, and 5 of them are over.
     assert tick.text() == "4 of 10 answered, 0 failed; 0 requests/s; about 55 s left"
 
-
-def test_the_estimate_is_never_below_zero(index: CaptureIndex, clock: Clock) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace())
     answered(summary, tick, 10, moment=NINE + 90.25)
     clock.now += 5
     assert tick.text() == "10 of 10 answered, 0 failed; 2 requests/s; about 0 s left"
 
 
-def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, clock: Clock) -> None:
+def test_as_fast_as_possible_the_estimate_is_by_the_rate_of_this_process(
+    index: CaptureIndex, clock: Clock
+) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
     answered(summary, tick, 4)
     clock.now += 2
     assert tick.text() == "4 of 10 answered, 0 failed; 2 requests/s; about 3 s left"
 
-
-def test_what_an_earlier_process_answered_is_no_part_of_the_rate(
-    index: CaptureIndex, clock: Clock
-) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
     for _ in range(6):
         summary.add(OK)
     answered(summary, tick, 2)
     clock.now += 2
     assert tick.text() == "8 of 10 answered, 0 failed; 1 requests/s; about 2 s left"
+
+    tick = ticker(index, ReplayPace(as_fast=True))
+    clock.now += 2
+    assert tick.text() == "0 of 10 answered, 0 failed; 0 requests/s; about 0 s left"
 
 
 def test_failures_are_part_of_the_progress(index: CaptureIndex, clock: Clock) -> None:
@@ -134,12 +134,6 @@ def test_failures_are_part_of_the_progress(index: CaptureIndex, clock: Clock) ->
     tick.answered(summary, NINE)
     clock.now += 1
     assert tick.text().startswith("1 of 10 answered, 1 failed; ")
-
-
-def test_before_the_first_answer_there_is_no_rate(index: CaptureIndex, clock: Clock) -> None:
-    tick = ticker(index, ReplayPace(as_fast=True))
-    clock.now += 2
-    assert tick.text() == "0 of 10 answered, 0 failed; 0 requests/s; about 0 s left"
 
 
 def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
@@ -231,9 +225,6 @@ def test_the_result_as_lines(skipping: CaptureIndex) -> None:
     assert (answered, failed) == ("3 of 2 requests answered", "2 failed: timeout")
     assert latency.endswith(" ms; sent late p50 1.0 ms, p99 1.0 ms")
     assert folder == "runs/a: requests and answers, readable by you alone"
-
-
-def test_without_an_answer_there_are_no_latencies(skipping: CaptureIndex) -> None:
     found = result(skipping, LATE)
     assert (found.as_object()["latency_ms"], len(found.lines())) == (None, 3)
 
@@ -247,8 +238,6 @@ def test_no_more_files_that_were_skipped_are_named_than_a_screen_shows() -> None
         "and 3 more; --json lists all",
     ]
 
-
-def test_as_many_files_as_a_screen_shows_are_all_named() -> None:
     skipped = SkippedLines()
     for number in range(SHOWN):
         skipped.add(f"file {number}", 0, "it is odd")

@@ -91,7 +91,7 @@ def test_the_first_tab_has_the_sentences_of_the_gate_and_the_chart(
     assert titles == ["Requests that differ most", "By output"]
 
 
-def test_outputs_stand_with_their_counts_the_one_that_differs_most_first(
+def test_outputs_stand_with_their_counts_and_are_marked_where_they_differ(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
     tab = tabs_of(monkeypatch, changed)["outputs"]
@@ -101,6 +101,10 @@ def test_outputs_stand_with_their_counts_the_one_that_differs_most_first(
     assert rows["id"][:2] == ["20", "0"]
     assert rows["label"] == ["20", "20", "", "exact", "0", "20", ""]
     assert texts(tab)[-1][0] == "id"
+
+    tab = tabs_of(monkeypatch, changed)["outputs"]
+    marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
+    assert marks == {"score": "failed", "label": "failed", "id": ""}
 
 
 @pytest.mark.parametrize(
@@ -116,15 +120,7 @@ def test_outputs_that_are_ignored_are_named_after_those_that_differ(
     assert differing[0].startswith(first)
 
 
-def test_outputs_that_differ_are_marked(
-    monkeypatch: pytest.MonkeyPatch, changed: Comparison
-) -> None:
-    tab = tabs_of(monkeypatch, changed)["outputs"]
-    marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
-    assert marks == {"score": "failed", "label": "failed", "id": ""}
-
-
-def test_requests_that_differ_most_stand_with_their_line(
+def test_requests_that_differ_most_stand_with_their_line_and_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     comparison = comparison_of(several(requests=1, failing=1))
@@ -132,8 +128,6 @@ def test_requests_that_differ_most_stand_with_their_line(
     assert (reasons, severity, name) == ("status 500", "", "event-0")
     assert where.endswith("a.jsonl, line 1")
 
-
-def test_a_requests_largest_difference_is_in_tolerances(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = (recorded(b'{"predictions": [[%d.0]]}' % value) for value in (100, 101))
     comparison = comparison_of(iter([pair_of(0, *numbers)]))
     # Off by 1 of 100, and the tolerance of numbers in JSON is 1e-5 of the number.
@@ -168,25 +162,18 @@ def test_an_answer_without_names_is_the_models_only_output() -> None:
     assert list(comparison.outputs) == ["prob"]
 
 
-def test_the_only_output_is_that_of_the_models_signature(environment: Environment) -> None:
+def test_the_only_output_is_that_of_the_models_signature(
+    environment: Environment, project: Path
+) -> None:
     assert _output_names(environment(), None) == ["prob"]
 
-
-def test_a_model_that_is_elsewhere_has_no_known_output(environment: Environment) -> None:
     sha = "0" * 64
     stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{sha}" }}'
     loaded: ValidFile = environment(**{'saved_model = "model"': stored})
     assert _output_names(loaded, None) == []
+    for variant in ["primary", "other"]:
+        assert _output_names(environment(), variant) == (["prob"] if variant == "primary" else [])
 
-
-@pytest.mark.parametrize("variant", ["primary", "other"])
-def test_the_output_is_of_the_variant_that_is_asked(environment: Environment, variant: str) -> None:
-    assert _output_names(environment(), variant) == (["prob"] if variant == "primary" else [])
-
-
-def test_a_model_whose_folder_is_empty_has_no_known_output(
-    environment: Environment, project: Path
-) -> None:
     loaded = environment()
     (project / "model" / "1" / "saved_model.pb").unlink()
     assert _output_names(loaded, None) == []

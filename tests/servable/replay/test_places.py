@@ -96,9 +96,19 @@ class Bucket:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, name)
 
 
-def test_objects_of_a_prefix_are_listed_by_name_without_folders() -> None:
+def test_objects_of_a_prefix_are_listed_and_what_s3_refuses_is_named() -> None:
     files = S3Place("s3://bucket/p", Bucket()).files()
     assert [file.name for file in files] == ["s3://bucket/a/x.jsonl", "s3://bucket/b/x.jsonl"]
+
+    place = S3Place("s3://bucket/p", Bucket(refused=True))
+    with pytest.raises(
+        PlaceError, match=r"s3://bucket/p: cannot be read: .*AccessDenied.*s3:ListBucket"
+    ):
+        place.files()
+    with pytest.raises(
+        PlaceError, match=r"s3://bucket/k: cannot be read: .*kms:Decrypt of its key"
+    ):
+        place.read(CaptureFile("s3://bucket/k", 10), 0, 1)
 
 
 def test_parts_of_an_object_are_fetched_once_and_kept_up_to_a_number(
@@ -112,18 +122,6 @@ def test_parts_of_an_object_are_fetched_once_and_kept_up_to_a_number(
     assert reads == [b"345", b"01234567", b"789", b"0"]
     # The third part takes the place of the first, which is fetched again.
     assert bucket.ranges == ["bytes=0-3", "bytes=4-7", "bytes=8-9", "bytes=0-3"]
-
-
-def test_what_s3_refuses_is_named_with_the_permissions_that_reading_needs() -> None:
-    place = S3Place("s3://bucket/p", Bucket(refused=True))
-    with pytest.raises(
-        PlaceError, match=r"s3://bucket/p: cannot be read: .*AccessDenied.*s3:ListBucket"
-    ):
-        place.files()
-    with pytest.raises(
-        PlaceError, match=r"s3://bucket/k: cannot be read: .*kms:Decrypt of its key"
-    ):
-        place.read(CaptureFile("s3://bucket/k", 10), 0, 1)
 
 
 def test_only_a_place_in_s3_has_a_client() -> None:

@@ -59,7 +59,7 @@ def by_number(echo: Answers) -> list[AnswerPair]:
     return sorted(echo, key=lambda pair: pair.request.event_id)
 
 
-def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
+def test_the_process_is_given_its_plan_its_variables_and_each_request_with_its_moment(
     by_number: list[AnswerPair],
 ) -> None:
     assert echoed(by_number[0])["plan"] == {
@@ -67,32 +67,22 @@ def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
         "as_fast": True,
         "objective_ms": 80.0,
     }
-
-
-def test_requests_are_due_at_their_captured_distance_from_the_first(
-    by_number: list[AnswerPair],
-) -> None:
     assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
+    assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
 
 
-def test_every_answer_stands_with_its_own_request_in_the_order_of_the_answers(
-    echo: Answers,
+def test_every_answer_stands_with_its_own_request_and_headers_as_captured(
+    echo: Answers, by_number: list[AnswerPair]
 ) -> None:
     bodies = [replayed.answered.body.partition(b"\n")[2] for replayed in echo]
     assert [replayed.request.body for replayed in echo] == bodies
     assert [replayed.request.event_id for replayed in echo] == ["event-1", "event-0", "event-2"]
-
-
-def test_a_request_goes_with_the_headers_that_were_captured(by_number: list[AnswerPair]) -> None:
     assert echoed(by_number[0])["headers"] == {
         "content_type": "application/json",
         "custom_attributes": "tier=gold",
         "accept": "a/b",
         "target_model": "m",
     }
-
-
-def test_a_header_that_was_not_captured_is_not_sent(by_number: list[AnswerPair]) -> None:
     assert echoed(by_number[1])["headers"] == {
         "content_type": "text/csv",
         "custom_attributes": None,
@@ -101,28 +91,21 @@ def test_a_header_that_was_not_captured_is_not_sent(by_number: list[AnswerPair])
     }
 
 
-def test_both_targets_answers_are_kept_apart(by_number: list[AnswerPair]) -> None:
+def test_both_targets_answers_are_kept_apart_and_no_latency_has_the_lag(
+    by_number: list[AnswerPair],
+) -> None:
     first, second = by_number[0].answered, by_number[0].other
     assert second is not None
     assert second.body == first.body + b"!"
     heads = [(one.status, one.content_type, one.latency_ms, one.error) for one in (first, second)]
     assert heads == [(200, "t/0", 5.0, ""), (201, "t/1", 6.0, "")]
-
-
-def test_the_lag_of_sending_is_part_of_neither_latency(by_number: list[AnswerPair]) -> None:
     assert by_number[0].send_lag_ms == SEND_LAG_MS
 
 
-def test_the_process_has_the_variables_that_it_is_given(by_number: list[AnswerPair]) -> None:
-    assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
-
-
-def test_a_plan_that_the_process_refuses_is_its_own_sentence(echoes: None) -> None:
+def test_a_process_that_refuses_or_ends_at_its_start_is_reported(echoes: None) -> None:
     with pytest.raises(LoadError, match=r"^no credentials$"):
         ReplaySender([container("http://127.0.0.1:9/refuses")], ReplayPace())
 
-
-def test_a_process_that_ends_at_its_start_is_reported_with_its_last_ten_lines(echoes: None) -> None:
     with pytest.raises(LoadError) as raised:
         ReplaySender([container("http://127.0.0.1:9/ends")], ReplayPace())
     ended, *lines = str(raised.value).splitlines()
@@ -180,22 +163,17 @@ def replayed() -> dict[str, AnswerPair]:
 TARGET_THAT_IS_OFF = LoadTarget(url="http://127.0.0.1:1/invocations")
 
 
-def test_every_captured_request_is_sent_and_answered(replayed: dict[str, AnswerPair]) -> None:
+def test_whole_answers_errors_and_missing_answers_come_back(
+    replayed: dict[str, AnswerPair],
+) -> None:
     assert sorted(replayed) == [f"event-{number}" for number in range(4)]
 
-
-def test_the_whole_answer_of_the_server_comes_back(replayed: dict[str, AnswerPair]) -> None:
     answered = replayed["event-3"].answered
     wanted = (200, "application/json", b'{"instances": [[3]]}' * 2)
     assert (answered.status, answered.content_type, answered.body) == wanted
-
-
-def test_an_error_of_the_server_is_an_answer(replayed: dict[str, AnswerPair]) -> None:
     answered = replayed["event-1"].answered
     assert (answered.status, answered.body, answered.error) == (500, b"out of order", "")
 
-
-def test_no_answer_is_an_error_without_a_status(replayed: dict[str, AnswerPair]) -> None:
     other = replayed["event-0"].other
     assert other is not None
     assert (other.status, other.body, bool(other.error)) == (None, b"", True)

@@ -207,16 +207,12 @@ def batched(peak_rps: float | None) -> SettingsGrid:
     )
 
 
-@pytest.mark.parametrize(("peak_rps", "tried"), [(19.0, False), (20.0, True), (None, True)])
 def test_batches_are_tried_where_two_requests_may_be_there_at_once(
-    peak_rps: float | None, *, tried: bool
-) -> None:
-    assert (BATCH_SIZE in batched(peak_rps).values) == tried
-
-
-def test_batches_that_preflight_refuses_are_left_out_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for peak_rps, tried in [(19.0, False), (20.0, True), (None, True)]:
+        assert (BATCH_SIZE in batched(peak_rps).values) == tried
+
     def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
         return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
 

@@ -222,8 +222,14 @@ def test_a_run_that_fails_later_leaves_a_report(
     assert len(Content.read(report.with_name(RUN)).trials) == 2
 
 
-def test_what_will_be_done_with_the_minutes_is_said(shown: "Shown") -> None:
+def test_the_better_settings_are_shown_with_what_was_done_and_the_file_stays(
+    shown: "Shown",
+) -> None:
     assert "at most 9.5: two load curves of about" in shown.result.stderr
+    assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
+    assert "+++ environments/prod.toml" in shown.result.stdout
+    lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
+    assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
 
 
 def test_dollars_that_leave_no_trial_are_said(
@@ -262,7 +268,7 @@ def shown(project: Path) -> Shown:
 
 
 @pytest.fixture(scope="module")
-def told(shown: Shown) -> Result:
+def told(shown: "Shown") -> Result:
     """The same command again, for programs."""
     return ran("--trials", "12", "--json")
 
@@ -276,19 +282,6 @@ def written(told: Result, project: Path) -> str:
     after = file.read_text()
     file.write_text(before)
     return after
-
-
-def test_the_better_settings_are_shown_and_the_file_stays(shown: Shown) -> None:
-    assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
-
-
-def test_the_diff_has_the_file_s_path_from_the_project(shown: Shown) -> None:
-    assert "+++ environments/prod.toml" in shown.result.stdout
-
-
-def test_every_trial_is_told_with_what_is_left(shown: Shown) -> None:
-    lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
-    assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
 
 
 def test_programs_are_told_the_same_and_nothing_is_measured_again(told: Result) -> None:
@@ -333,7 +326,7 @@ def test_where_nothing_is_better_the_file_stays_also_with_write(
     assert (json.loads(said.stdout)["written"], after) == (False, before)
 
 
-def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: Shown) -> None:
+def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: "Shown") -> None:
     price = ("--set", 'prices.instance_usd_per_hour={"ml.c5.xlarge" = 2}')
     said = ran("--trials", "8", "--json", "--for", "cost", *price, "--new")
     (first, *_) = Content.read(Path(json.loads(said.stdout)["report"]).with_name(RUN)).trials

@@ -231,12 +231,6 @@ def test_the_day_may_be_stated_in_the_file(run: Callable[..., Result], environme
     assert [one["requests"] for one in minutes] == [600, 0, 1200]
 
 
-def test_the_instance_is_as_given(run: Callable[..., Result]) -> None:
-    given = ("--per-instance", "50,10,30")
-    found = result(run("--set", "traffic.profile=daily", "--json", *given))["measured"]
-    assert (found["rate_rps"], found["p50_ms"], found["p99_ms"]) == (50, 10, 30)
-
-
 def test_the_newest_load_test_of_the_environment_is_the_instance(
     run: Callable[..., Result], environment: Write
 ) -> None:
@@ -261,13 +255,14 @@ def test_a_key_that_is_set_for_this_run_counts(run: Callable[..., Result]) -> No
     assert minutes["minutes"][180]["answering"] == 7
 
 
-def test_the_cost_is_that_of_the_instances_paid(run: Callable[..., Result]) -> None:
-    found = result(run("--set", "traffic.profile=daily", "--json"))
+def test_the_instance_is_as_given_and_its_cost_is_paid_by_the_file_s_price(
+    run: Callable[..., Result],
+) -> None:
+    text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
+    given = ("--per-instance", "50,10,30")
+    found = result(run("--set", "traffic.profile=daily", "--json", *given, text=text))
+    measured = found["measured"]
+    assert (measured["rate_rps"], measured["p50_ms"], measured["p99_ms"]) == (50, 10, 30)
     paid = sum(one["paid"] for one in found["minutes"])
     assert found["instance_hours"] == pytest.approx(paid / 60)
-
-
-def test_a_price_that_the_file_states_goes_before_the_catalogs(run: Callable[..., Result]) -> None:
-    text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
-    found = result(run("--set", "traffic.profile=daily", "--json", text=text))
     assert found["usd"] == pytest.approx(2.5 * found["instance_hours"])

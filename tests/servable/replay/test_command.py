@@ -207,17 +207,17 @@ def test_lines_that_are_skipped_are_named(sending: Sending) -> None:
 # --- what is printed, and the exit code
 def test_what_was_answered_is_printed_and_exits_0(sending: Sending) -> None:
     ended = ran()
+    (folder,) = (path.parent for path in folders())
     first, second, *_ = ended.stdout.splitlines()
     assert (ended.return_value, first) == (0, "6 of 6 requests answered")
     assert second.startswith("latency p50 20.")
     assert "; sent late p50 1.0 ms, p99 1.0 ms" in second
     assert (
         "6 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:00:05 UTC, at the captured pace: 5 s"
-        in ran().stderr
+        in ended.stderr
     )
-    assert len(ran("--json").stdout.splitlines()) == 1
-    (folder,) = (path.parent for path in folders())
     assert ((folder / WORST_FILE).exists(), "differ most" in ended.stderr) == (False, False)
+    assert len(ran("--json").stdout.splitlines()) == 1
 
 
 def test_a_difference_fails_only_with_a_gate_and_a_failed_request_always(sending: Sending) -> None:

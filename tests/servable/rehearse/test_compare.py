@@ -1,6 +1,10 @@
 """`servable rehearse --compare`: policies on the same random days, and a diff where the best is better."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +34,7 @@ from servable.rehearse.comparison_output import build_json, list_conclusions
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
+from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED
 
 Write = Callable[..., ValidFile]
@@ -209,3 +214,33 @@ def test_every_day_is_computed_and_days_of_another_turn_differ(
     shares = [{day.refused_share for day in days} for days in (first, other)]
     assert [len(days) for days in shares] == [3, 3]
     assert not shares[0] & shares[1]
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_a_comparison_and_all_of_its_processes(
+    environment: Callable[..., ValidFile],
+) -> None:
+    root = environment(SCALED).root
+    command = [
+        sys.executable,
+        "-m",
+        "servable",
+        "rehearse",
+        "prod",
+        "--set",
+        "traffic.profile=daily",
+    ]
+    with subprocess.Popen(
+        [*command, "--compare"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        assert "days; about" in process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.read()  # its processes hold it too: the end of all of them
+    assert (process.returncode, said.splitlines()[-1]) == (130, "interrupted; nothing was written")

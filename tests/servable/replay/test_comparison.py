@@ -7,8 +7,8 @@ import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.answers.outputs import outputs_of
-from servable.replay.compare.comparison import WORST, Comparison
-from servable.replay.compare.gate import ReplayVerdict, judge
+from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, WORST, Comparison
+from servable.replay.compare.gate import ReplayVerdict, judge, list_exceeded
 from servable.replay.compare.output import as_object, format_lines
 from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
@@ -132,3 +132,144 @@ def test_nothing_compared_does_not_pass() -> None:
         "cannot be told",
         True,
     )
+
+
+def finished(comparison: Comparison) -> list[str]:
+    comparison.finish()
+    return list_exceeded(comparison, Replay())
+
+
+ROWS = {"predictions": [[0.5, 0.25]] * 100}
+BESIDE: dict[str, tuple[object, object]] = {
+    "a label": (ROWS | {"label": "cat"}, ROWS | {"label": "dog"}),
+    "a price": (ROWS | {"price": 10.0}, ROWS | {"price": 11.0}),
+    "a key that is missing": (ROWS | {"label": "cat"}, ROWS),
+    "a key that was added": (ROWS, ROWS | {"label": "cat"}),
+    "an empty object that is missing": (ROWS | {"meta": {}}, ROWS),
+    "null that became 0": (ROWS | {"price": None}, ROWS | {"price": 0}),
+    "a nested value": (ROWS | {"a": {"b": [{"c": 1}]}}, ROWS | {"a": {"b": [{"c": 2}]}}),
+    "a label for each row": (ROWS | {"labels": ["a"] * 100}, ROWS | {"labels": ["a"] * 99 + ["b"]}),
+    "outputs": ({"outputs": [0.5], "label": "cat"}, {"outputs": [0.5], "label": "dog"}),
+    "both forms": ({"outputs": [0.5]} | ROWS, {"outputs": [0.5], "predictions": [[0.5, 0.5]] * 100}),
+    "an output whose name stands beside": (
+        {"predictions": [{"label": "a"}], "label": "cat"},
+        {"predictions": [{"label": "b"}], "label": "cat"},
+    ),
+    "the name of an output": (
+        {"predictions": [{"label": "a"}], "label": "cat"},
+        {"predictions": [{"label": "a"}], "label": "dog"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_stands_beside_predictions_is_compared_and_passes_where_it_is_the_same(
+    name: str,
+) -> None:
+    pair = (recorded(json.dumps(body).encode()) for body in BESIDE[name])
+    assert gate(iter([pair_of(0, *pair)])) != ""
+
+    answer = recorded(json.dumps(BESIDE[name][0]).encode())
+    again = recorded(json.dumps(BESIDE[name][0], indent=1).encode())
+    assert gate(iter([pair_of(0, answer, again)])) == ""
+
+
+def test_what_stands_beside_predictions_leaves_the_rows_as_they_are() -> None:
+    after = {"predictions": [[0.5, 0.25]] * 99 + [[0.5, 0.5]], "label": "cat"}
+    found = of_json(ROWS | {"label": "cat"}, after)
+    assert (found.rows, found.differing_rows, found.outputs["label"].rows) == (100, 1, 1)
+    assert of_json(ROWS | {"price": 1.0}, ROWS | {"price": 1.000001}).differing_rows == 0
+
+
+def test_the_only_output_keeps_its_name_beside_other_keys() -> None:
+    comparison = Comparison(Replay(), only_output="prob")
+    answer = recorded(json.dumps(ROWS | {"label": "cat"}).encode())
+    comparison.add(pair_of(0, answer, answer))
+    comparison.finish()
+    assert set(comparison.outputs) == {"prob", "label"}
+
+
+def test_a_key_that_an_answer_has_twice_is_compared_as_well() -> None:
+    before, after = (recorded(b'{"outputs": [1], "a": %d, "a": 0}' % value) for value in (1, 2))
+    assert "Output body" in gate(iter([pair_of(0, before, after)]))
+
+
+def users(count: int, score: float, name: str = "user") -> dict[str, object]:
+    return {"users": {f"{name}{number}@example.com": score for number in range(count)}}
+
+
+def test_an_object_of_more_keys_than_outputs_is_compared_as_a_table() -> None:
+    found = of_json(users(300, 0.5), users(300, 0.6))
+    counts = {name: one.differing for name, one in found.outputs.items()}
+    assert counts == {"users{key}": 0, "users{}": 1}
+    assert of_json(users(300, 0.5), users(300, 0.5, "other")).outputs["users{key}"].differing == 1
+    assert of_json(users(300, 1.0), users(300, 1.000001)).differing_rows == 0
+    body = {f"a{number}": {f"b{other}": 1 for other in range(200)} for number in range(50)}
+    assert set(of_json(body, body).outputs) == {"body"}
+
+
+@pytest.fixture(scope="module")
+def many_names() -> Comparison:
+    """Each of 1,000 answers has a key of its own, and all but the last 600 are the same."""
+
+    def pair(number: int) -> object:
+        before = {"users": {f"alice{number}@example.com": 0.5}}
+        after = {"users": {f"alice{number}@example.com": 0.5 if number < 400 else 0.6}}
+        return pair_of(number, *(recorded(json.dumps(body).encode()) for body in (before, after)))
+
+    return comparison_of(pair(number) for number in range(1_000))  # type: ignore[misc]
+
+
+def test_names_that_are_data_are_kept_up_to_a_bound_and_differences_beyond_it_found(
+    many_names: Comparison,
+) -> None:
+    assert len(many_names.outputs) == MOST_OUTPUTS + 1
+    assert many_names.outputs[OTHER_OUTPUTS].differing == 600
+
+
+def test_an_answer_with_many_outputs_is_printed_in_few_lines_and_not_held_back() -> None:
+    found = of_json(users(200, 0.5), users(200, 0.6))
+    shown = format_lines(found)
+    sentences = list_exceeded(found, Replay())
+    assert (len(shown), len(sentences), max(map(len, shown)) < 3_000) == (24, 21, True)
+
+    comparison = Comparison(Replay())
+    for number in range(4):
+        answer = {"outputs": {f"a{name}": [0.5 + number] for name in range(4_000)}}
+        comparison.add(pair_of(number, *[recorded(json.dumps(answer).encode())] * 2))
+    assert comparison.compared > 0
+
+
+@pytest.mark.parametrize("name", ["a\ngate: met", "\x1b[2J", "\ud800", "a" * 10_000, "\u2028"])
+def test_the_name_of_an_output_is_one_short_line_that_can_be_written(name: str) -> None:
+    found = of_json({"outputs": {name: [1.0], "b": [1.0]}}, {"outputs": {name: [2.0], "b": [1.0]}})
+    (output,) = (one.name for one in found.outputs.values() if one.differing)
+    assert output.encode().isascii()
+    assert (output.isprintable(), len(output) <= 200) == (True, True)
+
+
+# --- outputs that the file leaves out
+
+WITH_ID = ({"outputs": [0.5], "id": "a"}, {"outputs": [0.5], "id": "b"})
+
+
+def ignoring(*names: str) -> Comparison:
+    settings = Replay(outputs={name: OutputTolerance(ignored=True) for name in names})
+    before, after = (recorded(json.dumps(body).encode()) for body in WITH_ID)
+    comparison = Comparison(settings)
+    comparison.add(pair_of(0, before, after))
+    return comparison
+
+
+def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> None:
+    assert finished(ignoring("id")) == []
+    assert len(finished(ignoring("output"))) == 1
+
+    comparison = ignoring("id")
+    comparison.finish()
+    assert format_lines(comparison)[2].endswith(": id")
+
+    comparison = ignoring("id", "output")
+    comparison.finish()
+    verdict = judge(comparison, Replay(), ReadLines())
+    assert (verdict.held, len(verdict.missing)) == ("cannot be told", 1)

@@ -1,6 +1,7 @@
 """Where captured requests lie, which target they are asked of, and what a run is remembered by."""
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ from servable.replay.places import (
     lines_of,
     place_of,
 )
-from servable.replay.run import ReplayPace
+from servable.replay.run import RUN, ReplayPace, run_folder
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
 from tests.servable.replay.test_command import OPTIONS, Sending
@@ -255,3 +256,24 @@ def test_a_revision_runs_on_this_computer(
     assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
     with pytest.raises(click.UsageError, match="environment prod was not there, or did not load"):
         prepared.target("older", loaded, project)
+
+
+QUESTION = {"place": "captured", "models": ["a"]}
+
+
+@pytest.fixture
+def unfinished(tmp_path: Path) -> Path:
+    return run_folder(tmp_path, "prod", QUESTION)
+
+
+def test_an_unfinished_run_of_the_same_question_goes_on(
+    unfinished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = [path.stat().st_mode & 0o777 for path in (unfinished, unfinished / RUN)]
+    assert modes == [0o700, 0o600]
+    assert run_folder(tmp_path, "prod", QUESTION) == unfinished
+    assert run_folder(tmp_path, "prod", QUESTION | {"models": ["b"]}) != unfinished
+    monkeypatch.chdir(tmp_path)
+    assert run_folder(tmp_path, "prod", QUESTION) != unfinished
+    (unfinished / RUN).write_text(json.dumps({"finished": True}))
+    assert run_folder(tmp_path, "prod", QUESTION) != unfinished

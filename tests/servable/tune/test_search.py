@@ -1,5 +1,6 @@
 """The search: what it finds, when it stops, and that nothing is lost when it is killed."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -14,9 +15,9 @@ import pytest
 from servable.tune.search.recommended import choose
 from servable.tune.search.search import Proposal, Search, SearchResult, kept_trials, propose
 from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, logarithms
+from servable.tune.tune import TimePlan
 from tests.servable.tune.searching import GRID, search, value
-from tests.servable.tune.surface_search import make_surface, search_ours
-from tests.servable.tune.surfaces import FAMILIES
+from tests.servable.tune.surfaces import FAMILIES, make_surface, search_ours
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIALS = 14
@@ -258,3 +259,48 @@ def _done(log: Path) -> int:
     if not log.exists():
         return 0
     return sum('"done"' in line for line in log.read_text(encoding="utf-8").splitlines())
+
+
+def trial(seconds: float = 30.0, **about: float) -> Trial:
+    return Trial(number=0, point={}, measured=Measurement(value=1.0, about=about), seconds=seconds)
+
+
+def test_what_comes_at_the_end_is_kept_back() -> None:
+    assert Budget(minutes=5).without(4, [trial(30.0)]).minutes == 3.0
+    assert Budget(trials=10).without(4, []).trials == 6
+    assert Budget(usd=5.0).without(4, [trial(usd=0.5)]).usd == 3.0
+
+
+def test_a_budget_ends_with_its_time_and_its_dollars() -> None:
+    assert Budget(minutes=0.1).seconds_left([trial(30.0)]) == 0.0
+
+    spent = [trial(usd=0.5)]
+    ends = [Budget(usd=usd).ended(spent) for usd in (0.9, 1.1)]
+    assert [one is not None for one in ends] == [True, False]
+
+
+# 2.5 load curves of 48 s are two minutes, and nine trials of 20 s three.
+PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, confirm=4, trials=40)
+
+
+def test_what_the_load_curves_leave_is_for_trials() -> None:
+    assert PLAN.fit == 9
+    assert PLAN.refusal is None
+
+
+def test_too_few_minutes_are_refused_with_those_that_would_do() -> None:
+    shorter = dataclasses.replace(PLAN, minutes=4.9)
+    assert (shorter.refusal or "").endswith("give --minutes 5 or more")
+    assert dataclasses.replace(PLAN, minutes=4, trials=6).refusal is None
+
+    short = TimePlan(minutes=1, curve_seconds=61, trial_seconds=23, confirm=4, trials=40)
+    asked = int((short.refusal or "").split("--minutes ")[1].split()[0])
+    assert dataclasses.replace(short, minutes=asked).refusal is None
+
+
+def test_its_text_is_one_sentence_whose_total_is_the_sum_of_its_parts() -> None:
+    fewer = dataclasses.replace(PLAN, minutes=9.5, trials=5)
+    # Two load curves of 48 s and five trials of 20 s.
+    assert str(fewer).startswith("about 3.3 minutes, at most 9.5: two load curves of about 48 s")
+    for part in ["at most 5:", "about 48 s", "about 9 trials of about 20 s"]:
+        assert part in str(PLAN)

@@ -23,6 +23,7 @@ from servable.tune.search.search import (
     rules_of_thumb,
 )
 from servable.tune.search.space import NOISE, TRIALS, Space, bent, noise_of, undisturbed
+from tests.servable.tune.surfaces import FAMILIES
 
 SETTINGS, LEVELS = 3, 4
 GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(
@@ -200,3 +201,9 @@ def test_todays_settings_are_repeated_at_once_as_often_as_the_trials_bear(
         number = propose(space, [3, 1, 2, 0, 5], tried, [1.0] * len(tried), trials).number
         tried.append(number or 0)
     assert tried.count(3) == times
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_grid_has_500_points_and_a_seed_gives_the_same_surface_twice(family: str) -> None:
+    assert len(FAMILIES[family](0).space) >= 500
+    assert FAMILIES[family](7).values.tolist() == FAMILIES[family](7).values.tolist()

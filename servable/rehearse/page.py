@@ -9,15 +9,20 @@ from matplotlib.ticker import MaxNLocator
 
 from servable.measured import document, style
 from servable.measured.document import About, Picture, ReportTable, Row, Tab
-from servable.rehearse import comparison_output
 from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult
 from servable.rehearse.output import (
     HEADS,
     find_asleep,
+    find_comparison_verdict,
     format_clock,
+    format_row,
     join_minutes,
+    list_comparison_conclusions,
+    list_comparison_heads,
     list_conclusions,
     list_rows,
+    sort_by_cost,
+    state_comparison_verdict,
     state_verdict,
 )
 from servable.rehearse.rehearsal import Rehearsal
@@ -42,9 +47,9 @@ def write_page(
     abouts = [About(_state_sentence(result), where, result.verdict)]
     tabs = [_build_day_tab(result), _build_alarms_tab(result), _build_scaling_tab(result)]
     if comparison is not None and proposal is not None:
-        sentence = f"Policies: {comparison_output.state_verdict(comparison)}"
+        sentence = f"Policies: {state_comparison_verdict(comparison)}"
         judged = "each policy with the slowest instances, on the same random days"
-        verdict = comparison_output.find_verdict(comparison)
+        verdict = find_comparison_verdict(comparison)
         abouts.insert(0, About(sentence, judged, verdict))
         tabs.insert(0, _build_comparison_tab(comparison, proposal))
     return document.write(folder, tabs, title=title, abouts=abouts)
@@ -169,8 +174,8 @@ def _build_alarms_tab(result: Rehearsal) -> Tab:
 def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal) -> Tab:
     """Build the tab of compared policies: cost against minutes outside of the objective."""
     rows = []
-    for policy in comparison_output.sort_by_cost(comparison):
-        name, cost, broken, refused, mark = comparison_output.format_row(policy, comparison)
+    for policy in sort_by_cost(comparison):
+        name, cost, broken, refused, mark = format_row(policy, comparison)
         numbers = ((cost, policy.cost), (broken, policy.broken), (refused, policy.refused))
         rows.append(Row((name, *numbers, mark), "chosen" if mark else ""))
     png = _draw_policies(comparison)
@@ -178,8 +183,8 @@ def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal
         "comparison",
         "Comparison",
         [Picture("comparison", "cost of each policy against its minutes outside", png)],
-        list(comparison_output.list_conclusions(comparison))[:-1],
-        [ReportTable("Policies by cost", comparison_output.list_heads(comparison), rows)],
+        list(list_comparison_conclusions(comparison))[:-1],
+        [ReportTable("Policies by cost", list_comparison_heads(comparison), rows)],
         proposal.diff,
     )
 

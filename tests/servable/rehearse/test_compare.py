@@ -30,7 +30,7 @@ from servable.rehearse.comparison import (
     judge,
     list_policies,
 )
-from servable.rehearse.comparison_output import build_json, list_conclusions
+from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
@@ -144,8 +144,8 @@ def test_json_and_the_sentences_say_whether_a_policy_holds_the_objective(
         priced=True,
     )
     proposal = PolicyProposal(file=Path("prod.toml"), after="", diff="")
-    assert build_json(made, proposal, write=False)["verdict"] == verdict
-    first, left_out, last = list_conclusions(made)
+    assert build_comparison_json(made, proposal, write=False)["verdict"] == verdict
+    first, left_out, last = list_comparison_conclusions(made)
     assert first == "1 policy on the same 1 random days"
     assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
     assert last.startswith("the file's policy is the best" if best else "none of them holds")

@@ -42,9 +42,6 @@ class ReadyTarget:
     variables: dict[str, str] | None = None
     """Environment of the generator's processes; None: that of this process."""
 
-    def target_within(self, timeout_seconds: float) -> LoadTarget:
-        return dataclasses.replace(self.target, timeout_seconds=timeout_seconds)
-
 
 @contextmanager
 def reached_by(

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
     )
     generator = held.enter_context(
         LoadGenerator(
-            reached.target_within(options.timeout_seconds),
+            replace(reached.target, timeout_seconds=options.timeout_seconds),
             bodies,
             loop=schedule.loop,
             processes=GeneratorProcesses(

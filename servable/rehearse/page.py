@@ -44,7 +44,9 @@ def write_page(
     """Write report.html and pictures/*.png into `folder`. Return the page."""
     title = f"{result.environment}, {result.variant}: a day rehearsed"
     where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
-    abouts = [About(_state_sentence(result), where, result.verdict)]
+    # The page shows the verdict's word before the sentence.
+    sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
+    abouts = [About(f"The file's day: {sentence}", where, result.verdict)]
     tabs = [_build_day_tab(result), _build_alarms_tab(result), _build_scaling_tab(result)]
     if comparison is not None and proposal is not None:
         sentence = f"Policies: {state_comparison_verdict(comparison)}"
@@ -53,12 +55,6 @@ def write_page(
         abouts.insert(0, About(sentence, judged, verdict))
         tabs.insert(0, _build_comparison_tab(comparison, proposal))
     return document.write(folder, tabs, title=title, abouts=abouts)
-
-
-def _state_sentence(result: Rehearsal) -> str:
-    """Return the verdict's sentence without the word that the page shows before it."""
-    sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
-    return f"The file's day: {sentence}"
 
 
 def _build_day_tab(result: Rehearsal) -> Tab:

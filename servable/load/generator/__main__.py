@@ -58,10 +58,12 @@ def _make(server: Any, socket_type: int, *more: Any) -> None:
         server.socket.setsockopt(zmq.ZAP_DOMAIN, b"servable")
 
 
-Progress = Callable[[dict[str, Any]], None]
+_STEP: TypeAdapter[LoadStep | None] = TypeAdapter(LoadStep | None)
 _READY_SECONDS = 60.0
 # Each load worker reports several times a second.
 _LOST_SECONDS = 8.0
+# For the message to those on other computers, who would otherwise wait for a minute.
+_QUIT_SECONDS = 2.0
 
 
 class GeneratorError(Exception):
@@ -76,37 +78,53 @@ class Coordinator:
         self._here: set[str] = set()
         self._tally = Tally(self._workers)
         self._number = 0
-        self.busy = False
-        self.last: LoadStep | None = None
+        self._busy = False
+        self._last: LoadStep | None = None
         """Result of the last step; None while one runs."""
         self._stopping = False
         self._runner.register_message(REPORT, self._reported)
         self._runner.register_message(HERE, lambda environment, msg: self._here.add(msg.node_id))
 
-    def wait_for_workers(self) -> None:
-        self._wait(lambda: len(self._here) >= self._workers, "generator processes have not come")
+    def obey(self, lines: FileObject) -> None:
+        """Do what each line says until there are no more, and end this process."""
+        for line in lines:
+            message = json.loads(line)
+            # Beside this: a step can be stopped.
+            if "stop" in message:
+                gevent.spawn(self._stop)
+            else:
+                gevent.spawn(self._do, message)
+        with gevent.Timeout(_QUIT_SECONDS, False):
+            self._runner.quit()  # also the processes on other computers
+        os._exit(0)
 
-    def plan(self, plan: dict[str, Any]) -> None:
-        """Send target, bodies and loop to the workers, before the first step."""
-        self._runner.send_message(PLAN, plan)
-
-    def stop(self) -> None:
-        """End the running step now; its measurements are kept."""
-        self._stopping = True
-
-    def quit(self) -> None:
-        """Quit, also the processes on other computers."""
-        self._runner.quit()
-
-    def step(self, options: dict[str, Any], progress: Progress) -> None:
-        """Run a step; its result is `last`. Raises GeneratorError."""
-        self.busy, self.last = True, None
+    def _do(self, message: dict[str, Any]) -> None:
         try:
-            self.last = self._step(options, progress)
-        finally:
-            self.busy = False
+            if "plan" in message:
+                self._wait(
+                    lambda: len(self._here) >= self._workers, "generator processes have not come"
+                )
+                self._runner.send_message(PLAN, message["plan"])
+                _say(ready=True)
+                return
+            self._busy, self._last = True, None
+            try:
+                self._last = self._step(message["step"])
+            finally:
+                self._busy = False
+            _say(done=_STEP.dump_python(self._last, mode="json"))
+        except (GeneratorError, MissingCredentialsError) as error:
+            _say(error=str(error))
 
-    def _step(self, options: dict[str, Any], progress: Progress) -> LoadStep:
+    def _stop(self) -> None:
+        """Stop the step, keep what it measured, and answer once, whether it had ended by itself or not."""
+        self._stopping = True
+        while self._busy:
+            gevent.sleep(0.02)
+        _say(stopped=_STEP.dump_python(self._last, mode="json"))
+
+    def _step(self, options: dict[str, Any]) -> LoadStep:
+        """Run a step. Raises GeneratorError."""
         self._number += 1
         self._stopping = False
         users = options.get("users") or self._workers
@@ -121,7 +139,7 @@ class Coordinator:
         if options.get("rate_rps"):
             message["rate_rps"] = options["rate_rps"] / self._workers
         self._runner.send_message(STEP, message)
-        self._hold(options, tally, progress)
+        self._hold(options, tally)
         wait_seconds = 1.0 if self._stopping else options["timeout_seconds"] + 1.0
         over = {"wait_seconds": wait_seconds, "count_rest": not self._stopping}
         self._runner.send_message(END, over)
@@ -131,13 +149,13 @@ class Coordinator:
             gevent.sleep(0.02)
         raise GeneratorError("a generator process has not reported the end of its step")
 
-    def _hold(self, options: dict[str, Any], tally: Tally, progress: Progress) -> None:
+    def _hold(self, options: dict[str, Any], tally: Tally) -> None:
         """Wait until the throughput is known, the time is over, or the step is stopped."""
         known = 0
         measured, moved_at = 0.0, time.monotonic() + options["warm_up_seconds"]
         while not self._stopping:
             gevent.sleep(REPORT_SECONDS)
-            progress(tally.progress())
+            _say(progress=tally.progress())
             if tally.seconds > measured:
                 measured, moved_at = tally.seconds, time.monotonic()
             if time.monotonic() - moved_at > _LOST_SECONDS:
@@ -167,11 +185,6 @@ class Coordinator:
 # isort: split
 
 
-_STEP: TypeAdapter[LoadStep | None] = TypeAdapter(LoadStep | None)
-# For the message to those on other computers, who would otherwise wait for a minute.
-_QUIT_SECONDS = 2.0
-
-
 def main(role: str, *where: str) -> None:
     # Ctrl-C goes to the whole group: who started us decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -198,38 +211,7 @@ def main(role: str, *where: str) -> None:
         coordinator = Coordinator(alone, 1)
         LoadWorker(alone)
         alone.send_message(HERE)
-    gevent.spawn(_obey, lines, coordinator).join()
-
-
-def _obey(lines: FileObject, coordinator: Coordinator) -> None:
-    for line in lines:
-        message = json.loads(line)
-        # Beside this: a step can be stopped.
-        gevent.spawn(_stop if "stop" in message else _do, message, coordinator)
-    with gevent.Timeout(_QUIT_SECONDS, False):
-        coordinator.quit()
-    os._exit(0)
-
-
-def _do(message: dict[str, Any], coordinator: Coordinator) -> None:
-    try:
-        if "plan" in message:
-            coordinator.wait_for_workers()
-            coordinator.plan(message["plan"])
-            _say(ready=True)
-        else:
-            coordinator.step(message["step"], lambda found: _say(progress=found))
-            _say(done=_STEP.dump_python(coordinator.last, mode="json"))
-    except (GeneratorError, MissingCredentialsError) as error:
-        _say(error=str(error))
-
-
-def _stop(message: dict[str, Any], coordinator: Coordinator) -> None:
-    """Stop the step and answer once, whether the step had ended by itself or not."""
-    coordinator.stop()
-    while coordinator.busy:
-        gevent.sleep(0.02)
-    _say(stopped=_STEP.dump_python(coordinator.last, mode="json"))
+    gevent.spawn(coordinator.obey, lines).join()
 
 
 def _end_with(lines: FileObject) -> None:

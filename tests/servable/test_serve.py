@@ -144,7 +144,7 @@ def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None
     "number",
     [
         pytest.param(signal.SIGINT, id="ctrl-c"),
-        pytest.param(signal.SIGTERM, id="sigterm", marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, id="sigterm"),
     ],
 )
 def test_an_interruption_ends_everything_and_its_code_is_a_shells(number: signal.Signals) -> None:
@@ -154,7 +154,6 @@ def test_an_interruption_ends_everything_and_its_code_is_a_shells(number: signal
         assert (process.wait(20), _alive(family)) == (128 + number, [])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("killed", ["supervisor", "command"])
 def test_killing_it_ends_every_process_and_frees_every_port_within_five_seconds(
     killed: str,

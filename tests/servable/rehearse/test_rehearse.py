@@ -81,22 +81,19 @@ KNOWN = ("--set", "variants.primary.start_seconds=240")
 SEEN = (*KNOWN, "--set", "variants.primary.scaling.metric_delay_seconds=60")
 
 
-def test_without_start_and_delay_the_day_runs_at_both_ends_of_their_ranges(
+def test_the_day_runs_at_the_paces_that_are_stated_or_at_both_ends_of_their_ranges(
     run: Callable[..., Result],
 ) -> None:
     paces = result(run("--set", "traffic.profile=daily", "--json"))["paces"]
     assert [(one["start_minutes"], one["metric_delay_seconds"]) for one in paces] == [
         (3, 0), (3, 180), (7, 0), (7, 180),
     ]  # fmt: skip
-
-
-def test_with_start_and_delay_as_seen_there_is_one_pace(run: Callable[..., Result]) -> None:
     (pace,) = result(run("--set", "traffic.profile=daily", "--json", *SEEN))["paces"]
     assert (pace["start_minutes"], pace["metric_delay_seconds"]) == (4, 60)
 
 
 # The spike is over before instances come that take longer than it lasts: 10:00 to 10:08.
-def test_what_depends_on_the_start_cannot_be_told_without_it(
+def test_what_depends_on_the_start_or_decides_by_one_minute_cannot_be_told(
     run: Callable[..., Result], tmp_path: Path
 ) -> None:
     ramp = "".join(f"{minute},{60 * (100 + 3 * max(0, minute - 60))}\n" for minute in range(100))
@@ -104,8 +101,6 @@ def test_what_depends_on_the_start_cannot_be_told_without_it(
     last = run("--day", str(tmp_path / "day.csv")).stdout.splitlines()[-1]
     assert re.match("cannot be told: .*state variants.primary.start_seconds", last)
 
-
-def test_what_cannot_be_told_ends_with_3(run: Callable[..., Result], tmp_path: Path) -> None:
     run("--help")
     (tmp_path / "day.csv").write_text("0,6000\n1,6000\n")
     one = ["--per-instance", "100,20,97", "--day", str(tmp_path / "day.csv")]

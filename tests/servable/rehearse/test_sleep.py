@@ -116,9 +116,6 @@ def test_a_key_without_a_value_is_as_if_no_file_had_it(
 def test_whole_requests_are_as_many_as_the_day_has() -> None:
     assert {0.0, 1.0} <= set(whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert sum(whole_requests([0.25] * 20_000, 3)) == pytest.approx(5_000, rel=0.03)
-
-
-def test_who_waits_asks_again_as_often_as_the_client() -> None:
     assert ASKS_AGAIN_SECONDS == WAKE_LOOK_SECONDS
 
 
@@ -154,15 +151,11 @@ def test_one_request_that_finds_no_copy_starts_one_and_not_two(rehearsed: Any) -
     assert max(minute["answering"] for minute in rehearsed("sleeping")["minutes"]) == 1
 
 
-@pytest.mark.parametrize(("minutes", "seconds"), [(4, 240), (5, 300), (60, 300)])
-def test_what_fell_asleep_within_the_cooldown_of_a_wake_can_be_woken(
-    minutes: int, seconds: int
-) -> None:
-    wake, _ = sleep_policies(minutes)
-    assert wake.policy["StepScalingPolicyConfiguration"]["Cooldown"] == seconds
+def test_what_sleeps_can_be_woken_and_is_not_put_to_sleep_again_at_once() -> None:
+    for minutes, seconds in [(4, 240), (5, 300), (60, 300)]:
+        wake, _ = sleep_policies(minutes)
+        assert wake.policy["StepScalingPolicyConfiguration"]["Cooldown"] == seconds
 
-
-def test_a_copy_that_starts_soon_after_the_last_one_fell_asleep_is_not_ended() -> None:
     _, asleep = sleep_policies(15)
     named = {"AlarmName": "sleep", "Namespace": "AWS/SageMaker", "MetricName": asleep.metric}
     alarm = WatchedAlarm({**named, "Statistic": "Sum", "Period": 60, **asleep.alarm})

@@ -154,10 +154,20 @@ def test_wrong_use_is_said_before_anything_is_sent(
     assert (problem in str(failed), sending.sent) == (True, [])
 
 
-def test_without_a_place_it_is_wrong_use(sending: Sending) -> None:
+def test_without_a_place_it_is_wrong_use_but_a_pipelines_gate_passes(
+    sending: Sending, environment: Environment
+) -> None:
     failed = CliRunner().invoke(command, [URL], standalone_mode=False).exception
     assert isinstance(failed, click.UsageError)
     assert str(failed).startswith("no captured requests: pass --captured PLACE")
+    for gate in [True, False]:
+        loaded: ValidFile = environment()
+        options = replace(OPTIONS, gate=gate)
+        if gate:
+            assert _choose_place("prod", loaded, options) is None
+        else:
+            with pytest.raises(click.UsageError):
+                _choose_place("prod", loaded, options)
 
 
 REPLAYED = VALID + '[replay]\ncaptured = "{}"\n'
@@ -172,19 +182,6 @@ def test_a_place_on_the_command_line_comes_before_the_files_own(
         assert _choose_place("prod", loaded, OPTIONS) == place
     loaded = environment(REPLAYED.replace("{}", "captured"))
     assert _choose_place("prod", loaded, replace(OPTIONS, place="given")) == "given"
-
-
-@pytest.mark.parametrize("gate", [True, False])
-def test_without_a_place_in_the_file_a_pipelines_gate_passes_and_a_replay_is_wrong_use(
-    environment: Environment, gate: bool
-) -> None:
-    loaded: ValidFile = environment()
-    options = replace(OPTIONS, gate=gate)
-    if gate:
-        assert _choose_place("prod", loaded, options) is None
-    else:
-        with pytest.raises(click.UsageError):
-            _choose_place("prod", loaded, options)
 
 
 # --- what cannot be replayed
@@ -335,17 +332,14 @@ def test_redact_keeps_no_custom_attribute(sending: Sending) -> None:
 # --- a run that is interrupted, and goes on
 
 
-def test_an_interrupted_replay_exits_130_and_says_so(sending: Sending) -> None:
+def test_an_interrupted_replay_exits_130_and_the_same_command_sends_what_was_not_answered(
+    sending: Sending,
+) -> None:
     sending.interrupted_after = 2
     ended = ran("--gate")
     assert (ended.return_value, "2 of 6 requests answered" in ended.stdout) == (130, True)
     assert "interrupted; the same command continues with the remaining requests" in ended.stderr
     assert "gate: " not in ended.stdout
-
-
-def test_the_same_command_sends_only_what_was_not_answered(sending: Sending) -> None:
-    sending.interrupted_after = 2
-    ran()
     sending.interrupted_after = None
     ended = ran("--json")
     found = json.loads(ended.stdout)

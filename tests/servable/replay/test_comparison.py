@@ -55,20 +55,16 @@ def test_no_body_is_too_damaged_to_be_read(body: bytes, content_type: str) -> No
     assert outputs_of(body, content_type).rows >= 1
 
 
-@pytest.mark.parametrize(
-    ("answered", "problem"),
-    [
+def test_another_shape_type_or_content_type_is_named() -> None:
+    cases: list[tuple[object, str]] = [
         ({"predictions": [[1.0, 2.0, 3.0]]}, "shape [1, 2] became [1, 3]"),
         ({"predictions": [["1", "2"]]}, "type number became string"),
         ({"predictions": [[True, False]]}, "type number became truth value"),
-    ],
-)
-def test_another_shape_or_type_is_named(answered: object, problem: str) -> None:
-    found = of_json({"predictions": [[1.0, 2.0]]}, answered)
-    assert problem in found.outputs["output"].problems
+    ]
+    for answered, problem in cases:
+        found = of_json({"predictions": [[1.0, 2.0]]}, answered)
+        assert problem in found.outputs["output"].problems
 
-
-def test_another_type_or_content_type_of_the_same_values_is_found() -> None:
     several = (
         recorded(written({"a": np.ones(2, kind)}, PROTOBUF), PROTOBUF) for kind in ("<f4", "<f8")
     )
@@ -79,7 +75,7 @@ def test_another_type_or_content_type_of_the_same_values_is_found() -> None:
     )
 
 
-def test_the_tolerance_is_relative_to_the_largest_number_of_the_row_without_masks() -> None:
+def test_the_tolerance_is_of_the_largest_number_of_the_row_or_the_outputs_own() -> None:
     for off, differing in [(0.99e-5, 0), (1.01e-5, 1)]:
         before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
         assert of_json(before, after).differing_rows == differing
@@ -87,15 +83,10 @@ def test_the_tolerance_is_relative_to_the_largest_number_of_the_row_without_mask
     assert of_json(before, after).differing_rows == 1
     before = {"predictions": [1.0, -1.0, 1e-6]}
     assert of_json(before, {"predictions": [1.0, -1.0, 2e-6]}).differing_rows == 0
-
-
-@pytest.mark.parametrize(("answered", "differing"), [(1.05, 0), (1.2, 1)])
-def test_an_outputs_own_absolute_tolerance_replaces_its_types(
-    answered: float, differing: int
-) -> None:
-    settings = {"outputs": {"output": OutputTolerance(absolute=0.1)}}
-    before, after = {"predictions": [[1.0, 1e6]]}, {"predictions": [[answered, 1e6]]}
-    assert of_json(before, after, **settings).differing_rows == differing
+    for answered, differing in [(1.05, 0), (1.2, 1)]:
+        settings = {"outputs": {"output": OutputTolerance(absolute=0.1)}}
+        before, after = {"predictions": [[1.0, 1e6]]}, {"predictions": [[answered, 1e6]]}
+        assert of_json(before, after, **settings).differing_rows == differing
 
 
 def test_infinities_and_changed_highest_scores_are_counted() -> None:
@@ -174,22 +165,17 @@ def test_what_stands_beside_predictions_is_compared_and_passes_where_it_is_the_s
     assert gate(iter([pair_of(0, answer, again)])) == ""
 
 
-def test_what_stands_beside_predictions_leaves_the_rows_as_they_are() -> None:
+def test_keys_beside_predictions_leave_the_rows_and_the_only_outputs_name() -> None:
     after = {"predictions": [[0.5, 0.25]] * 99 + [[0.5, 0.5]], "label": "cat"}
     found = of_json(ROWS | {"label": "cat"}, after)
     assert (found.rows, found.differing_rows, found.outputs["label"].rows) == (100, 1, 1)
     assert of_json(ROWS | {"price": 1.0}, ROWS | {"price": 1.000001}).differing_rows == 0
 
-
-def test_the_only_output_keeps_its_name_beside_other_keys() -> None:
     comparison = Comparison(Replay(), only_output="prob")
     answer = recorded(json.dumps(ROWS | {"label": "cat"}).encode())
     comparison.add(pair_of(0, answer, answer))
     comparison.finish()
     assert set(comparison.outputs) == {"prob", "label"}
-
-
-def test_a_key_that_an_answer_has_twice_is_compared_as_well() -> None:
     before, after = (recorded(b'{"outputs": [1], "a": %d, "a": 0}' % value) for value in (1, 2))
     assert "Output body" in gate(iter([pair_of(0, before, after)]))
 
@@ -227,7 +213,7 @@ def test_names_that_are_data_are_kept_up_to_a_bound_and_differences_beyond_it_fo
     assert many_names.outputs[OTHER_OUTPUTS].differing == 600
 
 
-def test_an_answer_with_many_outputs_is_printed_in_few_lines_and_not_held_back() -> None:
+def test_many_outputs_are_printed_in_few_short_lines_and_not_held_back() -> None:
     found = of_json(users(200, 0.5), users(200, 0.6))
     shown = format_lines(found)
     sentences = list_exceeded(found, Replay())
@@ -238,14 +224,13 @@ def test_an_answer_with_many_outputs_is_printed_in_few_lines_and_not_held_back()
         answer = {"outputs": {f"a{name}": [0.5 + number] for name in range(4_000)}}
         comparison.add(pair_of(number, *[recorded(json.dumps(answer).encode())] * 2))
     assert comparison.compared > 0
-
-
-@pytest.mark.parametrize("name", ["a\ngate: met", "\x1b[2J", "\ud800", "a" * 10_000, "\u2028"])
-def test_the_name_of_an_output_is_one_short_line_that_can_be_written(name: str) -> None:
-    found = of_json({"outputs": {name: [1.0], "b": [1.0]}}, {"outputs": {name: [2.0], "b": [1.0]}})
-    (output,) = (one.name for one in found.outputs.values() if one.differing)
-    assert output.encode().isascii()
-    assert (output.isprintable(), len(output) <= 200) == (True, True)
+    for name in ["a\ngate: met", "\x1b[2J", "\ud800", "a" * 10_000, "\u2028"]:
+        found = of_json(
+            {"outputs": {name: [1.0], "b": [1.0]}}, {"outputs": {name: [2.0], "b": [1.0]}}
+        )
+        (output,) = (one.name for one in found.outputs.values() if one.differing)
+        assert output.encode().isascii()
+        assert (output.isprintable(), len(output) <= 200) == (True, True)
 
 
 # --- outputs that the file leaves out

@@ -124,44 +124,31 @@ def labels(expected: list[Any], answered: list[Any], dtype: Any = np.int64) -> A
     return compared(was, now, None, rows=len(was), typed=True, tops=())
 
 
-def test_labels_that_changed_are_counted_with_their_rows() -> None:
+def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> None:
     found = labels([b"cat", b"dog", b"\xff"], [b"cat", b"cow", b"x"], object)
     assert (found.labels, found.differing.tolist()) == (2, [False, True, True])
     assert found.severity == math.inf
-
-
-@pytest.mark.parametrize(
-    ("expected", "answered", "typed", "problem"),
-    [
+    cases: list[tuple[Any, Any, bool, str]] = [
         (np.zeros(2, "f4"), np.zeros(2, "f8"), True, "type float32 became float64"),
         (np.zeros(2, "f4"), np.zeros(2, "f8"), False, ""),
         (np.zeros(2, "f4"), np.zeros(3, "f4"), True, "shape [2] became [3]"),
         (np.zeros(2, "c8"), np.zeros(2, "f4"), True, "type complex number became number"),
         (np.zeros(2, "?"), np.zeros(2, "i4"), False, "type truth value became number"),
-    ],
-)
-def test_what_cannot_be_compared_by_value_is_named(
-    expected: Any, answered: Any, typed: bool, problem: str
-) -> None:
-    found = compared(expected, answered, EXACT, rows=2, typed=typed, tops=())
-    assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
+    ]
+    for expected, answered, typed, problem in cases:
+        found = compared(expected, answered, EXACT, rows=2, typed=typed, tops=())
+        assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
 
 
-@pytest.mark.parametrize(
-    ("expected", "answered", "top"),
-    [
+def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
+    cases: list[tuple[list[list[int]], list[list[int]], dict[int, int]]] = [
         ([[1, 2, 3, 4]], [[1, 2, 4, 3]], {1: 1, 2: 0, 3: 0}),
         ([[1, 2, 3, 4]], [[4, 3, 2, 1]], {1: 1, 2: 1, 3: 1}),
         ([[1, 2, 3, 4], [1, 2, 3, 4]], [[1, 2, 3, 5], [2, 1, 3, 4]], {1: 0, 2: 0, 3: 1}),
-    ],
-)
-def test_the_highest_scores_are_compared_as_sets(
-    expected: list[list[int]], answered: list[list[int]], top: dict[int, int]
-) -> None:
-    assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
+    ]
+    for expected, answered, top in cases:
+        assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
 
-
-def test_vectors_and_complex_numbers_are_compared_without_rows_too() -> None:
     was, now = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])
     assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
@@ -175,11 +162,8 @@ def test_vectors_and_complex_numbers_are_compared_without_rows_too() -> None:
 
 
 # --- reasons, shares and sentences
-
-
-@pytest.mark.parametrize(
-    ("difference", "reason"),
-    [
+def test_differences_and_numbers_are_written_as_people_write_them() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"problem": "missing"}, "missing"),
         ({"nan_rows": 1}, "NaN on one side"),
         ({"infinite_rows": 1}, "infinity on one side"),
@@ -191,25 +175,31 @@ def test_vectors_and_complex_numbers_are_compared_without_rows_too() -> None:
             {"nan_rows": 1, "labels": 1, "top": {1: 1}},
             "NaN on one side, 1 labels changed, the highest score changed",
         ),
-    ],
-)
-def test_how_an_output_differs_is_said_without_its_values(
-    difference: dict[str, Any], reason: str
-) -> None:
-    assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (rows(1), "1 row"), (rows(2), "2 rows"), (answers(1), "1 answer"),
-        (answers(1000), "1,000 answers"), (short(0.00612), "0.0061"), (short(4.2e-8), "4.2e-8"),
-        (percent(0.1234), "12.3 %"), (percent(0.0001), "0.01 %"), (percent(0), "0 %"),
+    ]
+    for difference, reason in cases:
+        assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
+    for text, expected in [
+        (rows(1), "1 row"),
+        (rows(2), "2 rows"),
+        (answers(1), "1 answer"),
+        (answers(1000), "1,000 answers"),
+        (short(0.00612), "0.0061"),
+        (short(4.2e-8), "4.2e-8"),
+        (percent(0.1234), "12.3 %"),
+        (percent(0.0001), "0.01 %"),
+        (percent(0), "0 %"),
         (percent(1), "100 %"),
-    ],
-)  # fmt: skip
-def test_numbers_are_written_as_people_write_them(text: str, expected: str) -> None:
-    assert text == expected
+    ]:
+        assert text == expected
+    for count, of, text in [
+        (0, 10, "0 %"),
+        (10, 10, "100 %"),
+        (1, 6_000, "0.02 %"),
+        (31, 37_224, "0.08 %"),
+        (1_000, 6_000, "17 %"),
+        (500_000, 600_000, "83.3 %"),
+    ]:
+        assert percent_of(count, of) == text
 
 
 def pairs_of(
@@ -266,14 +256,12 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
         assert sentences == ([] if held else [expected])
 
 
-def test_no_request_or_only_errors_have_a_verdict() -> None:
+def test_no_request_and_added_or_missing_outputs_are_said() -> None:
     verdict = judge(comparison_of(iter([])), Replay(), ReadLines())
     assert verdict.missing == ("No request was replayed, so nothing is known of the answers.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
-
-def test_what_was_added_and_what_is_missing_are_said_in_answers() -> None:
     before, after = {"predictions": [{"a": 1.0, "b": 5.0}]}, {"predictions": [{"a": 1.0, "c": 7.0}]}
     found = comparison_of(iter([pair_of(0, *(
         recorded(json.dumps(one).encode()) for one in (before, after)))]))  # fmt: skip
@@ -340,9 +328,7 @@ def test_the_worst_requests_are_listed_up_to_five_and_json_has_finite_numbers() 
 
 
 # --- bounded memory
-
-
-def test_answers_are_held_back_until_the_scale_of_outputs_is_known(
+def test_large_answers_are_held_back_up_to_their_bytes_until_the_scale_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(comparison_module, "_HELD_PAIRS", 3)
@@ -353,10 +339,6 @@ def test_answers_are_held_back_until_the_scale_of_outputs_is_known(
         counts.append(comparison.compared)
     assert counts == [0, 0, 3, 4]
 
-
-def test_large_answers_are_held_back_up_to_their_bytes_until_the_scale_is_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     comparison = Comparison(Replay())
     for pair in (*pairs_of(9.0, expected=1.0), *pairs_of(9.0, expected=3.0)):
         comparison.add(pair)
@@ -372,7 +354,9 @@ def test_large_answers_are_held_back_up_to_their_bytes_until_the_scale_is_known(
     assert comparison.compared == 2
 
 
-def test_kinds_of_errors_are_bounded() -> None:
+def test_kinds_of_errors_and_the_worst_requests_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def several() -> Iterator[AnswerPair]:
         for number in range(25):
             error = RecordedAnswer(body=b"", content_type="", error=f"kind {number}")
@@ -381,10 +365,6 @@ def test_kinds_of_errors_are_bounded() -> None:
     errors = comparison_of(several()).errors
     assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
 
-
-def test_the_worst_requests_are_the_earlier_of_equal_ones_and_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
     assert [one.pair.request.event_id for one in found.worst] == [
         f"event-{n}" for n in range(WORST)
@@ -441,16 +421,3 @@ def test_a_fraction_in_the_place_of_a_whole_number_is_judged_by_the_tolerance_of
 ):
     found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
     assert found == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("count", "of", "text"),
-    [
-        (0, 10, "0 %"), (10, 10, "100 %"), (1, 6_000, "0.02 %"), (31, 37_224, "0.08 %"),
-        (1_000, 6_000, "17 %"), (500_000, 600_000, "83.3 %"),
-    ],
-)  # fmt: skip
-def test_a_share_has_as_many_digits_as_its_interval_leaves_certain(
-    count: int, of: int, text: str
-) -> None:
-    assert percent_of(count, of) == text

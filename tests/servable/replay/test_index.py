@@ -34,9 +34,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_of_variants_and_hours_are_merged_by_time(folder: Path) -> None:
+def test_requests_of_a_folder_or_a_prefix_in_s3_are_merged_by_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order = [*range(6), *range(3600, 3606)]
     assert ids(index(folder)) == [f"event-{number}" for number in order]
+
+    monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
+    monkeypatch.setattr(places, "_MOST_PARTS", 3)
+    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)))
+
+    def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
+        return captured.event_id, captured.body, captured.time, captured.variant
+
+    assert [content(one) for one in there] == [content(one) for one in index(folder)]
 
 
 def test_requests_of_one_captured_second_keep_their_order_and_are_spread_over_it(
@@ -53,7 +64,7 @@ def test_requests_of_one_captured_second_keep_their_order_and_are_spread_over_it
     assert spread(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
 
 
-def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+def test_damaged_lines_are_named_by_their_reason_and_the_others_are_read(tmp_path: Path) -> None:
     file = written(tmp_path / "x.jsonl", request(0))
     file.write_bytes(b"{}\n" + file.read_bytes() + write_line(request(1))[:-5])
     found = index(tmp_path)
@@ -63,8 +74,6 @@ def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None
     ]
     assert ids(found) == ["event-0"]
 
-
-def test_lines_with_one_reason_are_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     file.write_bytes(b"\n\xff\xfe\n" * 1200)
     (skipped,) = index(tmp_path).skipped
@@ -150,19 +159,6 @@ class _Body:
 
     def read(self) -> bytes:
         return self._content
-
-
-def test_a_prefix_in_s3_has_the_requests_of_the_same_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
-    monkeypatch.setattr(places, "_MOST_PARTS", 3)
-    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)))
-
-    def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
-        return captured.event_id, captured.body, captured.time, captured.variant
-
-    assert [content(one) for one in there] == [content(one) for one in index(folder)]
 
 
 def notes(folder: Path, shadows: set[str]) -> list[str]:

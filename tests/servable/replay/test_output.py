@@ -107,6 +107,12 @@ def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clo
     clock.now += 5
     assert tick.text() == "10 of 10 answered, 0 failed; 2 requests/s; about 0 s left"
 
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
+    summary.add(LATE)
+    tick.answered(summary, NINE)
+    clock.now += 1
+    assert tick.text().startswith("1 of 10 answered, 1 failed; ")
+
 
 def test_as_fast_as_possible_the_estimate_is_by_the_rate_of_this_process(
     index: CaptureIndex, clock: Clock
@@ -128,14 +134,6 @@ def test_as_fast_as_possible_the_estimate_is_by_the_rate_of_this_process(
     assert tick.text() == "0 of 10 answered, 0 failed; 0 requests/s; about 0 s left"
 
 
-def test_failures_are_part_of_the_progress(index: CaptureIndex, clock: Clock) -> None:
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
-    summary.add(LATE)
-    tick.answered(summary, NINE)
-    clock.now += 1
-    assert tick.text().startswith("1 of 10 answered, 1 failed; ")
-
-
 def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,8 +144,6 @@ def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
     captured = capsys.readouterr()
     assert (captured.err.splitlines(), captured.out) == (["line 2", "line 4"], "")
 
-
-def test_a_line_that_is_not_shown_is_not_made(clock: Clock) -> None:
     def text() -> str:
         raise AssertionError("it was made")
 
@@ -195,9 +191,7 @@ def result(index: CaptureIndex, *replayed: AnswerPair, interrupted: bool = False
     )
 
 
-def test_the_result_as_json_has_what_was_read_sent_answered_and_skipped(
-    skipping: CaptureIndex, tmp_path: Path
-) -> None:
+def test_the_result_is_json_or_lines(skipping: CaptureIndex, tmp_path: Path) -> None:
     found = result(skipping, OK, LATE).as_object()
     assert found.pop("latency_ms")["max"] == 20
     assert found.pop("send_lag_ms")["p99"] == pytest.approx(1, rel=0.03)
@@ -219,8 +213,6 @@ def test_the_result_as_json_has_what_was_read_sent_answered_and_skipped(
         ],
     }
 
-
-def test_the_result_as_lines(skipping: CaptureIndex) -> None:
     answered, failed, latency, folder = result(skipping, OK, LATE, LATE).lines()
     assert (answered, failed) == ("3 of 2 requests answered", "2 failed: timeout")
     assert latency.endswith(" ms; sent late p50 1.0 ms, p99 1.0 ms")

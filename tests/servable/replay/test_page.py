@@ -152,16 +152,6 @@ def test_the_result_is_one_sentence(gate: ReplayVerdict | None, failing: int, te
     assert page.summarize(comparison_of(several(failing=failing)), gate) == text
 
 
-# --- the outputs of the model
-
-
-def test_an_answer_without_names_is_the_models_only_output() -> None:
-    comparison = Comparison(DEFAULTS, only_output="prob")
-    comparison.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
-    comparison.finish()
-    assert list(comparison.outputs) == ["prob"]
-
-
 def test_the_only_output_is_that_of_the_models_signature(
     environment: Environment, project: Path
 ) -> None:
@@ -177,6 +167,12 @@ def test_the_only_output_is_that_of_the_models_signature(
     loaded = environment()
     (project / "model" / "1" / "saved_model.pb").unlink()
     assert _output_names(loaded, None) == []
+
+    # --- the outputs of the model
+    comparison = Comparison(DEFAULTS, only_output="prob")
+    comparison.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
+    comparison.finish()
+    assert list(comparison.outputs) == ["prob"]
 
 
 def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
@@ -199,7 +195,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
         return draw(*given)
 
 
-def test_bars_are_the_shares_of_rows_of_the_outputs_that_differ_the_largest_on_top(
+def test_the_chart_has_the_outputs_that_differ_the_largest_share_on_top(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def pair(number: int) -> AnswerPair:
@@ -217,10 +213,6 @@ def test_bars_are_the_shares_of_rows_of_the_outputs_that_differ_the_largest_on_t
     assert axes.get_yticks().tolist() == [1, 0]
     assert axes.get_xlim() == pytest.approx((0, 115))
 
-
-def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_chart_shows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     before = {f"{'x' * 20}{number:05}": 1.0 for number in range(20)} | {"x" * 24: 1.0}
     sides = (
         recorded(json.dumps({"predictions": [dict.fromkeys(before, value)]}).encode())
@@ -231,10 +223,6 @@ def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_chart_shows(
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert (len(names), names[0]) == (12, f"{'x' * 20}000…")
 
-
-def test_an_output_that_was_added_is_in_the_chart_without_a_share(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     sides = (recorded(b'{"predictions": [{"a": 1%s}]}' % more) for more in (b"", b', "b": 1'))
     comparison = comparison_of(iter([pair_of(0, *sides)]))
     (axes,) = drawn(monkeypatch, page.draw_shares, comparison).axes

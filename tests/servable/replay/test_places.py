@@ -56,18 +56,16 @@ def test_lines_are_the_same_however_a_file_is_cut_into_chunks(
         assert content[offset : offset + len(line)] == line
 
 
-def test_a_file_that_the_disk_refuses_is_named(tmp_path: Path) -> None:
+def test_a_file_or_a_folder_is_a_place_and_what_the_disk_refuses_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path / "a" / "b" / "x.jsonl", request(0))
+    assert LocalPlace(file).files() == LocalPlace(tmp_path).files()
+    assert LocalPlace(file).files() == [CaptureFile(str(file), file.stat().st_size)]
+
     file = CaptureFile(str(tmp_path), 0)
     with pytest.raises(UnreadableFileError, match=r": cannot be read: Is a directory$"):
         list(LocalPlace(tmp_path).chunks(file))
     with pytest.raises(UnreadableFileError):
         LocalPlace(tmp_path).read(file, 0, 1)
-
-
-def test_a_single_file_is_a_place_and_a_folder_is_all_below_it(tmp_path: Path) -> None:
-    file = written(tmp_path / "a" / "b" / "x.jsonl", request(0))
-    assert LocalPlace(file).files() == LocalPlace(tmp_path).files()
-    assert LocalPlace(file).files() == [CaptureFile(str(file), file.stat().st_size)]
 
 
 class Bucket:
@@ -97,7 +95,9 @@ class Bucket:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, name)
 
 
-def test_objects_of_a_prefix_are_listed_and_what_s3_refuses_is_named() -> None:
+def test_objects_of_a_prefix_are_listed_and_their_parts_fetched_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     files = S3Place("s3://bucket/p", Bucket()).files()
     assert [file.name for file in files] == ["s3://bucket/a/x.jsonl", "s3://bucket/b/x.jsonl"]
 
@@ -111,10 +111,6 @@ def test_objects_of_a_prefix_are_listed_and_what_s3_refuses_is_named() -> None:
     ):
         place.read(CaptureFile("s3://bucket/k", 10), 0, 1)
 
-
-def test_parts_of_an_object_are_fetched_once_and_kept_up_to_a_number(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     monkeypatch.setattr(places, "_PART_BYTES", 4)
     monkeypatch.setattr(places, "_MOST_PARTS", 2)
     bucket = Bucket()

@@ -45,18 +45,13 @@ def verdict(
     return judge(comparison, limits or Replay(), lines)
 
 
-@pytest.mark.parametrize(("share", "rows"), [(1e-4, 30_000), (1e-3, 3_000), (0.015, 200), (1, 3)])
-def test_a_share_takes_three_divided_by_it_rows(share: float, rows: int) -> None:
-    assert least_rows(Replay(detectable_share=share)) == rows
-
-
-# 95 % limits of a Poisson count, from a table of chi-square (Pearson and Hartley, table 8): half of the 95 %
-# quantile of 2 k + 2 degrees of freedom.
-@pytest.mark.parametrize(("differing", "limit"), [(0, 3.0), (1, 4.744), (4, 9.154), (14, 21.886)])
-def test_the_share_that_may_differ_is_the_limit_of_a_poisson_count(
-    differing: int, limit: float
-) -> None:
-    assert most_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
+def test_rows_and_shares_follow_from_a_poisson_count() -> None:
+    for share, rows in [(1e-4, 30_000), (1e-3, 3_000), (0.015, 200), (1, 3)]:
+        assert least_rows(Replay(detectable_share=share)) == rows
+    # 95 % limits of a Poisson count, from a table of chi-square (Pearson and Hartley, table 8): half of the
+    # 95 % quantile of 2 k + 2 degrees of freedom.
+    for differing, limit in [(0, 3.0), (1, 4.744), (4, 9.154), (14, 21.886)]:
+        assert most_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
 
 
 def test_enough_rows_without_a_difference_are_met_and_one_too_few_cannot_be_told() -> None:
@@ -98,12 +93,10 @@ def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
     assert "3 of 33 requests have no captured answer" in found.missing[0]
 
 
-def test_a_difference_in_one_row_is_not_met_whatever_is_missing() -> None:
+def test_a_difference_is_not_met_and_a_share_near_to_its_limit_cannot_be_told() -> None:
     changed = pair_of(30, SAME, answer([*SCORES[:-1], 0.5]))
     assert verdict(comparison_of(iter([changed]))).held == "NOT met"
 
-
-def test_a_share_so_near_to_its_limit_that_it_may_be_above_cannot_be_told() -> None:
     changed = answer([*SCORES[:-27], *np.linspace(0.2, 0.3, 27).tolist()])
     several = [*alike(29), pair_of(29, SAME, changed)]
     limits = Replay(differing_rows_share=0.01)

@@ -40,13 +40,11 @@ def test_without_pairs_or_other_settings_it_cannot_be_told() -> None:
     assert chosen(searched=SEARCHED[:1]).confirmation.verdict == "cannot be told"
 
 
-def test_a_pair_is_the_choice_and_today_s_settings_in_either_order() -> None:
+def test_pairs_are_compared_in_either_order_as_in_a_textbook_s_paired_t_test() -> None:
     gain = chosen(*PAIRS).confirmation.gain
     assert gain is not None
     assert gain.value == pytest.approx(math.sqrt(190 / 101 * 185 / 99) - 1)
 
-
-def test_the_interval_is_that_of_a_textbook_s_paired_t_test() -> None:
     # By scipy.stats.ttest_1samp(log ratios, 0).confidence_interval(0.95), SciPy 1.17.1.
     gain = confirmation([(math.exp(log), 1.0) for log in (0.10, 0.20, 0.15, 0.05)]).gain
     assert gain is not None

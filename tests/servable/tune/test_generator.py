@@ -144,7 +144,7 @@ def test_an_open_loop_sends_at_its_rate_whatever_the_server_does(measured: Measu
 
 
 # At 100 a second: in the middle of the step, and at its end, when nobody would wait for the answers.
-@pytest.mark.parametrize("request_number", [80, pytest.param(180, marks=pytest.mark.long)])
+@pytest.mark.parametrize("request_number", [80, 180])
 def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
     measured: Measured, request_number: int
 ) -> None:
@@ -162,7 +162,6 @@ def two_processes() -> Iterator[LoadGenerator]:
         yield one
 
 
-@pytest.mark.long
 def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
         two_processes.aim(container(server.url), [BODY], loop="closed")
@@ -174,7 +173,6 @@ def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator
     assert step.sent / step.seconds == pytest.approx(60, rel=0.25)
 
 
-@pytest.mark.long
 def test_a_process_that_ends_during_a_step_ends_the_test() -> None:
     nowhere = container("http://127.0.0.1:1")
     processes = GeneratorProcesses(here=2)

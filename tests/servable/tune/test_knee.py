@@ -79,13 +79,11 @@ def test_the_knee_and_its_interval_lie_between_the_steps_around_the_objective() 
     assert found.load.low <= found.load.value <= found.load.high
 
 
-def test_a_collapse_does_not_lower_the_most_that_was_answered() -> None:
+def test_one_odd_step_changes_neither_the_plateau_nor_the_knee() -> None:
     found = saturation(curve(step(1, 100.0), step(2, 200.0), step(4, 198.0), step(8, 90.0)))
     assert found is not None
     assert found.rps.value == pytest.approx(199, rel=0.02)
 
-
-def test_one_bad_step_far_below_does_not_hide_the_knee() -> None:
     steps = [step(users, 20.0 * users, 50.0) for users in (1, 2, 4, 8)]
     late = step(16, 320.0, 400.0)
     hiccup = step(3, 60.0, 72.0)  # its p99 is 107 ms
@@ -160,18 +158,16 @@ def test_users_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> Non
     assert len(parsed) == len(set(parsed))
 
 
-def test_it_ends_at_the_most_at_failures_and_after_given_loads() -> None:
+def test_it_ends_at_the_most_at_failures_and_after_given_loads_and_says_why() -> None:
     parsed = loads(Schedule(loop="closed", most=50), lambda users: step(users, 10.0 * users))
     assert max(parsed) == 50
     failing = loads(Schedule(loop="closed"), lambda users: step(users, 1.0, errors={"500": 900}))
     assert failing == [1]
     assert loads(Schedule(loop="closed", fixed=(8, 1, 4)), full_at_20) == [8, 1, 4]
-
-
-@pytest.mark.parametrize(("errors", "ended"), [({"500": 900}, "failing"), ({}, "saturated")])
-def test_it_says_why_it_ended(errors: dict[str, int], ended: str) -> None:
-    flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
-    assert Schedule(loop="closed").ended(flat) == ended
+    cases: list[tuple[dict[str, int], str]] = [({"500": 900}, "failing"), ({}, "saturated")]
+    for errors, ended in cases:
+        flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
+        assert Schedule(loop="closed").ended(flat) == ended
 
 
 def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
@@ -220,8 +216,5 @@ def test_the_simulator_agrees_with_erlang() -> None:
     rate = mmc_highest_rate(99, 60, service_rate=100, servers=4)
     above = mmc_latency_above(0.060, rate=rate, service_rate=100, servers=4)
     assert above == pytest.approx(0.01, rel=1e-3)
-
-
-def test_the_same_seed_gives_the_same_run() -> None:
     once, again = (simulate(4, 10.0, load=6, loop="closed", seconds=2, seed=3) for _ in range(2))
     assert once.finished_at.tolist() == again.finished_at.tolist()

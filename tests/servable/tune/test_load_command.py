@@ -133,24 +133,25 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
-def test_wrong_use_ends_with_2(arguments: list[str]) -> None:
-    assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
-
-
-def test_an_address_without_a_body_says_what_to_give() -> None:
+def test_wrong_use_ends_with_2() -> None:
+    for arguments in WRONG.values():
+        assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
     said = CliRunner().invoke(load, ["http://127.0.0.1:1"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
 
 
-@pytest.mark.long
-def test_the_command_s_own_process_is_not_patched_by_gevent() -> None:
+def test_the_command_imports_neither_gevent_nor_what_takes_time() -> None:
     code = "import servable.load.run, sys; sys.exit('gevent' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert ran.returncode == 0
 
+    code = "import servable.load.command, sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    slow = {"boto3", "botocore", "matplotlib", "numpy", "pydantic", "rich", "infra.preflight.check"}
+    assert "servable.load.options" in ran.stdout.split()
+    assert not slow & set(ran.stdout.split())
 
-@pytest.mark.long
+
 def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path: Path) -> None:
     one = started("local", "--users", "1,2", *STEP, "--json", "--output", tmp_path)
     said, words = one.communicate(timeout=110)
@@ -158,7 +159,6 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
     assert [step["failed"] for step in steps] == [0, 0], words
 
 
-@pytest.mark.long
 def test_a_process_that_joins_shares_the_users(body: Path, tmp_path: Path) -> None:
     load_test = ["--users", "4", "--body", str(body), *STEP, "--output", str(tmp_path)]
     with Server(ready) as server:
@@ -192,11 +192,3 @@ def test_what_failed_is_shown_with_its_first_answer(
 def test_no_other_computer_can_join_unless_an_address_is_named() -> None:
     listen = next(option for option in load.params if option.name == "listen")
     assert listen.default == ("127.0.0.1", 0)
-
-
-def test_its_help_imports_nothing_that_takes_time() -> None:
-    code = "import servable.load.command, sys; print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    slow = {"boto3", "botocore", "matplotlib", "numpy", "pydantic", "rich", "infra.preflight.check"}
-    assert "servable.load.options" in ran.stdout.split()
-    assert not slow & set(ran.stdout.split())

@@ -41,24 +41,18 @@ def test_a_file_gives_back_the_curve_that_was_written(tmp_path: Path) -> None:
     assert LoadCurve.read(tmp_path / CURVE) == written
 
 
-@pytest.mark.parametrize(("high", "known"), [(104.9, True), (105.1, False)])
-def test_a_throughput_is_known_within_5_percent(high: float, known: bool) -> None:
-    interval = Interval(value=100.0, low=200.0 - high, high=high)
-    assert step(1, 100.0, throughput_rps=interval).known is known
-
-
-@pytest.mark.parametrize(
-    ("lag_ms", "p50_ms", "refused"),
-    [(4.9, 10.0, False), (5.1, 10.0, True), (9.8, 100.0, False), (10.3, 100.0, True)],
-)
-def test_a_step_is_refused_when_requests_were_sent_too_late(
-    lag_ms: float, p50_ms: float, refused: bool
-) -> None:
-    late = step(1, 100.0, p50_ms, send_lags=Latencies.of([lag_ms] * 100))
-    assert (late.refused is not None) is refused
-
-
-def test_errors_and_timeouts_are_counted_beside_the_answers() -> None:
+def test_a_step_says_whether_it_is_known_or_refused_and_what_was_sent() -> None:
+    for high, known in [(104.9, True), (105.1, False)]:
+        interval = Interval(value=100.0, low=200.0 - high, high=high)
+        assert step(1, 100.0, throughput_rps=interval).known is known
+    for lag_ms, p50_ms, refused in [
+        (4.9, 10.0, False),
+        (5.1, 10.0, True),
+        (9.8, 100.0, False),
+        (10.3, 100.0, True),
+    ]:
+        late = step(1, 100.0, p50_ms, send_lags=Latencies.of([lag_ms] * 100))
+        assert (late.refused is not None) is refused
     assert step(1, 100.0, errors={"500": 3}, timeouts=2).sent == 101 + 5
 
 
@@ -127,35 +121,26 @@ def test_arrivals_come_at_their_rate(arrivals: Arrivals) -> None:
     assert last == pytest.approx(100.0, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
+def test_numbers_are_written_as_people_do_and_not_beyond_the_interval() -> None:
+    for value, written in [
         (75_123.0, "75,120"),
         (75_000.0, "75,000"),
         (1234.5, "1,234"),
         (12.5, "12.5"),
         (0.01236, "0.01236"),
         (0.0, "0"),
-    ],
-)
-def test_numbers_are_written_as_people_do(value: float, written: str) -> None:
-    assert readable(value) == written
-
-
-@pytest.mark.parametrize(
-    ("value", "half", "written"),
-    [
+    ]:
+        assert readable(value) == written
+    for value, half, written in [
         (351.234, 19.3, "351 (332 to 371)"),
         (75_123.0, 4_200.0, "75,100 (70,900 to 79,300)"),
         (0.01234, 0.00212, "0.0123 (0.0102 to 0.0145)"),
         (351.234, 0.0, "351.2 (351.2 to 351.2)"),
         (3.2, 500.0, "3 (-500 to 500)"),
-    ],
-)
-def test_no_digit_is_written_beyond_the_interval(value: float, half: float, written: str) -> None:
-    interval = Interval(value=value, low=value - half, high=value + half)
-    assert str(interval) == written
-    assert interval.short == written.partition(" ")[0]
+    ]:
+        interval = Interval(value=value, low=value - half, high=value + half)
+        assert str(interval) == written
+        assert interval.short == written.partition(" ")[0]
 
 
 # Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.

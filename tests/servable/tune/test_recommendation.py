@@ -55,16 +55,13 @@ def _keys(found: Recommendation) -> dict[str, object]:
     return {".".join(change.key): change.value for change in found.changes}
 
 
-def test_only_changed_settings_that_are_shown_to_be_better_are_written() -> None:
+def test_changed_settings_that_are_shown_to_be_better_are_written_with_their_effect() -> None:
     assert _keys(recommended()) == {
         "variants.primary.container.tfs_processes": 4,
         "variants.primary.container.batching.max_batch_size": 64,
     }
     assert not recommended(choice=UNSURE).changes
     assert not recommended(choice=REFUTED).changes
-
-
-def test_on_another_instance_type_every_setting_is_written() -> None:
     moved = dataclasses.replace(
         CHOICE,
         point={**CHOICE.point, "instance_type": "ml.c5.4xlarge"},
@@ -75,6 +72,13 @@ def test_on_another_instance_type_every_setting_is_written() -> None:
         "variants.primary.container.tfs_processes": 4,
         "variants.primary.container.gunicorn_workers": 8,
         "variants.primary.container.batching.max_batch_size": 64,
+    }
+    reasons = {change.key[-1]: change.reason for change in recommended().changes}
+    assert reasons == {
+        "tfs_processes": "with 1 as today, the others as chosen: -30% (-40% to -20%)",
+        "max_batch_size": (
+            "with 8 as today, the others as chosen: +0% (-10% to +10%); not shown by itself"
+        ),
     }
 
 
@@ -94,16 +98,6 @@ def test_a_measurement_in_aws_sets_scaling_alarms_and_bake() -> None:
     assert _keys(recommended(IN_AWS))["alarms.p99_latency_ms"] == 88.0
     # 500 requests of a tenth of 20 a second: five minutes; the alarm needs three and two.
     assert _keys(recommended(IN_AWS))["rollout.bake_minutes"] == 6
-
-
-def test_each_key_says_what_going_back_to_today_would_do() -> None:
-    reasons = {change.key[-1]: change.reason for change in recommended().changes}
-    assert reasons == {
-        "tfs_processes": "with 1 as today, the others as chosen: -30% (-40% to -20%)",
-        "max_batch_size": (
-            "with 8 as today, the others as chosen: +0% (-10% to +10%); not shown by itself"
-        ),
-    }
 
 
 def test_the_headline_says_what_was_shown() -> None:
@@ -173,13 +167,8 @@ def test_comments_stay_and_only_what_is_recommended_changes() -> None:
     kept = [one for one in TEXT.splitlines() if "tfs_processes" not in one]
     assert [one for one in after if "tfs_processes" not in one] == kept
 
-
-def test_a_value_that_is_there_already_changes_nothing() -> None:
     same = [change("variants.primary.container.tfs_processes", 4)]
     assert edited(TEXT, same, note=NOTE) == TEXT
     once = edited(TEXT, CHANGES, note=NOTE)
     assert edited(once, CHANGES, note=NOTE) == once
-
-
-def test_the_diff_names_the_file() -> None:
     assert diff("environments/prod.toml", "a\n", "b\n").startswith("--- environments/prod.toml")

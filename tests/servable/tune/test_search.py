@@ -28,13 +28,11 @@ def uninterrupted() -> SearchResult:
     return search(None, None, 0.0, TRIALS)
 
 
-def test_forty_noisy_measurements_find_nine_tenths_of_the_best() -> None:
+def test_noisy_measurements_find_nine_tenths_of_the_best_and_20_percent_that_were_planted() -> None:
     surface = make_surface("queueing, 4 cores", 0)
     values = surface.values
     assert values[search_ours(surface, 0, 0.05)["point"]] >= 0.9 * values.max()
 
-
-def test_twenty_percent_more_that_were_planted_are_not_called_flat() -> None:
     best = {name: values[-1] for name, values in GRID.items()}
     noise = np.random.default_rng(4)
 
@@ -56,9 +54,17 @@ def test_a_space_of_few_points_ends(points: int) -> None:
     assert len(found.trials) <= 40
 
 
-def test_the_choice_is_one_that_ran(uninterrupted: SearchResult) -> None:
+def test_todays_settings_are_measured_first_and_the_choice_is_one_that_ran(
+    uninterrupted: SearchResult,
+) -> None:
     assert uninterrupted.choice is not None
     assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
+
+    start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
+    found = Search(Space(GRID), [start]).run(
+        lambda point: Measurement(value=value(point)), Budget(trials=1)
+    )
+    assert found.trials[0].point == start
 
 
 def test_what_does_not_run_is_not_chosen() -> None:
@@ -76,14 +82,6 @@ def test_what_does_not_run_is_not_chosen() -> None:
         lambda _: Measurement(value=0.0, failure="no"), Budget(trials=12)
     )
     assert found.choice is None
-
-
-def test_todays_settings_are_measured_first() -> None:
-    start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
-    found = Search(Space(GRID), [start]).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=1)
-    )
-    assert found.trials[0].point == start
 
 
 def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
@@ -216,7 +214,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
     assert (_points(found) == _points(uninterrupted), _done(log) - TRIALS in (0, 1)) == (True, True)
 
 
-def test_minutes_and_dollars_are_a_budget() -> None:
+def test_minutes_and_dollars_are_a_budget_of_which_a_part_is_kept_back_for_the_end() -> None:
     trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=50.0)]
     assert (Budget(minutes=1).ended(trials), Budget(minutes=2).ended(trials)) == (
         "0.8 of 1 minutes are spent",
@@ -230,6 +228,16 @@ def test_minutes_and_dollars_are_a_budget() -> None:
     measured = Measurement(value=1.0, about={"usd": 2.0})
     trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
     ends = [Budget(usd=usd).ended(trials) for usd in (3.9, 4.1)]
+    assert [one is not None for one in ends] == [True, False]
+
+    assert Budget(minutes=5).without(4, [trial(30.0)]).minutes == 3.0
+    assert Budget(trials=10).without(4, []).trials == 6
+    assert Budget(usd=5.0).without(4, [trial(usd=0.5)]).usd == 3.0
+
+    assert Budget(minutes=0.1).seconds_left([trial(30.0)]) == 0.0
+
+    spent = [trial(usd=0.5)]
+    ends = [Budget(usd=usd).ended(spent) for usd in (0.9, 1.1)]
     assert [one is not None for one in ends] == [True, False]
 
 
@@ -265,30 +273,14 @@ def trial(seconds: float = 30.0, **about: float) -> Trial:
     return Trial(number=0, point={}, measured=Measurement(value=1.0, about=about), seconds=seconds)
 
 
-def test_what_comes_at_the_end_is_kept_back() -> None:
-    assert Budget(minutes=5).without(4, [trial(30.0)]).minutes == 3.0
-    assert Budget(trials=10).without(4, []).trials == 6
-    assert Budget(usd=5.0).without(4, [trial(usd=0.5)]).usd == 3.0
-
-
-def test_a_budget_ends_with_its_time_and_its_dollars() -> None:
-    assert Budget(minutes=0.1).seconds_left([trial(30.0)]) == 0.0
-
-    spent = [trial(usd=0.5)]
-    ends = [Budget(usd=usd).ended(spent) for usd in (0.9, 1.1)]
-    assert [one is not None for one in ends] == [True, False]
-
-
 # 2.5 load curves of 48 s are two minutes, and nine trials of 20 s three.
 PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, confirm=4, trials=40)
 
 
-def test_what_the_load_curves_leave_is_for_trials() -> None:
+def test_minutes_are_planned_for_load_curves_and_trials() -> None:
     assert PLAN.fit == 9
     assert PLAN.refusal is None
 
-
-def test_too_few_minutes_are_refused_with_those_that_would_do() -> None:
     shorter = dataclasses.replace(PLAN, minutes=4.9)
     assert (shorter.refusal or "").endswith("give --minutes 5 or more")
     assert dataclasses.replace(PLAN, minutes=4, trials=6).refusal is None
@@ -297,8 +289,6 @@ def test_too_few_minutes_are_refused_with_those_that_would_do() -> None:
     asked = int((short.refusal or "").split("--minutes ")[1].split()[0])
     assert dataclasses.replace(short, minutes=asked).refusal is None
 
-
-def test_its_text_is_one_sentence_whose_total_is_the_sum_of_its_parts() -> None:
     fewer = dataclasses.replace(PLAN, minutes=9.5, trials=5)
     # Two load curves of 48 s and five trials of 20 s.
     assert str(fewer).startswith("about 3.3 minutes, at most 9.5: two load curves of about 48 s")

@@ -91,18 +91,6 @@ def test_what_failed_makes_its_neighbours_unlikely_and_not_those_far_away() -> N
     assert (found[0] > 0.9, found[4] < 0.1) == (True, True)
 
 
-def test_a_rule_without_batching_finds_a_point_without_it() -> None:
-    grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
-    space = Space(grid)
-    found = space.point(
-        space.nearest({"batching.max_batch_size": None, "batching.timeout_micros": 1000})
-    )
-    assert found["batching.max_batch_size"] is None
-
-
-COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_threads": (1, 4)}
-
-
 def test_counts_stand_by_their_logarithm_and_anything_else_by_its_rank() -> None:
     column = Space({"gunicorn_workers": (1, 2, 4, 16)}).features[:, 0]
     assert column == pytest.approx([0, 0.25, 0.5, 1])
@@ -112,6 +100,16 @@ def test_counts_stand_by_their_logarithm_and_anything_else_by_its_rank() -> None
         space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
         at = space.number({**one, four: 4})
         assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
+
+    grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
+    space = Space(grid)
+    found = space.point(
+        space.nearest({"batching.max_batch_size": None, "batching.timeout_micros": 1000})
+    )
+    assert found["batching.max_batch_size"] is None
+
+
+COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_threads": (1, 4)}
 
 
 def test_a_poor_value_is_bent_toward_the_best_and_half_of_it_hardly() -> None:
@@ -162,26 +160,17 @@ def test_late_and_last_measurements_repeat_what_could_be_the_best(
     assert proposed(trials=trials, more=more) == repeats
 
 
-def test_repeats_say_how_noisy_a_measurement_is() -> None:
+def test_repeats_say_how_noisy_a_measurement_is_without_those_that_something_slowed() -> None:
     logs = np.random.default_rng(1).normal(0, 0.2, 200)
     assert noise_of(np.repeat(np.arange(50), 4), logs) == pytest.approx(0.2, rel=0.15)
     assert noise_of(np.arange(3), np.array([0.0, 1.0, 2.0])) == NOISE
-
-
-@pytest.mark.parametrize(
-    ("values", "learnt"),
-    [
+    for values, learnt in [
         ([100.0, 64.0, 100.0], [True, False, True]),
         ([100.0, 66.0, 100.0], [True, True, True]),
         ([50.0, 100.0], [False, True]),
         ([0.0, 100.0], [True, True]),
-    ],
-    ids=["below two thirds", "above", "of two", "a failure"],
-)
-def test_a_repeat_that_something_slowed_is_not_learnt_from(
-    values: list[float], learnt: list[bool]
-) -> None:
-    assert undisturbed(np.zeros(len(values), int), values).tolist() == learnt
+    ]:
+        assert undisturbed(np.zeros(len(values), int), values).tolist() == learnt
 
 
 def test_a_measurement_that_all_others_contradict_is_not_believed() -> None:

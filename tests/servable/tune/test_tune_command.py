@@ -133,15 +133,22 @@ def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
     assert (said.return_value, "could not be asked" in said.stderr) == (2, True)
 
 
-def test_what_cannot_be_measured_ends_with_2_and_no_trace(
+def test_a_run_that_fails_or_is_interrupted_says_so_and_leaves_a_report(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(FormulaTrials, "fails_at", 3)
+    said = returned("--p99-ms", "72").stderr
+    report = Path(said.splitlines()[-1].removeprefix("report of what was measured: "))
+    assert len(Content.read(report.with_name(RUN)).trials) == 2
+
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
     said = returned()
     last = said.stderr.splitlines()[-2:]
     wanted = ["servable tune: as the test wants", "report of what was measured: "]
     began = [line[: len(start)] for line, start in zip(last, wanted, strict=True)]
     assert (said.return_value, began) == (2, wanted)
+    monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
+    assert returned().return_value == 130
 
 
 def not_served(*_: object) -> NoReturn:
@@ -213,15 +220,6 @@ def test_another_alarm_or_price_is_another_run(
         assert len(found[1] - found[0]) == runs - 1
 
 
-def test_a_run_that_fails_later_leaves_a_report(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FormulaTrials, "fails_at", 3)
-    said = returned("--p99-ms", "72").stderr
-    report = Path(said.splitlines()[-1].removeprefix("report of what was measured: "))
-    assert len(Content.read(report.with_name(RUN)).trials) == 2
-
-
 def test_the_better_settings_are_shown_with_what_was_done_and_the_file_stays(
     shown: "Shown",
 ) -> None:
@@ -238,11 +236,6 @@ def test_dollars_that_leave_no_trial_are_said(
     nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
     monkeypatch.setattr(servable.tune.tune, "_searched", lambda *_: nothing)
     assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
-
-
-def test_ctrl_c_ends_with_130(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
-    assert returned().return_value == 130
 
 
 CHANCE = random.Random(1)

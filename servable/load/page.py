@@ -8,7 +8,7 @@ import numpy as np
 
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Knee, Objective, knee
-from servable.measured import document, style
+from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable.measured.precision import Latencies, middles_ms, readable
 
@@ -40,14 +40,16 @@ def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
     """Draw requests per second above, latency bands below, the knee in both."""
     title = "Throughput against load"
     if not any(step.latencies.bins for content in contents for step in content.curve.valid):
-        return style.nothing(NO_STEP, title=title)
-    figure = style.figure(high=7.4)
+        return document.nothing(NO_STEP, title=title)
+    figure = document.figure(high=7.4)
     above, below = figure.subplots(2, 1, sharex=True)
-    for content, colour in zip(contents, style.OF_RUNS, strict=False):
+    for content, colour in zip(contents, document.OF_RUNS, strict=False):
         steps, name = content.curve.valid, content.label
         loads = [step.load for step in steps]
         rps = [step.throughput_rps for step in steps]
-        style.intervals(above, loads, rps, color=colour, marker="o", label=f"{name}: 95 % interval")
+        document.intervals(
+            above, loads, rps, color=colour, marker="o", label=f"{name}: 95 % interval"
+        )
         p50, p90, p99 = (
             [step.latencies.percentile_ms(percent) for step in steps] for percent in (50, 90, 99)
         )
@@ -61,14 +63,14 @@ def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
             below.axvline(knee.load.value, color=colour, linestyle="--")
     for objective in {content.knee.objective for content in contents if content.knee}:
         label = f"objective: p{objective.percent:g} at most {objective.most_ms:g} ms"
-        below.axhline(objective.most_ms, color=style.RED, linestyle=":", label=label)
-    style.logarithmic(below, "y")
+        below.axhline(objective.most_ms, color=document.RED, linestyle=":", label=label)
+    document.logarithmic(below, "y")
     if contents[0].curve.asked.relative:
         title += ": relative, measured on one computer"
-    style.finish(above, title=title, y="requests per second", zero="y")
+    document.finish(above, title=title, y="requests per second", zero="y")
     load = _load_label(contents[0].curve)
-    style.finish(below, title="Latency against load", x=load, y="latency, ms (log)")
-    return style.png(figure)
+    document.finish(below, title="Latency against load", x=load, y="latency, ms (log)")
+    return document.png(figure)
 
 
 def format_knee(knee: Knee) -> str:
@@ -96,10 +98,10 @@ def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> 
     `latencies`: with the name of each in the legend.
     """
     if not any(each.bins for _, each in latencies):
-        return style.nothing(NO_STEP, title=title)
-    figure = style.figure()
+        return document.nothing(NO_STEP, title=title)
+    figure = document.figure()
     axes = figure.subplots()
-    for (name, each), colour in zip(latencies, style.OF_RUNS, strict=False):
+    for (name, each), colour in zip(latencies, document.OF_RUNS, strict=False):
         if not each.bins:
             continue
         numbers = sorted(each.bins)
@@ -108,35 +110,35 @@ def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> 
         axes.step(middles_ms(np.array(numbers)), share, where="post", color=colour, label=name)
         for percent in (50.0, 90.0, 95.0, 99.0):
             axes.plot(each.percentile_ms(percent), 100 - percent, "o", color=colour)
-    style.logarithmic(axes, "x")
+    document.logarithmic(axes, "x")
     axes.set_yscale("log")
     axes.set_yticks(
         [100, 50, 10, 5, 1, 0.1], ["100", "50 (p50)", "10 (p90)", "5 (p95)", "1 (p99)", "0.1"]
     )
     axes.set_ylim(bottom=0.08, top=130)
-    style.finish(axes, title=title, x="latency, ms (log)", y="slower than that, % (log)")
-    return style.png(figure)
+    document.finish(axes, title=title, x="latency, ms (log)", y="slower than that, % (log)")
+    return document.png(figure)
 
 
 def draw_machine(contents: Sequence[LoadContent]) -> bytes:
     """Draw the CPU cores and memory in MiB of the endpoint's processes against load."""
     title = "CPU and memory of the endpoint against load"
     if not any(step.target for content in contents for step in content.curve.valid):
-        return style.nothing(
+        return document.nothing(
             "Not known: only an endpoint on this computer is looked at.", title=title
         )
-    figure = style.figure(high=6.2)
+    figure = document.figure(high=6.2)
     above, below = figure.subplots(2, 1, sharex=True)
-    for content, colour in zip(contents, style.OF_RUNS, strict=False):
+    for content, colour in zip(contents, document.OF_RUNS, strict=False):
         steps = [(step.load, step.target) for step in content.curve.valid if step.target]
         loads, label = [load for load, _ in steps], f"{content.label}: endpoint"
         cores = [used.cpu_cores for _, used in steps]
         above.plot(loads, cores, color=colour, marker="o", label=label)
         memory = [used.memory_mib for _, used in steps]
         below.plot(loads, memory, color=colour, marker="o", label=label)
-    style.finish(above, title=title, y="CPU, cores busy", zero="y")
-    style.finish(below, x=_load_label(contents[0].curve), y="memory, MiB", zero="y")
-    return style.png(figure)
+    document.finish(above, title=title, y="CPU, cores busy", zero="y")
+    document.finish(below, x=_load_label(contents[0].curve), y="memory, MiB", zero="y")
+    return document.png(figure)
 
 
 def _load_label(curve: LoadCurve) -> str:

@@ -14,7 +14,7 @@ from model_packaging.beside import write_beside
 from servable.load.objective import Goal
 from servable.load.page import LoadContent, curve_tabs
 from servable.load.page import write as write_page
-from servable.measured import style
+from servable.measured import document
 from servable.measured.document import Cell, Picture, ReportTable, Row, Tab
 from servable.measured.precision import Interval
 from servable.tune.recommendation import Recommendation, headline
@@ -53,9 +53,9 @@ _COLUMNS = 3
 def draw_trials(contents: Sequence[Content]) -> bytes:
     """Draw requests per second in the order of measuring, and the best so far."""
     title = "Every trial, in the order of measuring"
-    figure = style.figure()
+    figure = document.figure()
     axes = figure.subplots()
-    for content, colour in zip(contents, style.OF_RUNS, strict=False):
+    for content, colour in zip(contents, document.OF_RUNS, strict=False):
         values = np.array([trial.measured.value for trial in content.trials])
         numbers = np.array([trial.number + 1 for trial in content.trials])
         ran, failed = values > 0, numbers[values <= 0]
@@ -66,7 +66,7 @@ def draw_trials(contents: Sequence[Content]) -> bytes:
         axes.step(places, best, where="post", color=colour, alpha=0.5, label="best so far")
         if len(failed):
             label = "did not run, or broke the objective"
-            axes.plot(failed, 0.0 * failed, "x", color=style.RED, markersize=9, label=label)
+            axes.plot(failed, 0.0 * failed, "x", color=document.RED, markersize=9, label=label)
         if content.recommendation is not None:
             label = f"{content.label}: expected of the choice"
             value = content.recommendation.choice.value
@@ -74,8 +74,8 @@ def draw_trials(contents: Sequence[Content]) -> bytes:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     dollars = any(content.goal == "cost" for content in contents)
     y = "predictions per dollar" if dollars else "requests per second at the knee"
-    style.finish(axes, title=title, x="trial", y=y, zero="y")
-    return style.png(figure)
+    document.finish(axes, title=title, x="trial", y=y, zero="y")
+    return document.png(figure)
 
 
 def draw_effects(content: Content) -> bytes:
@@ -83,9 +83,9 @@ def draw_effects(content: Content) -> bytes:
     title = f"{content.label}: each setting, the others as chosen; 95 % intervals"
     effects = content.effects
     if not effects:
-        return style.nothing(NO_SEARCH, title=title)
+        return document.nothing(NO_SEARCH, title=title)
     rows = -(-len(effects) // _COLUMNS)
-    figure = style.figure(high=0.8 + 2.3 * rows)
+    figure = document.figure(high=0.8 + 2.3 * rows)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     grid = figure.subplots(rows, _COLUMNS, squeeze=False, sharey=True)
     relative = {name: [effect.relative for effect in values] for name, values in effects.items()}
@@ -93,18 +93,18 @@ def draw_effects(content: Content) -> bytes:
     highest = max(interval.high for intervals in relative.values() for interval in intervals)
     for axes, (name, intervals) in zip(grid.flat, relative.items(), strict=False):
         places = range(len(intervals))
-        style.intervals(axes, places, intervals, fmt="o", color=style.BLUE)
-        axes.axhline(1.0, color=style.GREY, linestyle=":", lw=1)
+        document.intervals(axes, places, intervals, fmt="o", color=document.BLUE)
+        axes.axhline(1.0, color=document.GREY, linestyle=":", lw=1)
         axes.set_xticks(places, [shown(effect.value) for effect in effects[name]], fontsize=9.5)
         axes.set_xlim(-0.5, len(intervals) - 0.5)
         axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
-        style.finish(axes, x=name, y="", legend=False)
+        document.finish(axes, x=name, y="", legend=False)
     value = "predictions per dollar" if content.goal == "cost" else "throughput"
     for axes in grid[:, 0]:
         axes.set_ylabel(f"{value}, the choice = 1", fontsize=9.5)
     for axes in grid.flat[len(effects) :]:
         axes.set_visible(False)
-    return style.png(figure)
+    return document.png(figure)
 
 
 def draw_cost(contents: Sequence[Content]) -> bytes:
@@ -112,21 +112,21 @@ def draw_cost(contents: Sequence[Content]) -> bytes:
     title = "Cost against latency"
     costs = [_costs(content) for content in contents]
     if not any(costs):
-        return style.nothing(NO_SEARCH, title=title)
-    figure = style.figure()
+        return document.nothing(NO_SEARCH, title=title)
+    figure = document.figure()
     axes = figure.subplots()
-    for content, points, colour in zip(contents, costs, style.OF_RUNS, strict=False):
+    for content, points, colour in zip(contents, costs, document.OF_RUNS, strict=False):
         label = f"{content.label}: a trial at its knee"
         _draw(axes, points, color=colour, label=label)
         if content.recommendation is not None:
             kept = dict(content.recommendation.choice.kept)
             chosen = [point for point in points if dict(point[2].point) == kept]
-            look = {"markersize": 14, "markerfacecolor": "none", "color": style.RED}
+            look = {"markersize": 14, "markerfacecolor": "none", "color": document.RED}
             _draw(axes, chosen, label="the choice", **look)
     priced = all(content.usd_per_hour is not None for content in contents)
     y = "$ per million predictions" if priced else "cost of a prediction, the cheapest = 1"
-    style.finish(axes, title=title, x="p99 at the knee, ms", y=y, zero="xy")
-    return style.png(figure)
+    document.finish(axes, title=title, x="p99 at the knee, ms", y=y, zero="xy")
+    return document.png(figure)
 
 
 def _draw(axes: Axes, points: Sequence[tuple[float, float, Trial]], **look: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.measured import style
+from servable.measured import document
 from servable.measured.document import Cell, Tab, shown
 from servable.replay.answers import AnswerPair
 from servable.replay.command import _output_names
@@ -191,7 +191,7 @@ def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
     """Return the figure instead of its PNG."""
     with monkeypatch.context() as patch:
-        patch.setattr(style, "png", lambda figure: figure)
+        patch.setattr(document, "png", lambda figure: figure)
         return draw(*given)
 
 

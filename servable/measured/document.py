@@ -1,4 +1,4 @@
-"""Write one HTML page with tabs of sentences, pictures, and tables, and draw the pictures; it fetches nothing.
+"""Write one HTML page with tabs of sentences, tables, and pictures, and draw these; it fetches nothing.
 
 Pictures have one size, and one set of colors that color-blind readers tell apart.
 """

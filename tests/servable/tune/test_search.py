@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,24 @@ from tests.servable.tune.surfaces import FAMILIES, make_surface, search_ours
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIALS = 14
+SLOW = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
+FIRST = {name: values[0] for name, values in GRID.items()}
+
+
+def measured_value(point: Point) -> Measurement:
+    return Measurement(value=value(point))
+
+
+def searched(
+    start: Point,
+    measure: Callable[[Point], Measurement] = measured_value,
+    *,
+    trials: int = 18,
+    confirm: int = 2,
+    file: Path | None = None,
+) -> SearchResult:
+    search = Search(Space(GRID), [start], confirm=confirm, file=file)
+    return search.run(measure, Budget(trials=trials))
 
 
 @pytest.fixture(scope="module")
@@ -33,25 +52,21 @@ def test_noisy_measurements_find_nine_tenths_of_the_best_and_20_percent_that_wer
     values = surface.values
     assert values[search_ours(surface, 0, 0.05)["point"]] >= 0.9 * values.max()
 
-    best = {name: values[-1] for name, values in GRID.items()}
     noise = np.random.default_rng(4)
 
     def measure(point: Point) -> Measurement:
-        planted = 1.2 if point["tfs_processes"] == best["tfs_processes"] else 1.0
+        planted = 1.2 if point["tfs_processes"] == GRID["tfs_processes"][-1] else 1.0
         return Measurement(value=100 * planted * float(np.exp(noise.normal(0, 0.2))))
 
-    start = {name: values[0] for name, values in GRID.items()}
-    found = Search(Space(GRID), [start], confirm=2).run(measure, Budget(trials=40))
+    found = searched(FIRST, measure, trials=40)
     assert (len(found.trials), found.stopped) == (40, "20 trials are done")
 
 
 @pytest.mark.parametrize("points", [1, 2, 3])
 def test_a_space_of_few_points_ends(points: int) -> None:
     space = Space({"tfs_processes": (1, 2, 4)[:points]})
-    found = Search(space, [{"tfs_processes": 1}], confirm=2).run(
-        lambda _: Measurement(value=100.0), Budget(trials=40)
-    )
-    assert len(found.trials) <= 40
+    search = Search(space, [{"tfs_processes": 1}], confirm=2)
+    assert len(search.run(lambda _: Measurement(value=100.0), Budget(trials=40)).trials) <= 40
 
 
 def test_todays_settings_are_measured_first_and_the_choice_is_one_that_ran(
@@ -59,46 +74,43 @@ def test_todays_settings_are_measured_first_and_the_choice_is_one_that_ran(
 ) -> None:
     assert uninterrupted.choice is not None
     assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
-
     start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
-    found = Search(Space(GRID), [start]).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=1)
-    )
-    assert found.trials[0].point == start
+    assert searched(start, trials=1, confirm=0).trials[0].point == start
 
 
 def test_what_does_not_run_is_not_chosen() -> None:
-    def measure(point: object) -> Measurement:
-        assert isinstance(point, dict)
-        if point["tfs_processes"] == 8:
+    def measure(point: Point) -> Measurement:
+        processes = int(point["tfs_processes"] or 0)
+        if processes == 8:
             return Measurement(value=0.0, failure="out of memory")
-        return Measurement(value=100.0 * int(point["tfs_processes"]))
+        return Measurement(value=100.0 * processes)
 
-    start = {name: values[0] for name, values in GRID.items()}
-    found = Search(Space(GRID), [start]).run(measure, Budget(trials=20))
-    assert found.choice is not None
-    assert found.choice.point["tfs_processes"] == 4
-    found = Search(Space(GRID), [start]).run(
-        lambda _: Measurement(value=0.0, failure="no"), Budget(trials=12)
-    )
-    assert found.choice is None
+    found = searched(FIRST, measure, trials=20, confirm=0).choice
+    assert found is not None
+    assert found.point["tfs_processes"] == 4
+    nothing = Measurement(value=0.0, failure="no")
+    assert searched(FIRST, lambda _: nothing, trials=12, confirm=0).choice is None
 
 
 def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
-    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
-    found = Search(Space(GRID), [start], confirm=2).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=18)
-    )
+    found = searched(SLOW)
     assert found.choice is not None
     assert found.choice.better
+    # Confirmed in pairs that begin with either.
+    again = [trial.point == SLOW for trial in found.trials if trial.confirms]
+    assert again == [False, True, True, False] * 2
 
     noise = np.random.default_rng(3)
-    start = {name: values[0] for name, values in GRID.items()}
-    found = Search(Space(GRID), [start], confirm=2).run(
-        lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=30)
+    luck = searched(
+        FIRST, lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), trials=30
     )
-    assert found.choice is not None
-    assert not found.choice.better
+    assert luck.choice is not None
+    assert not luck.choice.better
+    # Where today's settings win, the best of the others is compared with them.
+    space = Space(GRID)
+    best = max((space.point(number) for number in range(len(space))), key=value)
+    last = searched(best).trials[-4:]
+    assert [trial.point == best for trial in last] == [False, True, True, False]
 
 
 def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
@@ -114,24 +126,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
     assert found.point == good
 
 
-def test_the_choice_and_today_s_settings_are_confirmed_in_pairs_that_begin_with_either() -> None:
-    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
-    found = Search(Space(GRID), [start], confirm=2).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=18)
-    )
-    again = [trial.point == start for trial in found.trials if trial.confirms]
-    assert again == [False, True, True, False] * 2
-
-    space = Space(GRID)
-    best = max((space.point(number) for number in range(len(space))), key=value)
-    found = Search(space, [best], confirm=2).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=18)
-    )
-    assert [trial.point == best for trial in found.trials[-4:]] == [False, True, True, False]
-
-
 def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> None:
-    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     measured = 0
 
     def measure(point: Point) -> Measurement:
@@ -141,24 +136,17 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
             raise KeyboardInterrupt
         return Measurement(value=value(point))
 
-    def run() -> SearchResult:
-        search = Search(Space(GRID), [start], confirm=2, file=tmp_path / "study")
-        return search.run(measure, Budget(trials=18))
-
     with pytest.raises(KeyboardInterrupt):
-        run()
-    found = run()
-    assert [trial.point == start for trial in found.trials[-8:]] == [False, True, True, False] * 2
+        searched(SLOW, measure, file=tmp_path / "study")
+    found = searched(SLOW, measure, file=tmp_path / "study")
+    assert [trial.point == SLOW for trial in found.trials[-8:]] == [False, True, True, False] * 2
 
 
 def test_a_run_whose_choice_was_confirmed_takes_no_more_pairs(tmp_path: Path) -> None:
     # Each further look at the same pairs would be another chance of a false verdict.
     search = Search(Space(GRID), [], confirm=2, file=tmp_path / "study")
-    ended = [
-        len(search.run(lambda point: Measurement(value=value(point)), Budget(trials=trials)).trials)
-        for trials in (18, 80)
-    ]
-    assert ended == [18, 18]
+    runs = [search.run(measured_value, Budget(trials=trials)) for trials in (18, 80)]
+    assert [len(run.trials) for run in runs] == [18, 18]
 
 
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

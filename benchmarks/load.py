@@ -57,7 +57,7 @@ def run_ours(url: str, body: bytes) -> dict[str, float]:
         opened = generator.step(RATE, pace)
     if closed.failed or opened.failed:
         raise RuntimeError(f"requests failed: {closed.errors} {opened.errors}")
-    return {RPS: closed.throughput_rps.value, LATE: opened.send_lag_p99_ms}
+    return {RPS: closed.throughput_rps.value, LATE: opened.send_lags.p99_ms}
 
 
 def run_locust(url: str, body: bytes) -> dict[str, float]:

@@ -36,18 +36,12 @@ _FORMS = {"instances": "predictions", "inputs": "outputs"}
 Facet = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    value: float
-    """The extreme, the smaller the better; for kinds the body's size."""
-    request: CapturedRequest
-
-
 class GoldenSelection:
     """`add` every request, then `chosen` gives the set."""
 
     def __init__(self) -> None:
-        self._candidates: dict[Facet, _Candidate] = {}
+        self._candidates: dict[Facet, tuple[float, CapturedRequest]] = {}
+        """The extreme, the smaller the better (for kinds the body's size), and its request."""
         self._facets: dict[str, set[Facet]] = {}
 
     def add(self, request: CapturedRequest) -> None:
@@ -61,12 +55,12 @@ class GoldenSelection:
 
     def _offer(self, facet: Facet, value: float, request: CapturedRequest) -> None:
         best = self._candidates.get(facet)
-        if best is None or value < best.value:
-            self._candidates[facet] = _Candidate(value, request)
+        if best is None or value < best[0]:
+            self._candidates[facet] = value, request
 
     def chosen(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
         """At most `most` requests, those first that cover most, each with what it adds."""
-        several = {best.request.event_id: best.request for best in self._candidates.values()}
+        several = {request.event_id: request for _, request in self._candidates.values()}
         covers = {event: set(self._covered(request)) for event, request in several.items()}
         rest = set(self._candidates)
         selected: list[tuple[CapturedRequest, list[Facet]]] = []
@@ -84,7 +78,7 @@ class GoldenSelection:
         kinds, extremes = facets_of(request)
         yield from (facet for facet in kinds if facet in self._candidates)
         for facet, value in extremes.items():
-            if value <= self._candidates[facet].value:
+            if value <= self._candidates[facet][0]:
                 yield facet
 
 

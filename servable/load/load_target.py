@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
 
@@ -40,34 +40,18 @@ class LoadTarget:
     timeout_seconds: float = TIMEOUT_SECONDS
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if self.parts.scheme not in ("http", "https") or not self.parts.hostname:
             raise ValueError(
                 f"{self.url}: give a whole address, as http://127.0.0.1:8080/invocations"
             )
 
     @property
-    def host(self) -> str:
-        return urlsplit(self.url).hostname or ""
-
-    @property
-    def port(self) -> int:
-        parts = urlsplit(self.url)
-        return parts.port or (443 if parts.scheme == "https" else 80)
+    def parts(self) -> SplitResult:
+        return urlsplit(self.url)
 
     @property
     def encrypted(self) -> bool:
-        return urlsplit(self.url).scheme == "https"
-
-    @property
-    def path(self) -> str:
-        parts = urlsplit(self.url)
-        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-
-    @property
-    def authority(self) -> str:
-        """For the Host header."""
-        return urlsplit(self.url).netloc.rpartition("@")[2]
+        return self.parts.scheme == "https"
 
 
 def container(url: str) -> LoadTarget:

@@ -217,7 +217,7 @@ def _steps(content: LoadContent) -> ReportTable:
             step.failed,
             *((used.cpu_cores, used.memory_mib) if used else ("", "")),
             100 * step.generator_cpu_share,
-            step.send_lag_p99_ms,
+            step.send_lags.p99_ms,
             step.refused or ("" if step.known else "throughput not known within 5 %"),
         )
         rows.append(Row(cells, "failed" if step.refused else ""))

@@ -212,7 +212,7 @@ def _row(step: LoadStep) -> Sequence[str]:
         f"{step.throughput_rps.half_width_share:.0%}" if step.throughput_rps.value else "",
         *(_ms(percentile) for percentile in (latencies.p50_ms, latencies.p95_ms, latencies.p99_ms)),
         f"{step.failed_share:.1%}" if step.failed else "0",
-        _ms(step.send_lag_p99_ms),
+        _ms(step.send_lags.p99_ms),
         f"{step.generator_cpu_share:.0%}",
     )
 

@@ -78,7 +78,7 @@ class PreparedRequests:
 def request_bytes(target: LoadTarget, body: Body, signer: Signer | None) -> bytes:
     """Return a request as it goes over the connection; signed if there is a signer."""
     headers = {
-        "Host": target.authority,
+        "Host": target.parts.netloc.rpartition("@")[2],
         "Content-Type": body.content_type,
         **target.headers,
     }
@@ -86,7 +86,7 @@ def request_bytes(target: LoadTarget, body: Body, signer: Signer | None) -> byte
         headers["X-Amzn-SageMaker-Custom-Attributes"] = body.custom_attributes
     if body.accept:
         headers["Accept"] = body.accept
-    path = target.path
+    path = (target.parts.path or "/") + (f"?{target.parts.query}" if target.parts.query else "")
     if body.target_model and signer:
         headers["X-Amzn-SageMaker-Target-Model"] = body.target_model
     elif body.target_model:  # a container takes it in the path
@@ -182,11 +182,12 @@ class Connection:
             if ready:
                 self.close()
         if self._socket is None:
-            address = (self.target.host, self.target.port)
+            host, port = self.target.parts.hostname or "", self.target.parts.port
+            address = (host, port or (443 if self.target.encrypted else 80))
             opened = socket.create_connection(address, timeout=self.target.timeout_seconds)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._encryption is not None:
-                opened = self._encryption.wrap_socket(opened, server_hostname=self.target.host)
+                opened = self._encryption.wrap_socket(opened, server_hostname=host)
             self._socket = opened
             self._parser = httptools.HttpResponseParser(self)
         return self._socket

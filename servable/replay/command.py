@@ -58,33 +58,26 @@ def other_target(
     An environment's name comes before a git revision of the same name. A revision is packed as it was, and
     runs on this computer. Raises click.UsageError, and what preparing a target raises.
     """
-    output = private_folder(output)
-    if is_url(against):
-        with reached_by(against, None, [], output, options) as reached:
-            yield reached
-        return
-    if loaded is None:
-        raise click.UsageError(
-            f"--against {against}: beside an address only another address can be asked"
-        )
-    root, files = project(folder)
-    if against in names(files):
-        other = one_environment(against, folder)[0]
-        with reached_by(
-            against, other, [], output, dataclasses.replace(options, variant=None)
-        ) as reached:
-            yield reached
-        return
-    with checked_out(root, files, against) as then:
-        before = then.get(loaded.name)
-        if not isinstance(before, ValidFile):
-            raise click.UsageError(
-                f"--against {against}: environment {loaded.name} was not there, or did not load"
-            )
-        with reached_by(
-            loaded.name, before, [], output, dataclasses.replace(options, target="local")
-        ) as reached:
-            yield reached
+    what, other = against, None
+    with ExitStack() as held:
+        if not is_url(against):
+            if loaded is None:
+                raise click.UsageError(
+                    f"--against {against}: beside an address only another address can be asked"
+                )
+            root, files = project(folder)
+            if against in names(files):
+                other = one_environment(against, folder)[0]
+                options = dataclasses.replace(options, variant=None)
+            else:
+                before = held.enter_context(checked_out(root, files, against)).get(loaded.name)
+                if not isinstance(before, ValidFile):
+                    raise click.UsageError(
+                        f"--against {against}: environment {loaded.name} was not there, or did not load"
+                    )
+                what, other = loaded.name, before
+                options = dataclasses.replace(options, target="local")
+        yield held.enter_context(reached_by(what, other, [], private_folder(output), options))
 
 
 OPTIONS = (

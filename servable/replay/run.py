@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -126,10 +126,8 @@ class ReplaySender:
             return  # the process has ended, which the other thread notices
         except BaseException as error:  # what is sent is answered before it is raised
             self._failed = error
-        try:
+        with suppress(LoadError):
             self._write({"end": True})
-        except LoadError:
-            pass
 
     def _write(self, message: dict[str, Any], body: bytes = b"") -> None:
         try:
@@ -160,10 +158,8 @@ class ReplaySender:
         if self._feeder is not None:
             self._feeder.join(_END_SECONDS)
         for pipe in (self._input, self._output):
-            try:
+            with suppress(OSError):  # it ended first
                 pipe.close()
-            except OSError:
-                pass  # it ended first
         self._words.close()
 
     def __enter__(self) -> Self:

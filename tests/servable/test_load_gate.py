@@ -16,14 +16,7 @@ from hypothesis import strategies as st
 from infra.parameters.loading import ValidFile
 from servable.load import run as load_run
 from servable.load.command import load
-from servable.load.gate import (
-    EventCount,
-    Grouping,
-    expected,
-    expected_seconds,
-    share_held,
-    verdict,
-)
+from servable.load.gate import EventCount, Grouping, expected, expected_seconds, share_held, verdict
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import LoadOptions
@@ -108,9 +101,7 @@ def test_what_does_not_bear_it_says_why(measured: LoadCurve, why: str) -> None:
     ],
     ids=["few", "at the limit", "few failures", "slow and late", "hardly sent", "nothing"],
 )
-def test_what_cannot_be_told_ends_with_3_and_says_what_is_missing(
-    measured: LoadCurve, why: str
-) -> None:
+def test_what_cannot_be_told_says_what_is_missing(measured: LoadCurve, why: str) -> None:
     gate = verdict(measured, OBJECTIVE)
     assert (gate.exit_code, why in gate.lines[0]) == (3, True), gate.lines
 
@@ -227,9 +218,7 @@ def test_arrivals_in_bursts_do_not_count_as_slow_requests_that_come_together() -
     assert Grouping.of([tail.count for tail in measure(due, took, 120.0).tails]).size > 1
 
 
-def test_a_step_lasts_until_its_rate_has_sent_what_a_verdict_needs(
-    environment: Environment,
-) -> None:
+def test_a_step_lasts_as_long_as_a_verdict_needs(environment: Environment) -> None:
     loaded = environment(VALID + "[traffic]\npeak_rps = 10\n[alarms]\np99_latency_ms = 70\n")
     assert isinstance(loaded, ValidFile)
     values: dict[str, Any] = dict.fromkeys(LoadOptions.__dataclass_fields__)
@@ -240,9 +229,7 @@ def test_a_step_lasts_until_its_rate_has_sent_what_a_verdict_needs(
         assert expected_seconds(30.0, [rate]) == seconds
 
 
-def test_a_file_that_expects_nothing_is_told_which_keys_say_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_keys_are_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "cdk.json").write_text("{}")
     (project / "environments" / "prod.toml").write_text(VALID)
     monkeypatch.chdir(project)

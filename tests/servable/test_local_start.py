@@ -60,7 +60,7 @@ def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None
 
 
 @pytest.mark.parametrize(("stated", "seconds"), [("", 3600), ("startup_timeout_seconds = 90", 90)])
-def test_a_local_start_waits_as_long_as_the_file_states(
+def test_a_local_start_waits_as_stated(
     project: Path, monkeypatch: pytest.MonkeyPatch, stated: str, seconds: float
 ) -> None:
     waits: list[float] = []

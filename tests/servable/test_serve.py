@@ -96,9 +96,7 @@ def served(recorded: Path) -> Iterator[tuple[str, int]]:
         yield url, pid
 
 
-def test_it_answers_what_the_environment_deploys_on_this_machine_only(
-    served: tuple[str, int],
-) -> None:
+def test_it_answers_on_this_machine_only(served: tuple[str, int]) -> None:
     assert len(_ask(served[0]).json()["predictions"]) == 3
     assert _ask(served[0]).elapsed.total_seconds() >= 0.15
 
@@ -114,7 +112,7 @@ def test_it_answers_what_the_environment_deploys_on_this_machine_only(
     assert set(listening) == {"127.0.0.1"}
 
 
-def test_a_recording_is_private_and_is_replayed_with_the_same_answers(
+def test_a_recording_is_private_and_replayed_alike(
     served: tuple[str, int], recorded: Path, tmp_path: Path
 ) -> None:
     _ask(served[0])
@@ -141,11 +139,7 @@ def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None
 
 
 @pytest.mark.parametrize(
-    "number",
-    [
-        pytest.param(signal.SIGINT, id="ctrl-c"),
-        pytest.param(signal.SIGTERM, id="sigterm"),
-    ],
+    "number", [pytest.param(signal.SIGINT, id="ctrl-c"), pytest.param(signal.SIGTERM, id="sigterm")]
 )
 def test_an_interruption_ends_everything_and_its_code_is_a_shells(number: signal.Signals) -> None:
     with serving() as (process, _, pid):
@@ -155,9 +149,7 @@ def test_an_interruption_ends_everything_and_its_code_is_a_shells(number: signal
 
 
 @pytest.mark.parametrize("killed", ["supervisor", "command"])
-def test_killing_it_ends_every_process_and_frees_every_port_within_five_seconds(
-    killed: str,
-) -> None:
+def test_killing_it_ends_every_process_and_frees_every_port(killed: str) -> None:
     def is_gone_in_time() -> bool:
         with serving() as (process, _, pid):
             family = _family(pid)

@@ -89,7 +89,7 @@ def test_requests_of_one_kind_are_few_and_those_first_that_cover_most() -> None:
         (asked({}, answer=dataclasses.replace(ANSWER, content_type=NPY)), "answered in application/x-npy"),
     ],
 )  # fmt: skip
-def test_what_a_golden_request_cannot_hold_is_left_out(
+def test_what_golden_requests_cannot_hold_is_left_out(
     captured: CapturedRequest, reason: str
 ) -> None:
     assert reason in str(why_not(captured))
@@ -129,7 +129,7 @@ def test_the_written_file_loads_and_writing_again_replaces_its_tables(ran: Path)
     ("captured", "code", "verdict"),
     [(LEAST, 0, "holds"), (asked({}, answer=None), 1, "does not hold")],
 )
-def test_json_says_whether_a_request_can_be_a_golden_one(
+def test_json_says_whether_one_can_be_golden(
     ran: Path, captured: CapturedRequest, code: int, verdict: str
 ) -> None:
     written(ran / "others" / "x.jsonl", captured)

@@ -37,6 +37,8 @@ from servable_scaling.rehearsal.scenario import Scenario
 from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED
 
+Run = Callable[..., Result]
+Listed = Callable[..., list[Policy]]
 Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
@@ -46,7 +48,7 @@ SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
 
 
 @pytest.fixture
-def listed(environment: Write) -> Callable[..., list[Policy]]:
+def listed(environment: Write) -> Listed:
     def of(*options: str, text: str = SCALED) -> list[Policy]:
         placed = placement(environment(text).environment, "primary")
         assert placed is not None
@@ -56,9 +58,7 @@ def listed(environment: Write) -> Callable[..., list[Policy]]:
 
 
 @pytest.fixture
-def compared(
-    environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Result]:
+def compared(environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run --compare over five random days like HOUR."""
     monkeypatch.setattr(comparison, "DAYS", 5)
     (tmp_path / "hour.csv").write_text(HOUR)
@@ -70,9 +70,7 @@ def compared(
     return run
 
 
-def test_every_combination_of_given_or_usual_values_is_tried_after_the_file_itself(
-    listed: Callable[..., list[Policy]],
-) -> None:
+def test_every_combination_of_values_is_tried_after_the_file(listed: Listed) -> None:
     policies = listed("target=40,60", "minimum=2,3")
     assert [policy.label for policy in policies] == [
         "the file",
@@ -109,7 +107,7 @@ def test_every_combination_of_given_or_usual_values_is_tried_after_the_file_itse
     ],
 )
 def test_what_cannot_be_tried_is_rejected_with_the_way_to_write_it(
-    listed: Callable[..., list[Policy]], options: list[str], said: str
+    listed: Listed, options: list[str], said: str
 ) -> None:
     with pytest.raises(click.UsageError, match=said.replace("?", r"\?")):
         listed(*options)
@@ -132,9 +130,7 @@ def result(*days: tuple[float, float], label: str = "minimum 2") -> PolicyResult
 
 
 @pytest.mark.parametrize(("best", "verdict"), [(True, "holds"), (False, "does not hold")])
-def test_json_and_the_sentences_say_whether_a_policy_holds_the_objective(
-    best: bool, verdict: str
-) -> None:
+def test_json_and_sentences_say_whether_a_policy_holds(best: bool, verdict: str) -> None:
     found = result((10, 3))
     made = PolicyComparison(
         compared=[found],
@@ -170,9 +166,7 @@ def test_the_best_is_the_cheapest_whose_interval_is_on_the_better_side() -> None
         assert judge(result(*file), result(*best)).holds is holds
 
 
-def test_the_best_is_written_where_its_advantage_holds(
-    compared: Callable[..., Result], environment: Write
-) -> None:
+def test_the_best_is_written_where_it_is_better(compared: Run, environment: Write) -> None:
     ran = compared("--write", "--compare", "minimum=1,9,99")
     assert "better than the file's policy: minimum 9: " in ran.output
     assert "1 policy, such as minimum 99: " in ran.output
@@ -181,7 +175,7 @@ def test_the_best_is_written_where_its_advantage_holds(
 
 
 @pytest.mark.long
-def test_a_file_whose_policy_is_the_best_stays(compared: Callable[..., Result]) -> None:
+def test_a_file_whose_policy_is_the_best_stays(compared: Run) -> None:
     text = SPARSE.replace("min_instances = 1", "min_instances = 9")
     found: Any = json.loads(compared("--compare", "minimum=1,9", "--json", text=text).stdout)
     assert (found["best"], found["diff"], found["days"]) == ("the file", "", 5)
@@ -191,9 +185,7 @@ def test_a_file_whose_policy_is_the_best_stays(compared: Callable[..., Result]) 
 
 
 @pytest.mark.long
-def test_every_day_is_computed_and_days_of_another_turn_differ(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_day_is_computed_and_turns_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "DAYS", 3)
     trial = result((1, 0)).trial
     busy = replace(trial, scenario=replace(trial.scenario, requests=[100.0] * 50))
@@ -207,9 +199,7 @@ def test_every_day_is_computed_and_days_of_another_turn_differ(
 
 
 @pytest.mark.long
-def test_ctrl_c_ends_a_comparison_and_all_of_its_processes(
-    environment: Callable[..., ValidFile],
-) -> None:
+def test_ctrl_c_ends_a_comparison_and_its_processes(environment: Callable[..., ValidFile]) -> None:
     root = environment(SCALED).root
     command = [
         sys.executable,

@@ -36,7 +36,7 @@ def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[s
     return found, [str(one) for one in skipped.all]
 
 
-def test_requests_are_counted_by_the_minute_from_midnight(
+def test_requests_are_counted_by_the_minute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.jsonl"

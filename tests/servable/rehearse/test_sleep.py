@@ -21,6 +21,7 @@ from servable_scaling.watched_alarm import WatchedAlarm
 from tests.conftest import VALID
 from tests.servable_scaling.minutes import Numbers, at
 
+Run = Callable[..., Result]
 PACE = "start_seconds = 245\n[variants.primary.scaling]\nmetric_delay_seconds = 60\n"
 SLEEPING = (
     VALID + f"sleep_after_minutes = 15\nmax_instances = 1\n{PACE}[traffic]\nday = 'day.csv'\n"
@@ -30,9 +31,7 @@ DAY = "0,0\n20,1\n" + "".join(f"{minute},200\n" for minute in range(120, 240)) +
 
 
 @pytest.fixture
-def run(
-    environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
+def run(environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(rehearsal, "SIMILAR_DAYS", 2)
     root = environment().root
     (root / "day.csv").write_text(DAY)
@@ -45,7 +44,7 @@ def run(
 
 
 @pytest.fixture
-def slept(run: Callable[..., Result]) -> Any:
+def slept(run: Run) -> Any:
     return json.loads(run("--json").stdout)
 
 
@@ -63,9 +62,7 @@ def test_callers_who_find_no_copy_wait_for_the_alarm_and_the_start(slept: Any) -
     assert slept["verdict"] == "holds"
 
 
-def test_a_day_whose_callers_fail_after_wake_seconds_does_not_hold(
-    run: Callable[..., Result],
-) -> None:
+def test_a_day_whose_callers_fail_does_not_hold(run: Run) -> None:
     found = json.loads(run("--json", "--set", "endpoint.wake_seconds=300").stdout)
     assert (found["verdict"], found["sleep"]["failed_callers"]) == (
         "does not hold",
@@ -73,20 +70,18 @@ def test_a_day_whose_callers_fail_after_wake_seconds_does_not_hold(
     )
 
 
-def test_what_depends_on_the_start_cannot_be_told_without_it(run: Callable[..., Result]) -> None:
+def test_what_depends_on_the_start_cannot_be_told_without_it(run: Run) -> None:
     text = SLEEPING.replace(PACE, "")
     last = run("--set", "endpoint.wake_seconds=420", text=text).stdout.splitlines()[-1]
     assert re.match(r"cannot be told: .*scaling\.metric_delay_seconds", last)
 
 
-def test_who_waits_and_what_is_saved_stand_on_the_screen(run: Callable[..., Result]) -> None:
+def test_who_waits_and_what_is_saved_stand_on_the_screen(run: Run) -> None:
     output = run().stdout
     assert re.search(r"1,218 callers find no copy: 1,218 wait(.|\n)*sleep saves", output)
 
 
-def test_what_sleeps_has_no_deployment_and_no_minimum_to_compare(
-    run: Callable[..., Result],
-) -> None:
+def test_what_sleeps_has_no_deployment_and_no_minimum_to_compare(run: Run) -> None:
     assert "AWS does not document how long" in run("--deploy-at", "100").output
     ran = run("--compare")
     assert (ran.exit_code, "--set variants.primary.sleep_after_minutes=MINUTES" in ran.output) == (
@@ -95,7 +90,7 @@ def test_what_sleeps_has_no_deployment_and_no_minimum_to_compare(
     )
 
 
-def test_never_to_sleep_is_tried_by_taking_the_keys_out(run: Callable[..., Result]) -> None:
+def test_never_to_sleep_is_tried_by_taking_the_keys_out(run: Run) -> None:
     keys = ("sleep_after_minutes=", "scaling=", "max_instances=")
     sets = [word for key in keys for word in ("--set", f"variants.primary.{key}")]
     found = json.loads(run("--json", *sets).stdout)
@@ -120,7 +115,7 @@ def test_whole_requests_are_as_many_as_the_day_has() -> None:
 
 
 def test_cost_shows_the_stated_day_with_and_without_sleep(
-    run: Callable[..., Result], environment: Callable[..., ValidFile], tmp_path: Path
+    run: Run, environment: Callable[..., ValidFile], tmp_path: Path
 ) -> None:
     assert "2.9 instance hours instead of 6.0 without sleep, $" in run(command=cost).stdout
     text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
@@ -165,8 +160,6 @@ def test_what_sleeps_can_be_woken_and_is_not_put_to_sleep_again_at_once() -> Non
 
 
 @pytest.mark.parametrize("component", ["ranker", "candidates"])
-def test_a_component_that_sleeps_is_rehearsed_beside_one_that_does_not(
-    rehearsed: Any, component: str
-) -> None:
+def test_a_sleeping_component_is_rehearsed_beside_another(rehearsed: Any, component: str) -> None:
     sleep = rehearsed("components", "--variant", component)["sleep"]
     assert sleep["instance_hours_without_sleep"] == 6

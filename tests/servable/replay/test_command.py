@@ -113,16 +113,14 @@ def other_score(captured: CapturedRequest) -> RecordedAnswer:
 
 
 # --- which requests are sent, where to, and when
-def test_all_captured_requests_are_sent_to_the_address_and_to_another_in_turns(
-    sending: Sending,
-) -> None:
+def test_all_requests_are_sent_to_the_address_and_another_in_turns(sending: Sending) -> None:
     ran()
     assert (sending.numbers, [target.url for target in sending.targets]) == ([*range(6)], [URL])
     ran("--against", OTHER)
     assert [target.url for target in sending.targets] == [URL, OTHER]
 
 
-def test_the_pace_is_the_captured_one_unless_as_fast_is_given(
+def test_the_pace_is_captured_unless_as_fast_is_given(
     sending: Sending, environment: Environment
 ) -> None:
     cases: list[tuple[str, ...]] = [(), ("--as-fast",)]
@@ -154,7 +152,7 @@ def test_wrong_use_is_said_before_anything_is_sent(
     assert (problem in str(failed), sending.sent) == (True, [])
 
 
-def test_without_a_place_it_is_wrong_use_but_a_pipelines_gate_passes(
+def test_without_a_place_only_a_pipelines_gate_passes(
     sending: Sending, environment: Environment
 ) -> None:
     failed = CliRunner().invoke(command, [URL], standalone_mode=False).exception
@@ -173,7 +171,7 @@ def test_without_a_place_it_is_wrong_use_but_a_pipelines_gate_passes(
 REPLAYED = VALID + '[replay]\ncaptured = "{}"\n'
 
 
-def test_a_place_on_the_command_line_comes_before_the_files_own(
+def test_an_option_comes_before_the_files_own_place(
     environment: Environment, project: Path
 ) -> None:
     for stated in ["captured", "s3://bucket/prefix"]:
@@ -283,9 +281,7 @@ def test_json_names_the_verdict_of_the_exit_code(
     assert printed(*options)["verdict"] == verdict
 
 
-def test_other_targets_answers_are_the_expected_ones_and_an_interrupted_verdict_cannot_be_told(
-    sending: Sending,
-) -> None:
+def test_the_other_targets_answers_are_expected_until_interrupted(sending: Sending) -> None:
     sending.models = [lambda captured: SLOW, other_score]
     assert printed("--against", OTHER, "--gate")["comparison"]["differing_rows"] == 1
     sending.interrupted_after = 3
@@ -332,9 +328,7 @@ def test_redact_keeps_no_custom_attribute(sending: Sending) -> None:
 # --- a run that is interrupted, and goes on
 
 
-def test_an_interrupted_replay_exits_130_and_the_same_command_sends_what_was_not_answered(
-    sending: Sending,
-) -> None:
+def test_an_interrupted_replay_exits_130_and_is_continued(sending: Sending) -> None:
     sending.interrupted_after = 2
     ended = ran("--gate")
     assert (ended.return_value, "2 of 6 requests answered" in ended.stdout) == (130, True)

@@ -154,9 +154,7 @@ BESIDE: dict[str, tuple[object, object]] = {
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_what_stands_beside_predictions_is_compared_and_passes_where_it_is_the_same(
-    name: str,
-) -> None:
+def test_what_stands_beside_predictions_is_compared(name: str) -> None:
     pair = (recorded(json.dumps(body).encode()) for body in BESIDE[name])
     assert gate(iter([pair_of(0, *pair)])) != ""
 
@@ -206,9 +204,7 @@ def many_names() -> Comparison:
     return comparison_of(pair(number) for number in range(1_000))  # type: ignore[misc]
 
 
-def test_names_that_are_data_are_kept_up_to_a_bound_and_differences_beyond_it_found(
-    many_names: Comparison,
-) -> None:
+def test_names_that_are_data_are_bounded_and_all_differences_found(many_names: Comparison) -> None:
     assert len(many_names.outputs) == MOST_OUTPUTS + 1
     assert many_names.outputs[OTHER_OUTPUTS].differing == 600
 

@@ -328,9 +328,7 @@ def test_the_worst_requests_are_listed_up_to_five_and_json_has_finite_numbers() 
 
 
 # --- bounded memory
-def test_large_answers_are_held_back_up_to_their_bytes_until_the_scale_is_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_answers_are_held_back_until_the_scale_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison_module, "_HELD_PAIRS", 3)
     comparison = Comparison(Replay())
     counts = []
@@ -354,9 +352,7 @@ def test_large_answers_are_held_back_up_to_their_bytes_until_the_scale_is_known(
     assert comparison.compared == 2
 
 
-def test_kinds_of_errors_and_the_worst_requests_are_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_error_kinds_and_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def several() -> Iterator[AnswerPair]:
         for number in range(25):
             error = RecordedAnswer(body=b"", content_type="", error=f"kind {number}")
@@ -416,8 +412,6 @@ def test_npy_is_known_by_its_first_bytes_too(content_type: str) -> None:
     )  # fmt: skip
 
 
-def test_a_fraction_in_the_place_of_a_whole_number_is_judged_by_the_tolerance_of_fractions() -> (
-    None
-):
+def test_a_fraction_instead_of_a_whole_number_has_a_tolerance() -> None:
     found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
     assert found == [0, 1]

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_requests_of_a_folder_or_a_prefix_in_s3_are_merged_by_time(
+def test_a_folder_or_prefix_is_merged_by_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = [*range(6), *range(3600, 3606)]
@@ -50,9 +50,7 @@ def test_requests_of_a_folder_or_a_prefix_in_s3_are_merged_by_time(
     assert [content(one) for one in there] == [content(one) for one in index(folder)]
 
 
-def test_requests_of_one_captured_second_keep_their_order_and_are_spread_over_it(
-    tmp_path: Path,
-) -> None:
+def test_requests_of_one_second_keep_their_order_and_are_spread(tmp_path: Path) -> None:
     seconds = (1, 0, 1, 0)
     for name, first in (("a", 0), ("b", 4)):
         captured = [
@@ -105,9 +103,7 @@ def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.Monkey
     ]
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = written(tmp_path / "a.jsonl", request(0))
     written(tmp_path / "b.jsonl", request(1))
     chunks = LocalPlace.chunks

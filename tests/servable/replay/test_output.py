@@ -61,9 +61,7 @@ def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> No
         ),
     ],
 )
-def test_a_replay_is_announced_with_its_window_and_its_pace(
-    index: CaptureIndex, pace: ReplayPace, text: str
-) -> None:
+def test_a_replay_is_announced(index: CaptureIndex, pace: ReplayPace, text: str) -> None:
     assert announced(index, pace) == (
         f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
         "Ctrl-C keeps what was answered"
@@ -114,9 +112,7 @@ def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clo
     assert tick.text().startswith("1 of 10 answered, 1 failed; ")
 
 
-def test_as_fast_as_possible_the_estimate_is_by_the_rate_of_this_process(
-    index: CaptureIndex, clock: Clock
-) -> None:
+def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, clock: Clock) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
     answered(summary, tick, 4)
     clock.now += 2
@@ -134,9 +130,7 @@ def test_as_fast_as_possible_the_estimate_is_by_the_rate_of_this_process(
     assert tick.text() == "0 of 10 answered, 0 failed; 0 requests/s; about 0 s left"
 
 
-def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with progress_line() as show:
         for step in range(5):
             show(lambda step=step: f"line {step}")  # type: ignore[misc]

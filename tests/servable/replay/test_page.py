@@ -56,9 +56,7 @@ def texts(tab: Tab, table: int = 0) -> list[list[str]]:
     return [[shown(cell)[0] for cell in row.cells] for row in tab.tables[table].rows]
 
 
-def test_the_page_begins_with_the_verdict_in_words_and_color(
-    tmp_path: Path, changed: Comparison
-) -> None:
+def test_the_page_begins_with_the_verdict_in_color(tmp_path: Path, changed: Comparison) -> None:
     file = page.write(tmp_path, changed, title="a against b", where="captured: x", gate=NOT_MET)
     text = file.read_text()
     names = [*changed.outputs, "a against b", "captured: x", "too many"]
@@ -91,7 +89,7 @@ def test_the_first_tab_has_the_sentences_of_the_gate_and_the_chart(
     assert titles == ["Requests that differ most", "By output"]
 
 
-def test_outputs_stand_with_their_counts_and_are_marked_where_they_differ(
+def test_outputs_stand_with_counts_and_marks(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
     tab = tabs_of(monkeypatch, changed)["outputs"]
@@ -110,7 +108,7 @@ def test_outputs_stand_with_their_counts_and_are_marked_where_they_differ(
 @pytest.mark.parametrize(
     ("factor", "first"), [(1.0, "label: "), (1.5, "score: ")], ids=["labels", "a score"]
 )
-def test_outputs_that_are_ignored_are_named_after_those_that_differ(
+def test_ignored_outputs_are_named_last(
     monkeypatch: pytest.MonkeyPatch, factor: float, first: str
 ) -> None:
     ignored = Replay(outputs={"id": OutputTolerance(ignored=True)})
@@ -120,9 +118,7 @@ def test_outputs_that_are_ignored_are_named_after_those_that_differ(
     assert differing[0].startswith(first)
 
 
-def test_requests_that_differ_most_stand_with_their_line_and_difference(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = comparison_of(several(requests=1, failing=1))
     reasons, severity, name, where = texts(tabs_of(monkeypatch, comparison)["differences"])[0]
     assert (reasons, severity, name) == ("status 500", "", "event-0")
@@ -152,9 +148,7 @@ def test_the_result_is_one_sentence(gate: ReplayVerdict | None, failing: int, te
     assert page.summarize(comparison_of(several(failing=failing)), gate) == text
 
 
-def test_the_only_output_is_that_of_the_models_signature(
-    environment: Environment, project: Path
-) -> None:
+def test_the_only_output_is_the_signature_s(environment: Environment, project: Path) -> None:
     assert _output_names(environment(), None) == ["prob"]
 
     sha = "0" * 64
@@ -195,9 +189,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
         return draw(*given)
 
 
-def test_the_chart_has_the_outputs_that_differ_the_largest_share_on_top(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_chart_has_the_largest_share_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
     def pair(number: int) -> AnswerPair:
         before = {"a": 1.0, "b": 1.0, "c": 1.0}
         after = before | {"a": 2.0} | ({"b": 2.0} if number < 5 else {})

@@ -39,9 +39,7 @@ from tests.servable.replay.test_command import OPTIONS, Sending
 
 @settings(max_examples=50)
 @given(st.lists(st.binary(max_size=6)), st.lists(st.integers(1, 9), max_size=9))
-def test_lines_are_the_same_however_a_file_is_cut_into_chunks(
-    lines: list[bytes], sizes: list[int]
-) -> None:
+def test_lines_do_not_depend_on_chunks(lines: list[bytes], sizes: list[int]) -> None:
     content = b"\n".join(line.replace(b"\n", b"") for line in lines)
     chunks, at = [], 0
     for size in sizes:
@@ -95,9 +93,7 @@ class Bucket:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, name)
 
 
-def test_objects_of_a_prefix_are_listed_and_their_parts_fetched_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_objects_are_listed_and_their_parts_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     files = S3Place("s3://bucket/p", Bucket()).files()
     assert [file.name for file in files] == ["s3://bucket/a/x.jsonl", "s3://bucket/b/x.jsonl"]
 
@@ -153,9 +149,7 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"question": {}}'])
-def test_a_folder_whose_run_cannot_be_read_is_not_gone_on_with(
-    tmp_path: Path, text: str | None
-) -> None:
+def test_an_unreadable_run_is_not_gone_on_with(tmp_path: Path, text: str | None) -> None:
     folder = run.run_folder(tmp_path, "prod", {})
     if text is None:
         (folder / run.RUN).unlink()
@@ -226,7 +220,7 @@ def test_an_address_is_asked_as_it_is(prepared: Prepared, project: Path) -> None
     assert prepared.given == [("http://127.0.0.1:9", None, project / "out", OPTIONS)]
 
 
-def test_another_environment_is_asked_at_its_own_first_variant(
+def test_another_environment_has_its_own_variant(
     prepared: Prepared, environment: Environment, project: Path
 ) -> None:
     loaded = environment()
@@ -262,7 +256,7 @@ def unfinished(tmp_path: Path) -> Path:
     return run_folder(tmp_path, "prod", QUESTION)
 
 
-def test_an_unfinished_run_of_the_same_question_goes_on(
+def test_an_unfinished_run_goes_on(
     unfinished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes = [path.stat().st_mode & 0o777 for path in (unfinished, unfinished / RUN)]

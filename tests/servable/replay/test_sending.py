@@ -59,7 +59,7 @@ def by_number(echo: Answers) -> list[AnswerPair]:
     return sorted(echo, key=lambda pair: pair.request.event_id)
 
 
-def test_the_process_is_given_its_plan_its_variables_and_each_request_with_its_moment(
+def test_the_process_is_given_its_plan_and_each_request_s_moment(
     by_number: list[AnswerPair],
 ) -> None:
     assert echoed(by_number[0])["plan"] == {
@@ -71,7 +71,7 @@ def test_the_process_is_given_its_plan_its_variables_and_each_request_with_its_m
     assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
 
 
-def test_every_answer_stands_with_its_own_request_and_headers_as_captured(
+def test_every_answer_stands_with_its_own_request(
     echo: Answers, by_number: list[AnswerPair]
 ) -> None:
     bodies = [replayed.answered.body.partition(b"\n")[2] for replayed in echo]
@@ -91,9 +91,7 @@ def test_every_answer_stands_with_its_own_request_and_headers_as_captured(
     }
 
 
-def test_both_targets_answers_are_kept_apart_and_no_latency_has_the_lag(
-    by_number: list[AnswerPair],
-) -> None:
+def test_both_targets_answers_are_kept_apart(by_number: list[AnswerPair]) -> None:
     first, second = by_number[0].answered, by_number[0].other
     assert second is not None
     assert second.body == first.body + b"!"
@@ -120,9 +118,7 @@ def test_a_process_that_ends_while_requests_are_sent_ends_the_replay(echoes: Non
         list(sender.replay(GIVEN * 100))
 
 
-def test_requests_that_cannot_be_read_any_further_are_reported_after_the_answers_of_the_others(
-    echoes: None,
-) -> None:
+def test_unreadable_requests_are_reported_after_all_answers(echoes: None) -> None:
     def breaking() -> Iterator[tuple[float, CapturedRequest]]:
         yield GIVEN[0]
         raise OSError("gone")
@@ -163,9 +159,7 @@ def replayed() -> dict[str, AnswerPair]:
 TARGET_THAT_IS_OFF = LoadTarget(url="http://127.0.0.1:1/invocations")
 
 
-def test_whole_answers_errors_and_missing_answers_come_back(
-    replayed: dict[str, AnswerPair],
-) -> None:
+def test_whole_answers_and_errors_come_back(replayed: dict[str, AnswerPair]) -> None:
     assert sorted(replayed) == [f"event-{number}" for number in range(4)]
 
     answered = replayed["event-3"].answered

@@ -11,13 +11,7 @@ from infra.parameters.replay import OutputTolerance, Replay
 from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import (
-    ReplayVerdict,
-    judge,
-    least_rows,
-    most_share,
-    shown_line,
-)
+from servable.replay.compare.gate import ReplayVerdict, judge, least_rows, most_share, shown_line
 from servable.replay.compare.output import ignored_lines, unseen_lines
 from servable.replay.places import ReadLines
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded

@@ -41,9 +41,7 @@ def capture(tmp_path: Path) -> Path:
     return file
 
 
-def test_each_line_of_a_capture_is_a_body_with_its_type_and_attributes(
-    capture: Path, tmp_path: Path
-) -> None:
+def test_each_line_of_a_capture_is_a_body(capture: Path, tmp_path: Path) -> None:
     assert [body.content for body in read(capture)] == [b"1,2", b"\x00\x01"]
     assert [body.content_type for body in read(capture)] == ["text/csv", "application/x-npy"]
     assert read(capture)[1].custom_attributes == "tfs-model-name=a"
@@ -55,7 +53,7 @@ def test_each_line_of_a_capture_is_a_body_with_its_type_and_attributes(
     assert sum(body.weight for body in read(capture, weight=3.0)) == 3.0
 
 
-def test_any_other_file_and_standard_input_are_one_body(
+def test_other_files_and_stdin_are_one_body(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "requests.jsonl"

@@ -112,9 +112,7 @@ def test_more_noise_needs_more_pairs() -> None:
 
 
 @pytest.mark.parametrize("pairs", [3, 10])
-def test_settings_that_are_the_same_are_called_better_in_at_most_2_5_of_a_hundred(
-    pairs: int,
-) -> None:
+def test_the_same_settings_are_called_better_in_at_most_2_5_percent(pairs: int) -> None:
     # Draws of a rate of 2.5 % are above 3.8 % less than once in a thousand times.
     chance, draws = np.random.default_rng(pairs), 1500
     measured = np.exp(chance.normal(0, 0.2, (draws, pairs, 2))).tolist()

@@ -24,6 +24,7 @@ from servable.tune.container_space import (
 from servable.tune.search.space import BATCH_SIZE, Point, Space
 from tests.preflight.overlay import overlaid
 
+Prod = tuple[ValidFile, Placement, Space]
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -34,14 +35,12 @@ def placed(name: str, folder: str = "environments") -> tuple[ValidFile, Placemen
 
 
 @pytest.fixture(scope="module")
-def prod() -> tuple[ValidFile, Placement, Space]:
+def prod() -> Prod:
     loaded, placement = placed("prod")
     return loaded, placement, space(loaded, placement)
 
 
-def test_every_point_of_prod_can_run_and_today_s_settings_are_among_them(
-    prod: tuple[ValidFile, Placement, Space],
-) -> None:
+def test_every_point_of_prod_can_run(prod: Prod) -> None:
     _, placement, tried = prod
     assert tried.number(current(placement)) is not None
     assert len(prod[2]) >= 500
@@ -202,14 +201,11 @@ def batched(peak_rps: float | None) -> SettingsGrid:
     update = {"container": container, "min_instances": 1, "max_instances": 1}
     variant = placement.variant.model_copy(update=update)
     return grid(
-        dataclasses.replace(loaded, draft=changed),
-        dataclasses.replace(placement, variant=variant),
+        dataclasses.replace(loaded, draft=changed), dataclasses.replace(placement, variant=variant)
     )
 
 
-def test_batches_are_tried_where_two_requests_may_be_there_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batches_are_tried_where_requests_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     for peak_rps, tried in [(19.0, False), (20.0, True), (None, True)]:
         assert (BATCH_SIZE in batched(peak_rps).values) == tried
 

@@ -13,6 +13,7 @@ from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long
 
+Both = tuple[Server, LoadStep, LoadStep]
 BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
 BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
 REGION = "eu-west-1"
@@ -46,7 +47,7 @@ def measured(generator: LoadGenerator) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def both(generator: LoadGenerator) -> tuple[Server, LoadStep, LoadStep]:
+def both(generator: LoadGenerator) -> Both:
     """Two bodies, one three times as often as the other: two users' step, and four users'."""
     seldom = Body(content=b"1,2", content_type="text/csv", custom_attributes="tfs-model-name=a")
     often = Body(content=BODY.content, content_type=BODY.content_type, weight=3.0)
@@ -55,9 +56,7 @@ def both(generator: LoadGenerator) -> tuple[Server, LoadStep, LoadStep]:
         return server, generator.step(2, BRIEF), generator.step(4, BRIEF)
 
 
-def test_bodies_are_sent_as_they_were_captured_and_as_often_as_they_weigh(
-    both: tuple[Server, LoadStep, LoadStep],
-) -> None:
+def test_bodies_are_sent_as_often_as_they_weigh(both: Both) -> None:
     kinds = {(headers["Content-Type"], body) for headers, body in both[0].asked}
     assert kinds == {("text/csv", b"1,2"), ("application/json", BODY.content)}
     sent = {headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in both[0].asked}
@@ -66,9 +65,7 @@ def test_bodies_are_sent_as_they_were_captured_and_as_often_as_they_weigh(
     assert asked.count("text/csv") / len(asked) == pytest.approx(0.25, abs=0.1)
 
 
-def test_a_step_counts_its_users_and_answers_without_the_warm_up(
-    both: tuple[Server, LoadStep, LoadStep],
-) -> None:
+def test_a_step_counts_without_the_warm_up(both: Both) -> None:
     assert [step.users for step in both[1:]] == [2, 4]
     server, *steps = both
     assert sum(step.sent for step in steps) < len(server.asked)
@@ -89,9 +86,7 @@ def always(status: int, more: dict[str, str], content: bytes) -> Callable[..., A
     return lambda number, headers, body: (status, more, content)
 
 
-def test_errors_and_timeouts_are_counted_by_kind_and_never_among_latencies(
-    measured: Measured,
-) -> None:
+def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) -> None:
     with Server(always(503, {}, b"no")) as server:
         step = measured(container(server.url), 2)
     assert (step.errors, step.latencies.count) == ({"503": step.sent}, 0)

@@ -41,9 +41,7 @@ def errors() -> list[tuple[float, float]]:
     return found
 
 
-def test_knee_and_saturation_of_known_queues_are_found_within_5_percent_in_the_median(
-    errors: list[tuple[float, float]],
-) -> None:
+def test_knee_and_saturation_of_known_queues_are_found(errors: list[tuple[float, float]]) -> None:
     assert statistics.median(of_knee for of_knee, _ in errors) <= 0.05
     assert statistics.median(of_full for _, of_full in errors) <= 0.05
 

@@ -50,9 +50,7 @@ def measured(trials: LocalTrials) -> Measurement:
     return trials.trial(point, EASY, 1.0)
 
 
-def test_a_trial_measures_requests_that_are_answered(
-    measured: Measurement, trials: LocalTrials
-) -> None:
+def test_every_request_of_a_trial_is_answered(measured: Measurement, trials: LocalTrials) -> None:
     assert measured.value == measured.about["rps"]["value"] > 0
     curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
     assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)

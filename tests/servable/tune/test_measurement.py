@@ -21,17 +21,13 @@ MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)
 
 
 @given(MILLISECONDS, st.sampled_from([50, 90, 95, 99]))
-def test_a_percentile_is_within_a_hundredth_of_the_single_values(
-    values: list[float], percent: int
-) -> None:
+def test_a_percentile_is_within_a_hundredth(values: list[float], percent: int) -> None:
     exact = float(np.percentile(values, percent, method="inverted_cdf"))
     assert Latencies.of(values).percentile_ms(percent) == pytest.approx(exact, rel=0.0101)
 
 
 @given(MILLISECONDS, MILLISECONDS)
-def test_latencies_of_two_processes_add_up_to_those_of_both(
-    one: list[float], other: list[float]
-) -> None:
+def test_latencies_of_two_processes_add_up(one: list[float], other: list[float]) -> None:
     assert (Latencies.of(one) + Latencies.of(other)).bins == Latencies.of(one + other).bins
 
 

@@ -102,7 +102,7 @@ def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
     ).read_text(encoding="utf-8")
 
 
-def test_a_folder_without_a_run_is_named_and_ends_with_2(
+def test_a_folder_without_a_run_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert report.main([str(tmp_path)], standalone_mode=False) == 2
@@ -116,7 +116,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 
 @pytest.mark.long
-def test_in_a_browser_every_tab_opens_and_every_picture_is_drawn(
+def test_every_tab_opens_and_every_picture_is_drawn(
     written: Path, browser: webdriver.Chrome
 ) -> None:
     browser.get(written.as_uri())
@@ -169,9 +169,7 @@ def test_nothing_is_wider_than_the_screen(
 
 
 @pytest.mark.long
-def test_words_are_light_where_the_reader_prefers_dark_pages(
-    written: Path, browser: webdriver.Chrome
-) -> None:
+def test_words_are_light_on_dark_pages(written: Path, browser: webdriver.Chrome) -> None:
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
     browser.get(written.as_uri())

@@ -69,9 +69,7 @@ def test_a_space_of_few_points_ends(points: int) -> None:
     assert len(search.run(lambda _: Measurement(value=100.0), Budget(trials=40)).trials) <= 40
 
 
-def test_todays_settings_are_measured_first_and_the_choice_is_one_that_ran(
-    uninterrupted: SearchResult,
-) -> None:
+def test_todays_settings_are_first_and_the_choice_ran(uninterrupted: SearchResult) -> None:
     assert uninterrupted.choice is not None
     assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
     start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
@@ -161,9 +159,7 @@ def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.Monke
     assert asked == {11}
 
 
-def test_resumed_it_ends_with_the_same_trials_and_measures_none_again(
-    tmp_path: Path, uninterrupted: SearchResult
-) -> None:
+def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: SearchResult) -> None:
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
@@ -173,7 +169,7 @@ def test_resumed_it_ends_with_the_same_trials_and_measures_none_again(
     assert not (tmp_path / "log").exists()
 
 
-def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
+def test_a_line_that_was_cut_off_costs_one_trial(
     tmp_path: Path, uninterrupted: SearchResult
 ) -> None:
     study = tmp_path / "study"
@@ -183,9 +179,7 @@ def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
     assert (_points(found), len(kept_trials(study))) == (_points(uninterrupted), TRIALS)
 
 
-def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
-    tmp_path: Path, uninterrupted: SearchResult
-) -> None:
+def test_killed_it_repeats_no_trial(tmp_path: Path, uninterrupted: SearchResult) -> None:
     study, log = tmp_path / "study", tmp_path / "log"
     command = [sys.executable, "-m", "tests.servable.tune.searching", str(study), str(log), "0.1"]
     killed = subprocess.Popen([*command, str(TRIALS)], cwd=ROOT)

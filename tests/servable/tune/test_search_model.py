@@ -46,18 +46,14 @@ def directly(one: Array, other: Array, parameters: Array) -> Array:
 
 @given(one=GRIDS, other=GRIDS, parameters=PARAMETERS)
 @settings(max_examples=30, deadline=None)
-def test_a_kernel_looked_up_is_the_kernel_computed(
-    one: Array, other: Array, parameters: Array
-) -> None:
+def test_a_kernel_is_looked_up_as_computed(one: Array, other: Array, parameters: Array) -> None:
     found = covariance(Levels.of(one, other), parameters)
     assert found == pytest.approx(directly(one, other, parameters))
 
 
 @given(points=GRIDS, parameters=PARAMETERS)
 @settings(max_examples=30, deadline=None)
-def test_a_covariance_has_no_negative_variance_in_any_direction(
-    points: Array, parameters: Array
-) -> None:
+def test_a_covariance_has_no_negative_variance(points: Array, parameters: Array) -> None:
     found = covariance(Levels.of(points, points), parameters)
     assert np.linalg.eigvalsh(found).min() > -1e-8 * np.trace(found)
 
@@ -182,9 +178,7 @@ def test_a_measurement_that_all_others_contradict_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize(("trials", "times"), [(15, 1), (16, 2), (36, 3)])
-def test_todays_settings_are_repeated_at_once_as_often_as_the_trials_bear(
-    trials: int, times: int
-) -> None:
+def test_todays_settings_are_repeated_as_trials_bear(trials: int, times: int) -> None:
     space, tried = Space(COUNTS), list[int]()
     for _ in range(5):
         number = propose(space, [3, 1, 2, 0, 5], tried, [1.0] * len(tried), trials).number

@@ -100,7 +100,7 @@ def returned(*arguments: str) -> Result:
     )
 
 
-def test_what_cannot_be_tuned_is_said_before_anything_is_measured(
+def test_what_cannot_be_tuned_is_said_at_once(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (project / "environments" / "prod.toml").read_text()
@@ -122,7 +122,7 @@ def test_what_cannot_be_tuned_is_said_before_anything_is_measured(
     )
 
 
-def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
+def test_where_aws_does_not_answer_it_says_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -133,9 +133,7 @@ def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
     assert (said.return_value, "could not be asked" in said.stderr) == (2, True)
 
 
-def test_a_run_that_fails_or_is_interrupted_says_so_and_leaves_a_report(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_fails_leaves_a_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FormulaTrials, "fails_at", 3)
     said = returned("--p99-ms", "72").stderr
     report = Path(said.splitlines()[-1].removeprefix("report of what was measured: "))
@@ -155,7 +153,7 @@ def not_served(*_: object) -> NoReturn:
     raise NotServedError("no ping")
 
 
-def test_settings_that_do_not_start_are_said(
+def test_settings_that_do_not_start_are_named(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
@@ -171,9 +169,7 @@ def test_settings_that_do_not_start_are_said(
     assert "today's settings do not start: no ping" in said
 
 
-def test_on_a_busy_computer_it_stops_with_what_load_says(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late = step(1, 50.0, 200.0, send_lags=Latencies.of([90.0] * 101))
 
     def busy(trials: FormulaTrials, *asked: Any) -> LoadCurve:
@@ -197,7 +193,7 @@ def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
         pass
 
 
-def test_another_alarm_or_price_is_another_run(
+def test_another_alarm_or_price_is_a_new_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "_objective", not_served)
@@ -220,9 +216,7 @@ def test_another_alarm_or_price_is_another_run(
         assert len(found[1] - found[0]) == runs - 1
 
 
-def test_the_better_settings_are_shown_with_what_was_done_and_the_file_stays(
-    shown: "Shown",
-) -> None:
+def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> None:
     assert "at most 9.5: two load curves of about" in shown.result.stderr
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
     assert "+++ environments/prod.toml" in shown.result.stdout
@@ -230,9 +224,7 @@ def test_the_better_settings_are_shown_with_what_was_done_and_the_file_stays(
     assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
 
 
-def test_dollars_that_leave_no_trial_are_said(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_few_dollars_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
     monkeypatch.setattr(servable.tune.tune, "_searched", lambda *_: nothing)
     assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
@@ -309,7 +301,7 @@ def test_the_verdict_is_the_exit_code(
     assert returned("--trials", "12", "--p99-ms", limit).return_value == code
 
 
-def test_where_nothing_is_better_the_file_stays_also_with_write(
+def test_where_nothing_is_better_the_file_stays(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "rps", staticmethod(lambda point: 100.0))

@@ -55,10 +55,7 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
     if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
     bodies, names = bodies_of(
-        options.files,
-        content_type=options.content_type,
-        loaded=loaded,
-        variant=options.variant,
+        options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
     )
     output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)

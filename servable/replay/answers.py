@@ -58,9 +58,7 @@ class AnswerLog:
     """The file of a run, open for appending."""
 
     def __init__(
-        self,
-        folder: Path,
-        seen: Callable[[AnswerPair], None] = lambda pair: None,
+        self, folder: Path, seen: Callable[[AnswerPair], None] = lambda pair: None
     ) -> None:
         """`seen` gets what an earlier process has kept. Raises OSError; BlockingIOError: it is in use."""
         private_folder(folder)

@@ -256,11 +256,7 @@ def _write_report(
 
 
 def _send(
-    what: str,
-    loaded: ValidFile | None,
-    folder: str,
-    options: ReplayOptions,
-    comparison: Comparison,
+    what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions, comparison: Comparison
 ) -> ReplayResult:
     index = _read_index(loaded, options)
     root = loaded.root if loaded else standing_in()

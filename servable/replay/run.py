@@ -24,13 +24,7 @@ from servable.captured.lines import CapturedRequest, RecordedAnswer, line_id
 from servable.console.lines import REFRESH_SECONDS, duration, progress_line
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget, frame, read_frame
-from servable.replay.answers import (
-    AnswerLog,
-    AnswerPair,
-    ReplayResult,
-    ReplaySummary,
-    read_pairs,
-)
+from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary, read_pairs
 from servable.replay.index import CaptureIndex, utc_text
 
 _END_SECONDS = 5.0

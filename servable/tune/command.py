@@ -278,11 +278,7 @@ def tune(
 
 
 def _refuse_combinations(
-    *,
-    target: str,
-    local: bool,
-    dollars: float | None,
-    instance_types: tuple[str, ...],
+    *, target: str, local: bool, dollars: float | None, instance_types: tuple[str, ...]
 ) -> None:
     here = target == "local"
     if here and local:

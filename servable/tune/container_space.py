@@ -143,10 +143,7 @@ def _transport(
 
 
 def space(
-    loaded: ValidFile,
-    placement: Placement,
-    only: tuple[str, ...] = (),
-    bodies: Sequence[Body] = (),
+    loaded: ValidFile, placement: Placement, only: tuple[str, ...] = (), bodies: Sequence[Body] = ()
 ) -> Space:
     """`only`: settings that may change; none named, all. Others stay as they are.
 
@@ -220,10 +217,7 @@ def _fits(point: Point, placement: Placement) -> bool:
     settings = settings_at(point, placement)
     workers = 0 if placement.served.has_code is False else settings.gunicorn_workers or 1
     needed = memory(
-        placement.instance,
-        placement.served,
-        processes=settings.tfs_processes or 1,
-        workers=workers,
+        placement.instance, placement.served, processes=settings.tfs_processes or 1, workers=workers
     )
     return needed is None or needed.needed_gib <= placement.instance.memory_gib
 

@@ -73,7 +73,7 @@ def tolerance_of(
     bfloat16: bool,
     scale: float,
 ) -> Tolerance | None:
-    """The tolerance of an output; None if it is compared exactly."""
+    """Return the tolerance of an output; None if it is compared exactly."""
     kind, size = array.dtype.kind, array.dtype.itemsize
     usual = None
     if kind in "fc":
@@ -112,7 +112,7 @@ def compared(
 
 @np.errstate(all="ignore")
 def magnitude(array: Array) -> tuple[float, int]:
-    """Sum of the magnitudes of all numbers but masks, and their count; (0, 0) of what holds none."""
+    """Return the sum of the magnitudes of all numbers but masks, and their count; (0, 0) of none."""
     if array.dtype.kind not in "fciu" or not array.size:
         return 0.0, 0
     values = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
@@ -138,17 +138,17 @@ def _kind(array: Array) -> str:
 
 
 def everywhere(rows: int, problem: str) -> ArrayDifference:
-    """A difference in every row that is none of values."""
+    """Return a difference in every row that is none of values."""
     return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
 
 
 def by_row(array: Array, rows: int) -> Array:
-    """The elements of each row side by side: shape (rows, elements)."""
+    """Return the elements of each row side by side: shape (rows, elements)."""
     return array.reshape(rows, -1) if array.size else np.empty((rows, 0), array.dtype)
 
 
 def references(sizes: Array, tolerance: Tolerance) -> Array:
-    """The magnitude that each number is judged beside. `sizes`: their own, shape (rows, elements)."""
+    """Return the magnitude that each number is compared with. `sizes`: their own, shape (rows, elements)."""
     if tolerance.absolute is not None:
         return sizes
     others = np.where(sizes < _MASK, sizes, 0.0)
@@ -193,7 +193,7 @@ def _numbers(
 
 
 def _plain(array: Array) -> Array:
-    """Numbers as float64; a complex one as two of them."""
+    """Convert numbers to float64; a complex one to two of them."""
     if array.dtype.kind == "c":
         return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
     return array.astype(np.float64)
@@ -276,7 +276,7 @@ def _outputs(body: bytes, content_type: str) -> AnswerOutputs:
 def _first(
     name: str, array: Array, other: Array, row: int, rows: int, limit: Tolerance
 ) -> tuple[str, object, object]:
-    """The first element of a row that differs."""
+    """Return the first element of a row that differs."""
     was, now = (by_row(side, rows)[row] for side in (array, other))
     for at in range(len(was)):
         sides = was[at : at + 1], now[at : at + 1]

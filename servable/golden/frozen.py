@@ -59,7 +59,7 @@ class GoldenSelection:
             self._candidates[facet] = value, request
 
     def chosen(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
-        """At most `most` requests, those first that cover most, each with what it adds."""
+        """Return at most `most` requests, those first that cover most, each with what it adds."""
         several = {request.event_id: request for _, request in self._candidates.values()}
         covers = {event: set(self._covered(request)) for event, request in several.items()}
         rest = set(self._candidates)
@@ -123,7 +123,7 @@ def _extremes(name: str, array: Array) -> Iterator[tuple[Facet, float]]:
 
 
 def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Array], int]:
-    """(form, signature, inputs, rows)"""
+    """Return (form, signature, inputs, rows)."""
     body, form, signature = request.body, "", ""
     if media == PROTOBUF:
         try:
@@ -141,7 +141,7 @@ def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Arr
 
 
 def _as_answer(body: bytes) -> tuple[bytes, str, str]:
-    """TensorFlow Serving's JSON as that of an answer, its form, and the signature that it names."""
+    """Return TensorFlow Serving's JSON as that of an answer, its form, and the signature that it names."""
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(body)
         form = next((form for form in _FORMS if isinstance(parsed, dict) and form in parsed), "")
@@ -155,7 +155,7 @@ _EXTENSIONS = {content_type: extension for extension, content_type in CONTENT_TY
 
 
 def why_not(request: CapturedRequest) -> str | None:
-    """Why a captured request cannot be golden; None: it can.
+    """Return why a captured request cannot be golden; None: it can.
 
     A golden request is sent with its content type alone, and its answer must be one of a success.
     """
@@ -190,7 +190,7 @@ class GoldenFiles:
 
 
 def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) -> list[GoldenFiles]:
-    """The files golden/MODEL/captured-N and captured-N-answer of requests for which `why_not` is None."""
+    """Return the files captured-N and captured-N-answer of requests for which `why_not` is None."""
     files = []
     for number, request in enumerate(requests, start=1):
         assert request.answer is not None  # why_not has looked
@@ -211,7 +211,7 @@ def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) ->
 
 
 def with_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
-    """An environment file with these as models.MODEL.also_golden, in the place of those that it has."""
+    """Return an environment file with these as models.MODEL.also_golden, instead of those that it has."""
     document: Any = tomlkit.parse(text)
     several = tomlkit.aot()
     for table in tables:

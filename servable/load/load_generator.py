@@ -98,7 +98,7 @@ class LoadGenerator:
         self._heard("ready")
 
     def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
-        """`load`: users, or requests per second. Raises LoadError, KeyboardInterrupt.
+        """Hold a load: users, or requests per second. Raises LoadError, KeyboardInterrupt.
 
         After KeyboardInterrupt `interrupted()` gives what was measured until then.
         """

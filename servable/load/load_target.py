@@ -55,13 +55,13 @@ class LoadTarget:
 
 
 def container(url: str) -> LoadTarget:
-    """A container, as `servable serve` prints its address; a path of its own is left as it is."""
+    """Return a container, as `servable serve` prints its address; a path of its own is left as it is."""
     whole = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/invocations"
     return LoadTarget(url=whole)
 
 
 def endpoint(name: str, *, region: str, runtime_url: str, variant: str | None = None) -> LoadTarget:
-    """A deployed endpoint, asked as boto3 would: signed. `runtime_url`: of the runtime API."""
+    """Return a deployed endpoint, invoked as boto3 would: signed. `runtime_url`: of the runtime API."""
     headers = {"X-Amzn-SageMaker-Target-Variant": variant} if variant else {}
     return LoadTarget(
         url=f"{runtime_url.rstrip('/')}/endpoints/{name}/invocations",
@@ -88,7 +88,7 @@ class Pace:
 
 
 def times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
-    """Seconds since the beginning, rising, without end.
+    """Yield seconds since the beginning, rising, without end.
 
     "poisson": callers that know nothing of each other. "constant": one at each 1 / rate.
     """

@@ -46,7 +46,7 @@ class Schedule:
     """Most loads after `fixed`, each higher, while the objective is met and throughput grows."""
 
     def next(self, steps: Sequence[LoadStep]) -> float | None:
-        """None: done; `ended(steps)` says why."""
+        """Return the next load; None: done, and `ended(steps)` says why."""
         if self.fixed:
             number = len(steps)
             return self.fixed[number] if number < len(self.fixed) else self._further(steps)
@@ -97,7 +97,7 @@ class Schedule:
         return last.throughput_rps.value < _FLAT_SHARE * below[-1].throughput_rps.value
 
     def _between(self, by_load: Sequence[LoadStep]) -> float | None:
-        """Halfway, by ratio, between the last load that is borne and the first that is not."""
+        """Return the load halfway, by ratio, between the last that is sustained and the next."""
         borne = self._borne(by_load)
         if borne is None or borne == len(by_load) - 1:
             return None
@@ -108,7 +108,7 @@ class Schedule:
         return middle if low < middle < high else None
 
     def _borne(self, by_load: Sequence[LoadStep]) -> int | None:
-        """The place of the highest load below the first that is not borne."""
+        """Return the index of the highest load below the first that is not sustained."""
         if self.objective:
             met = [self.objective.met_by(step) for step in by_load]
         elif self.loop == "open":
@@ -197,7 +197,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def _pss_mib(process: psutil.Process) -> float:
-    """Proportional set size in MiB: shared pages count in equal parts. Source: proc(5)."""
+    """Return the proportional set size in MiB: shared pages count in equal parts. Source: proc(5)."""
     try:
         memory = process.memory_full_info()
         return float(getattr(memory, "pss", memory.uss)) / _BYTES_PER_MIB  # macOS: its own pages
@@ -220,7 +220,7 @@ def measure(
     kept: Kept = lambda curve: None,
     progress: Progress = lambda curve, load, found: None,
 ) -> LoadCurve:
-    """`kept` is told after every step, `progress` several times a second. Raises LoadError.
+    """Measure every step; `kept` is called after each, `progress` often. Raises LoadError.
 
     Ctrl-C ends it: the curve says "interrupted" and has all that was measured until then.
     `target_pid`: process of a target on this computer, whose CPU and memory are watched. `attempts`: so often

@@ -170,7 +170,7 @@ class LoadCurve:
 
     @classmethod
     def read(cls, file: Path) -> "LoadCurve":
-        """Raises OSError, and ValueError for what is no curve."""
+        """Read a curve. Raises OSError, and ValueError for what isn't one."""
         return _FORM.validate_json(file.read_bytes())
 
 

@@ -42,7 +42,7 @@ class Objective:
         return self.latency_ms(step) <= self.most_ms
 
     def spread(self, step: LoadStep) -> float:
-        """Standard deviation of that percentile's logarithm, as far as the step tells."""
+        """Return the standard deviation of that percentile's logarithm, as far as the step tells."""
         known = {95.0: step.p95_interval_ms, 99.0: step.p99_interval_ms}.get(self.percent)
         if known is None or not 0 < known.low <= known.high:
             return _UNKNOWN_SPREAD
@@ -56,7 +56,7 @@ _UNKNOWN_SPREAD = 0.1
 
 
 def overloaded(step: LoadStep) -> bool:
-    """An open loop whose answers fall behind what is sent."""
+    """Whether this is an open loop whose answers fall behind what is sent."""
     if step.rate_rps is None:
         return False
     # What was sent, not what was meant: random arrivals differ from their mean by chance.
@@ -70,7 +70,7 @@ Goal = Literal["throughput", "cost"]
 
 
 def objective_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
-    """Requests per second, or predictions per dollar. ValueError: a cost without a price."""
+    """Return requests per second, or predictions per dollar. ValueError: a cost without a price."""
     if goal == "throughput":
         return rps
     if usd_per_hour is None:
@@ -90,7 +90,7 @@ Numbers = NDArray[np.float64]
 
 
 def rising(values: Numbers, weights: Numbers) -> Numbers:
-    """By least squares; as long as `values`, never falling."""
+    """Fit by least squares what never falls; as long as `values`."""
     pools: list[tuple[float, float, int]] = []
     for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
         pool = (value, weight, 1)
@@ -104,7 +104,7 @@ def rising(values: Numbers, weights: Numbers) -> Numbers:
 
 
 def one_peak(values: Numbers, weights: Numbers) -> Numbers:
-    """Rising to one of the points, falling from it; of all such, the nearest."""
+    """Fit what rises to one of the points and falls from it; of all such, the nearest."""
     fits: list[Numbers] = []
     for peak in range(len(values)):
         up = rising(values[: peak + 1], weights[: peak + 1])
@@ -149,7 +149,7 @@ class Saturation:
 
 
 def knee(curve: LoadCurve, objective: Objective) -> Knee | None:
-    """None: not even the lowest load meets it, or there is no valid step."""
+    """Return the knee; None: not even the lowest load meets the objective, or there is no valid step."""
     steps = curve.valid
     if not steps or not objective.met_by(steps[0]):
         return None
@@ -184,7 +184,7 @@ def knee(curve: LoadCurve, objective: Objective) -> Knee | None:
 
 
 def saturation(curve: LoadCurve) -> Saturation | None:
-    """None: there is no valid step that was answered."""
+    """Return the saturation; None: there is no valid step that was answered."""
     steps = tuple(step for step in curve.valid if step.latencies.count)
     if not steps:
         return None
@@ -210,7 +210,7 @@ def saturation(curve: LoadCurve) -> Saturation | None:
 
 
 def _throughput(steps: tuple[LoadStep, ...]) -> tuple[Numbers, Numbers]:
-    """(value, standard deviation) of each step's."""
+    """Return (value, standard deviation) of each step's throughput."""
     values = np.array([step.throughput_rps.value for step in steps])
     wide = np.array([step.throughput_rps.high - step.throughput_rps.low for step in steps])
     return values, np.maximum(wide / 3.92, 1e-3 * np.maximum(values, 1e-9))

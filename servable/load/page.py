@@ -148,7 +148,7 @@ def _load_label(curve: LoadCurve) -> str:
 
 
 def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | None) -> Path | None:
-    """The page of a load test; None: no step was measured."""
+    """Write the page of a load test; None: no step was measured."""
     if not curve.steps:
         return None
     label = curve.asked.environment or curve.asked.address
@@ -158,7 +158,7 @@ def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | Non
 
 
 def write(folder: Path, contents: Sequence[LoadContent], tabs: Sequence[Tab]) -> Path:
-    """report.html and pictures/*.png; one content, or two to compare. Returns the page."""
+    """Write report.html and pictures/*.png; one content, or two to compare. Return the page."""
     return document.write(
         folder,
         tabs,
@@ -169,7 +169,7 @@ def write(folder: Path, contents: Sequence[LoadContent], tabs: Sequence[Tab]) ->
 
 
 def curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
-    """The throughput, the latency, and CPU and memory."""
+    """Build the tabs of throughput, latency, and CPU and memory."""
     alt = "requests per second and latency against load, with the knee"
     throughput = Picture("throughput", alt, draw_throughput(contents))
     alt = "share of requests slower than a latency"
@@ -184,7 +184,7 @@ def curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
 
 
 def _about(content: LoadContent) -> About:
-    """Answer in one sentence, and where it was measured."""
+    """Return the answer in one sentence, and where it was measured."""
     measured = content.curve.asked
     digest = measured.model_sha256[:12] if measured.model_sha256 else measured.model_at
     place = measured.instance_type or measured.machine

@@ -87,7 +87,7 @@ def write(
 
 
 def shown(cell: Cell) -> tuple[str, float | None]:
-    """Text of a cell, and the number that it is sorted by; None: it is sorted as text."""
+    """Return the text of a cell, and the number that it is sorted by; None: it is sorted as text."""
     if isinstance(cell, str):
         return cell, None
     if isinstance(cell, tuple):
@@ -105,7 +105,7 @@ NUMBERS = "{x:,.10g}"
 
 
 def figure(*, high: float = 4.6) -> Figure:
-    """`high`: inches."""
+    """Return an empty figure. `high`: inches."""
     return Figure(figsize=(WIDE, high), dpi=DOTS_PER_INCH, layout="constrained")
 
 
@@ -152,14 +152,14 @@ def intervals(axes: Axes, x: Sequence[float], y: Sequence[Interval], **look: Any
 
 
 def png(figure: Figure) -> bytes:
-    """Without a date inside: the same numbers give the same bytes."""
+    """Return the PNG, without a date inside: the same numbers give the same bytes."""
     into = io.BytesIO()
     figure.savefig(into, format="png", metadata={"Software": None})
     return into.getvalue()
 
 
 def nothing(why: str, *, title: str) -> bytes:
-    """A picture that says why it is empty."""
+    """Draw a picture that says why it is empty."""
     empty = figure(high=1.4)
     axes = empty.subplots()
     axes.axis("off")

@@ -60,7 +60,7 @@ class Latencies:
         return Latencies(bins={at: count for at, count in self.bins.items() if at > limit})
 
     def percentile_ms(self, percent: float) -> float:
-        """The middle of the bin in which `percent` % of the answers are reached; NaN of none."""
+        """Return the middle of the bin in which `percent` % of the answers are reached; NaN of none."""
         if not self.bins:
             return math.nan
         numbers = np.array(sorted(self.bins))
@@ -165,7 +165,7 @@ def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: floa
 
 
 def percentile(blocks: Sequence[Latencies], percent: float) -> Interval | None:
-    """Latencies of successive pieces of the time -> the percentile of all, in ms.
+    """Return the percentile in ms of the latencies of successive pieces of the time.
 
     Pieces are drawn again as a whole (block bootstrap). None: nothing was answered.
     """

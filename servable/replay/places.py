@@ -57,7 +57,7 @@ class SkippedLines:
         self._counts: dict[tuple[str, str], SkipCount] = {}
 
     def add(self, file: str, line: int, reason: str) -> None:
-        """`line`: from 1; 0 is the whole file."""
+        """Count a line, from 1; 0 is the whole file."""
         file = escaped_name(file)
         count = self._counts.setdefault((file, reason), SkipCount(file, reason, 0, line))
         count.lines += 1 if line else 0

@@ -61,7 +61,7 @@ def content_of(folder: Path, objective: Objective | None = None) -> Content:
 
 
 def distinguished(contents: Sequence[Content]) -> list[Content]:
-    """Runs of the same variant with labels that say when each began."""
+    """Label runs of the same variant with when each began."""
     starts = [content.curve.asked.started_at for content in contents]
     labels = {content.label for content in contents}
     if len(labels) == len(contents) or len(set(starts)) < len(contents):

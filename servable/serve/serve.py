@@ -54,7 +54,7 @@ Report = Callable[[int, int], None]
 
 
 def cached(artifact: Artifact) -> Path:
-    """Path of the archive on this computer, once it is downloaded: named as its hash."""
+    """Return the archive's path on this computer, once it is downloaded: named as its hash."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "servable" / "archives" / f"{artifact.sha256}.tar.gz"
 
@@ -165,7 +165,7 @@ class PreparedVariant:
     """Files of the warm-up requests that were packed here, by model."""
 
     def explained(self, reason: str) -> str:
-        """Why a container does not start, with key and file of a failing warm-up request."""
+        """Explain why a container does not start, with key and file of a failing warm-up request."""
         failed = FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):
@@ -219,7 +219,7 @@ def _prepared(
     *,
     download: bool,
 ) -> PreparedVariant:
-    """`name`: of the variant or batch, `served`: of its model."""
+    """Prepare a model. `name`: of the variant or batch, `served`: of its model."""
     environment = loaded.environment
     model = environment.models[served]
     if model.artifact is not None and archive is None:

@@ -74,7 +74,7 @@ def speaker(most_trials: int) -> TuneProgress:
 
 
 def settings(point: Point) -> str:
-    """One line of it; without batching nothing is said of it."""
+    """Format a point as one line, without batching if it is off."""
     unbatched = point.get(BATCH_SIZE, 0) is None
     return " ".join(
         f"{name}={shown(value)}"
@@ -130,7 +130,7 @@ def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
 
 
 def _usd_per_million(tuned: TuneResult) -> float | None:
-    """Predictions; None for what was measured on this computer, or without a price."""
+    """Return dollars per million predictions; None if measured on this computer, or without a price."""
     price, advice = tuned.content.usd_per_hour, tuned.content.recommendation
     if price is None or advice is None:
         return None

@@ -51,7 +51,7 @@ class SettingsGrid:
 
 
 def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -> SettingsGrid:
-    """`bodies`: what is sent; transport is tried only for what is known of them."""
+    """Return the values to try. `bodies`: what is sent; transport is tried only for what is known of them."""
     vcpus, served = placement.instance.vcpus, placement.served
     values: dict[str, tuple[Value, ...]] = {}
     left_out = {}
@@ -75,7 +75,7 @@ def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -
 
 
 def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
-    """A batch holds at least the largest request's rows: a larger request is answered 400.
+    """Return sizes of a batch, at least the largest request's rows: a larger request is answered 400.
 
     A file that batches keeps batching: a table that is inherited cannot be taken back by a file.
     """
@@ -98,7 +98,7 @@ def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Val
 
 
 def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
-    """At one instance at the peak, at most: by Little's law none may stay longer than the alarm says."""
+    """Return the most requests at one instance: by Little's law none stays longer than the alarm says."""
     environment, variant = loaded.environment, placement.variant
     peak_rps, most_ms = environment.traffic.peak_rps, environment.alarms.p99_latency_ms
     if peak_rps is None or most_ms is None:
@@ -110,7 +110,7 @@ def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
 def _transport(
     loaded: ValidFile, placement: Placement, bodies: Sequence[Body]
 ) -> Mapping[str, tuple[Value, ...] | str]:
-    """Values of the handler's transport to the model server, or of its size limit; or reasons to try none."""
+    """Return values of the handler's transport, or of its size limit; or reasons to try none."""
     model, written = placement.model, placement.variant.container
     if model.handler is None and not (model.code and wants_ours(model.code.path)):
         return {
@@ -145,7 +145,7 @@ def _transport(
 def space(
     loaded: ValidFile, placement: Placement, only: tuple[str, ...] = (), bodies: Sequence[Body] = ()
 ) -> Space:
-    """`only`: settings that may change; none named, all. Others stay as they are.
+    """Return the search space. `only`: settings that may change; none named, all.
 
     Left out is what does not fit into memory, and what preflight refuses. Raises ValueError.
     """
@@ -165,7 +165,7 @@ def space(
 
 
 def settings_at(point: Point, placement: Placement) -> ContainerSettings:
-    """The container's settings with a point's in the place of the variant's own, derived anew."""
+    """Return the container's settings with a point's instead of the variant's own, derived anew."""
     written = _with(placement.variant.container, point)
     return derive(
         written,
@@ -236,7 +236,7 @@ def _refused(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]
 
 
 def _refused_for(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
-    """Rules that refuse the variant with these settings."""
+    """Return the rules that refuse the variant with these settings."""
     environment, name = loaded.environment, placement.name
     container = _with(placement.variant.container, point)
     changed = environment.variants[name].model_copy(update={"container": container})
@@ -304,7 +304,7 @@ def machines(
     instance_types: Sequence[str] = (),
     bodies: Sequence[Body] = (),
 ) -> Machines:
-    """Raises ValueError for a type that does not exist, or that `servable check` would refuse."""
+    """Return the machines. Raises ValueError for an unknown type, or one that `servable check` rejects."""
     today = str(placement.variant.instance_type)
     kinds = {today: Machine(loaded=loaded, placement=placement)}
     allowed = {finding.rule for finding in errors(check(loaded))}
@@ -334,7 +334,7 @@ def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -
 
 
 def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
-    """Every type's own points; a value that only another type has is no choice on this one."""
+    """Join every type's own points; a value that only another type has is no choice on this one."""
     names = {part.names for part in spaces.values()}
     if len(names) > 1:
         raise ValueError(f"{', '.join(spaces)}: their containers have different settings")

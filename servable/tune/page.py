@@ -42,7 +42,7 @@ class Content(LoadContent):
 
     @classmethod
     def read(cls, file: Path) -> "Content":
-        """Raises OSError, ValueError."""
+        """Read a content. Raises OSError, ValueError."""
         return TypeAdapter(Content).validate_json(file.read_bytes())
 
 
@@ -134,7 +134,7 @@ def _draw(axes: Axes, points: Sequence[tuple[float, float, Trial]], **look: Any)
 
 
 def _costs(content: Content) -> list[tuple[float, float, Trial]]:
-    """(p99 in ms, cost, trial) of each that ran."""
+    """Return (p99 in ms, cost, trial) of each that ran."""
     ran = [
         (trial.measured.about, trial)
         for trial in content.trials
@@ -151,7 +151,7 @@ def _costs(content: Content) -> list[tuple[float, float, Trial]]:
 
 
 def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
-    """report.html and pictures/*.png; one content, or two to compare. Returns the page."""
+    """Write report.html and pictures/*.png; one content, or two to compare. Return the page."""
     if len(contents) not in (1, 2):
         raise ValueError(f"{len(contents)} runs: a report shows one, or compares two")
     return write_page(folder, contents, tabs(contents, diff))
@@ -214,7 +214,7 @@ def _trials(content: Content) -> ReportTable:
 
 
 def _advice(content: Content, recommendation: Recommendation) -> list[str]:
-    """Recommendation of a search, in sentences."""
+    """Return the recommendation of a search, in sentences."""
     keys = ", ".join(".".join(change.key) for change in recommendation.withheld)
     target = f"{recommendation.scaling_target_per_minute:,.0f} invocations a minute and instance"
     return [

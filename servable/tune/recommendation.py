@@ -47,7 +47,7 @@ def recommend(
     latencies: Latencies,
     force_local_numbers: bool = False,
 ) -> Recommendation:
-    """`knee` and `latencies`, there: of the settings that are kept, the choice or today's."""
+    """Recommend changes. `knee` and `latencies`: of the settings that are kept, the choice or today's."""
     relative = asked.relative and not force_local_numbers
     numbers = _numbers(environment, variant, knee.rps, latencies)
     return Recommendation(
@@ -162,7 +162,7 @@ def _numbers(
 def _instances(
     environment: Environment, variant: str, most: float, safety: float
 ) -> list[KeyChange]:
-    """For the traffic that the file states, of which this variant gets its weight's share."""
+    """Return instances for the stated traffic, of which this variant gets its weight's share."""
     traffic, table = environment.traffic, environment.variants[variant]
     share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
     changes = []
@@ -181,7 +181,7 @@ def _instances(
 
 
 def _bake(environment: Environment) -> KeyChange:
-    """Longer than an alarm needs to fire, and than the first share needs to say anything."""
+    """Return a bake longer than an alarm needs to fire, and than the first share needs to tell."""
     window = environment.alarms.window_minutes
     least = window + METRIC_DELAY_MINUTES + 1
     reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"

@@ -128,7 +128,7 @@ class Run:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Two runs of one folder would each spend the whole budget. Raises TuneError."""
+    """Lock a folder: two runs of it would each spend the whole budget. Raises TuneError."""
     private_folder(folder.parent)
     # Beside it: --new deletes the folder. It ends with the process, however that ends.
     lock = folder.with_name(f"{folder.name}.lock")

@@ -77,7 +77,7 @@ _OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(ReferenceLoad)
 
 
 def kept_objective(folder: Path) -> Objective:
-    """The objective of the run in this folder. Raises OSError, ValueError."""
+    """Read the objective of the run in this folder. Raises OSError, ValueError."""
     return _OBJECTIVE.validate_json((folder / OBJECTIVE).read_bytes())
 
 
@@ -137,7 +137,7 @@ class Trials(ABC):
         return objective
 
     def _objective(self, stated_ms: float | None) -> Objective:
-        """The file's limit; where this computer is too slow for it, one that it can rank by."""
+        """Return the file's limit; where this computer is too slow for it, one that it can rank by."""
         schedule = Schedule(loop="closed", fixed=(1.0,))
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
         return limit_beside(curve.steps[0], stated_ms)
@@ -165,12 +165,12 @@ class Trials(ABC):
         return around
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
-        """Every load up to where it is full. Raises NotServed, LoadError."""
+        """Measure every load up to where it is full. Raises NotServedError, LoadError."""
         schedule = Schedule(loop="closed", objective=objective, finest=1.3)
         return self._curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
 
     def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
-        """Loads around the knee of today's settings, and beyond where it is. Raises LoadError."""
+        """Measure loads around the knee of today's settings, and beyond if it is there. Raises LoadError."""
         about = users * self.machines.larger(point)
         loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
         schedule = Schedule(loop="closed", fixed=loads, objective=objective, further=FURTHER)
@@ -226,7 +226,7 @@ class Trials(ABC):
 
 
 def limit_beside(alone: LoadStep, stated_ms: float | None) -> Objective:
-    """The stated limit, or one that this computer can rank by. `alone`: one caller at today's settings.
+    """Return the stated limit, or one that this computer can rank by. `alone`: one caller, today's settings.
 
     Raises LoadError where nothing was answered.
     """
@@ -264,7 +264,7 @@ def measured_of(
 
 
 def lateness(curve: LoadCurve, at_knee: Knee | None) -> str | None:
-    """Why this curve cannot be compared with others: what may be its knee was measured late."""
+    """Return why this curve cannot be compared: what may be its knee was measured late."""
     if not curve.valid:
         return curve.steps[0].refused
     highest = max(curve.steps, key=lambda step: step.load)
@@ -317,7 +317,7 @@ class TemporaryTrials(Trials):
     curve_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=30.0)
 
     def __init__(self, run: Run) -> None:
-        """Removes first what earlier runs left. Raises TemporaryError."""
+        """Remove first what earlier runs left. Raises TemporaryError."""
         super().__init__(run)
         account, live = run.options.account, run.model
         assert account is not None  # the caller has looked
@@ -342,13 +342,13 @@ class TemporaryTrials(Trials):
         return self._endpoints.spent_usd
 
     def _objective(self, stated_ms: float | None) -> Objective:
-        """The file's limit holds where it is deployed; only without one an endpoint is asked."""
+        """Return the file's limit, which holds where it is deployed; only without one invoke an endpoint."""
         if stated_ms is not None:
             return Objective(most_ms=stated_ms)
         return super()._objective(stated_ms)
 
     def _variables(self, loaded: ValidFile) -> dict[str, str]:
-        """Container variables that the stack would deploy; nothing is packed for them."""
+        """Return container variables that the stack would deploy; nothing is packed for them."""
         name = self._run.placement.name
         return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables
 

@@ -104,8 +104,11 @@ def tune(
     *,
     anew: bool,
 ) -> TuneResult:
-    """Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for what
-    cannot be asked, KeyboardInterrupt (resumable)."""
+    """Search a variant's settings.
+
+    Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for what cannot be
+    asked, KeyboardInterrupt (resumable).
+    """
     run = Run(loaded, placement, options, progress)
     with alone(run.folder):
         if anew:
@@ -145,7 +148,7 @@ def _time_plan(
 
 
 def _left_report(run: Run, why: str) -> str:
-    """The page of a run that ended without an answer, and where it lies; "" where nothing was measured."""
+    """Write the page of a run without an answer, and return where it lies; "" if nothing was measured."""
     try:
         curve = LoadCurve.read(run.folder / TODAY / CURVE)
         objective = kept_objective(run.folder)
@@ -274,7 +277,7 @@ def _answer(
     objective: Objective,
     usd_per_hour: float | None,
 ) -> TuneResult:
-    """The recommendation, the diff, the page. `curve`: of the settings that are kept."""
+    """Return the recommendation, the diff, the page. `curve`: of the settings that are kept."""
     file = run.loaded.root / run.loaded.file
     content = _content(run, curve, objective, found.trials, found.stopped)
     at, step = content.knee, content.at_knee

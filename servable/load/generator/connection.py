@@ -126,7 +126,7 @@ class Connection:
         self.on_message_begin()
 
     def ask(self, request: bytes) -> str:
-        """OK, TIMEOUT, or the kind of error: "500 Internal Server Error", "connection refused"."""
+        """Send a request. Return OK, TIMEOUT, or the kind of error: "500", "connection refused"."""
         deadline = time.perf_counter() + self.target.timeout_seconds
         self._complete = False
         self._status = 0

@@ -84,7 +84,7 @@ class LiveVariant:
 
 
 def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:
-    """`variant` None: the first. Raises TemporaryError."""
+    """Return a live variant; `variant` None: the first. Raises TemporaryError."""
     try:
         described = client.describe_endpoint(EndpointName=live)
         endpoint_config = client.describe_endpoint_config(
@@ -235,7 +235,7 @@ class TemporaryEndpoints:
         instance_type: str | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> Iterator[str]:
-        """The name of an endpoint in service; deleted when the block ends, or the budget.
+        """Yield the name of an endpoint in service; deleted when the block ends, or the budget.
 
         `live`: its name, or what it was when somebody looked: a deployment since then changes nothing.
         Left out: the first variant, its own instance type, its own variables.
@@ -283,7 +283,7 @@ class TemporaryEndpoints:
         marks: Mapping[str, str],
         usd_per_hour: float,
     ) -> None:
-        """Each is deleted again, in the opposite order, also where its making was interrupted."""
+        """Create all; each is deleted again, in the opposite order, also if its creation was interrupted."""
         tags_ = [{"Key": key, "Value": value} for key, value in marks.items()]
         client = self._client
         try:
@@ -329,7 +329,7 @@ class TemporaryEndpoints:
         self._ledger.end(name)
 
     def _end(self, name: str) -> None:
-        """The budget is over: whoever measures it sees errors from now on."""
+        """Delete the endpoint at the end of the budget: a measurement sees errors from now on."""
         self.ended_by_budget = True
         # Whoever leaves the block deletes it too, and says why not.
         with suppress(BotoCoreError, ClientError, TimeoutError):

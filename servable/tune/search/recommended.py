@@ -64,7 +64,7 @@ class Confirmation:
 
 
 def confirmation(pairs: Sequence[tuple[float, float]]) -> Confirmation:
-    """`pairs`: values of the choice and of today's settings, measured one after the other."""
+    """Compare pairs: values of the choice and of today's settings, measured one after the other."""
     if any(choice == 0 for choice, _ in pairs):
         return Confirmation(pairs=len(pairs), refuted=True)
     logs = [math.log(choice / today) for choice, today in _undisturbed(pairs)]
@@ -181,13 +181,13 @@ def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | N
 
 
 def values_of(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]]:
-    """(number of the point, value); what the space no longer has is left out."""
+    """Return (number of the point, value); what the space no longer has is left out."""
     known = [(space.number(trial.point), trial.measured.value) for trial in trials]
     return [(number, value) for number, value in known if number is not None]
 
 
 def _pairs(space: Space, start: int, trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Values of the choice and of today's settings; a pair that was interrupted is left out."""
+    """Return values of the choice and of today's settings; an interrupted pair is left out."""
     again = [trial for trial in trials if trial.confirms]
     pairs = []
     for one, other in zip(again[::2], again[1::2], strict=False):
@@ -208,7 +208,7 @@ class Effect:
 def effects(
     space: Space, trials: Sequence[Trial], choice: ChosenPoint
 ) -> dict[str, tuple[Effect, ...]]:
-    """setting -> each value that the space has beside the others of the settings that are kept."""
+    """Return {setting: each value that the space has beside the others of the settings that are kept}."""
     measured, at = values_of(space, trials), space.coordinates
     model = GaussianProcess(
         at[[number for number, _ in measured]],

@@ -40,7 +40,7 @@ LOOKED_AT = 200
 
 
 def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
-    """Settings that others found to be good on an instance of this size.
+    """Return settings that others found to be good on an instance of this size.
 
     Sources: the retrieval model of S2 (many workers, a server for each four vCPUs, one thread
     each), https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/;
@@ -72,7 +72,7 @@ def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
 
 
 def starts(space: Space, wanted: Sequence[Point], *, count: int, seed: int) -> list[int]:
-    """Numbers of `count` points: the wanted ones, as near as the space has them, then far ones."""
+    """Return numbers of `count` points: the wanted ones, as near as the space has them, then far ones."""
     found = list(dict.fromkeys(space.nearest(one) for one in wanted))[:count]
     chance = np.random.default_rng([8, seed])
     at = space.coordinates
@@ -123,7 +123,7 @@ def propose(
     values: Sequence[float],
     trials: int = TRIALS,
 ) -> Proposal:
-    """`tried`: numbers of points, with repeats; `values`: theirs. `trials`: how many there may be."""
+    """Propose a point. `tried`: numbers of points, with repeats; `values`: theirs. `trials`: the maximum."""
     first = [starts[0]] * min(MOST_REPEATS, trials // REPEAT_EVERY) + [*starts]
     for number in first:
         if tried.count(number) < first.count(number):
@@ -161,7 +161,7 @@ def propose(
 
 
 def expected_improvement(prediction: Prediction, best: float) -> Array:
-    """Augmented expected improvement over `best`, of each point.
+    """Return the augmented expected improvement over `best`, of each point.
 
     What is known as well as a measurement could tell it is not measured again: a repeat improves
     little, unless it could still win.
@@ -224,7 +224,7 @@ class Search:
     def run(
         self, measure: Measure, budget: Budget, told: Told = lambda trial: None
     ) -> SearchResult:
-        """Until it ends. `told` hears of each trial once it is kept."""
+        """Search until it ends. `told` is called with each trial once it is kept."""
         stopped, confirming = None, [each for each in self._trials if each.confirms]
         while stopped is None:
             pairs = self._pairs(budget.fit(self.trials()))
@@ -250,7 +250,7 @@ class Search:
         return SearchResult(trials=self.trials(), stopped=stopped, choice=self.choice())
 
     def _pairs(self, trials: int) -> int:
-        """Pairs that confirm the choice, of at most `trials` in all: repeats say how noisy one is."""
+        """Return the pairs that confirm the choice, of at most `trials`: repeats say how noisy one is."""
         measured = [
             (number, value) for number, value in values_of(self._space, self._trials) if value
         ]
@@ -266,7 +266,7 @@ class Search:
         return propose(self._space, self._starts, tried, values, trials)
 
     def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
-        """Kept when it is done: what was under way when the process was killed is measured anew."""
+        """Measure and keep a point: what was under way when the process was killed is measured anew."""
         began = time.monotonic()
         measured = measure(dict(point))
         trial = Trial(

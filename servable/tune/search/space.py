@@ -48,7 +48,7 @@ class Space:
         return len(self.keys)
 
     def key(self, point: Point) -> Key:
-        """The point without what differs in nothing."""
+        """Return the point's values without what differs in nothing."""
         settings = {name: point[name] for name in self.names}
         if BATCH_SIZE in settings and settings[BATCH_SIZE] is None:
             settings |= {name: self.grid[name][0] for name in OF_BATCHING if name in settings}
@@ -92,7 +92,7 @@ class Space:
         return math.prod(int(settings.get(name) or 1) for name in OF_THREADS)
 
     def nearest(self, wanted: Point) -> int:
-        """The point that differs least: in the fewest settings, and there by the fewest steps."""
+        """Return the point that differs least: in the fewest settings, and there by the fewest steps."""
         if wanted.get(BATCH_SIZE) is None and None in self.grid.get(BATCH_SIZE, ()):
             wanted = {**wanted, **{name: self.grid.get(name, (None,))[0] for name in OF_BATCHING}}
         target = np.array([self._rank(name, wanted.get(name)) for name in self.names])
@@ -115,7 +115,7 @@ class Space:
 
 
 def _steps(values: tuple[Value, ...]) -> Sequence[float]:
-    """Counts by their logarithm, anything else by its rank."""
+    """Scale counts by their logarithm, anything else by its rank."""
     counts = [value for value in values if type(value) is int and value > 0]
     if len(counts) < len(values):
         return range(len(values))
@@ -129,12 +129,12 @@ def _to_one(values: Sequence[float]) -> list[float]:
 
 
 def _typed(value: Value) -> tuple[str, Value]:
-    """1 and True are different settings, and equal in Python."""
+    """Tell 1 from True: different settings, and equal in Python."""
     return type(value).__name__, value
 
 
 def shown(value: Value) -> str:
-    """A setting's value for people."""
+    """Format a setting for display."""
     if value is None:
         return "off"
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
@@ -190,7 +190,7 @@ def logarithms(values: Values) -> NDArray[np.float64]:
 
 
 def bent(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same order, the poor ones closer together: where the best is, they say little of it."""
+    """Keep the order, and move the poor ones closer together: they say little of where the best is."""
     top = logs.max()
     learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
     return learnt
@@ -204,7 +204,7 @@ DISTURBED = 0.65
 
 
 def undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
-    """Which measurements to learn from. `tried`: which point each is of; failures stay."""
+    """Return which measurements to learn from. `tried`: which point each is of; failures stay."""
     found = np.array(values, float)
     middles = {number: np.sort(found[tried == number]) for number in {*tried.tolist()}}
     least = [DISTURBED * middles[one][len(middles[one]) // 2] for one in tried.tolist()]
@@ -213,7 +213,7 @@ def undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
 
 
 def noise_of(tried: Ranks, logs: NDArray[np.float64]) -> float:
-    """Relative standard deviation of one measurement, from those of the same points."""
+    """Return the relative standard deviation of one measurement, from those of the same points."""
     squares, free = NOISE_REPEATS * NOISE**2, NOISE_REPEATS
     for number in {*tried.tolist()}:
         repeats = logs[tried == number]
@@ -235,7 +235,7 @@ class Budget:
     usd: float | None = None
 
     def ended(self, trials: Sequence[Trial]) -> str | None:
-        """Why no other trial is begun; None while one may be. Time is that of the trials."""
+        """Return why no other trial is begun; None while one may be. Time is that of the trials."""
         if len(trials) >= self.trials:
             return f"{self.trials} trials are done"
         spent = sum(trial.seconds for trial in trials)
@@ -266,7 +266,7 @@ class Budget:
         )
 
     def seconds_left(self, trials: Sequence[Trial]) -> float | None:
-        """An estimate from the trials so far; None before the first."""
+        """Estimate the seconds from the trials so far; None before the first."""
         if not trials:
             return None
         spent = sum(trial.seconds for trial in trials)

@@ -11,8 +11,7 @@ from benchmarks.endpoints import JSON, make_body
 from benchmarks.frame import Log, Result, divide, repeat_ways, spread
 from benchmarks.null_server import start_null_server
 from servable.load.load_generator import LoadGenerator
-from servable.load.load_target import Body, container
-from servable.load.pace import Pace
+from servable.load.load_target import Body, Pace, container
 
 TITLE = "Load"
 CLAIMS = False
@@ -58,7 +57,7 @@ def run_ours(url: str, body: bytes) -> dict[str, float]:
         opened = generator.step(RATE, pace)
     if closed.failed or opened.failed:
         raise RuntimeError(f"requests failed: {closed.errors} {opened.errors}")
-    return {RPS: closed.throughput_rps.value, LATE: opened.send_lag_p99_ms}
+    return {RPS: closed.throughput_rps.value, LATE: opened.send_lags.p99_ms}
 
 
 def run_locust(url: str, body: bytes) -> dict[str, float]:

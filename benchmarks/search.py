@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.frame import Log, Result, spread
-from tests.servable.tune.surface_search import (
+from tests.servable.tune.surfaces import (
+    FAMILIES,
+    FLAT,
     TRIALS,
     Answer,
+    Surface,
     draw_disturbances,
     make_surface,
     search_ours,
 )
-from tests.servable.tune.surfaces import FAMILIES, FLAT, Surface
 
 TITLE = "Search"
 CLAIMS = False

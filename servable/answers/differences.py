@@ -1,13 +1,22 @@
-"""Differences between the arrays of one output in two answers: numbers, labels, NaN, shape and type."""
+"""Compare the outputs of two answers: numbers, labels, NaN, shape and type.
+
+A golden request's known answer is compared like a replay's, with the request's own tolerance; the first
+element of each output that differs is named.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
 
+from infra.parameters.model import Golden
 from infra.parameters.replay import OutputTolerance, TypeTolerances
+from infra.parameters.rollout import CONTENT_TYPES
+from servable.answers.outputs import WHOLE_BODY, AnswerOutputs, outputs_of
+from servable_tensors.codecs import PROTOBUF
 from servable_tensors.tensors import Array
 
 MISSING = "missing"
@@ -64,7 +73,7 @@ def tolerance_of(
     bfloat16: bool,
     scale: float,
 ) -> Tolerance | None:
-    """The tolerance of an output; None if it is compared exactly."""
+    """Return the tolerance of an output; None if it is compared exactly."""
     kind, size = array.dtype.kind, array.dtype.itemsize
     usual = None
     if kind in "fc":
@@ -103,7 +112,7 @@ def compared(
 
 @np.errstate(all="ignore")
 def magnitude(array: Array) -> tuple[float, int]:
-    """Sum of the magnitudes of all numbers but masks, and their count; (0, 0) of what holds none."""
+    """Return the sum of the magnitudes of all numbers but masks, and their count; (0, 0) of none."""
     if array.dtype.kind not in "fciu" or not array.size:
         return 0.0, 0
     values = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
@@ -129,17 +138,17 @@ def _kind(array: Array) -> str:
 
 
 def everywhere(rows: int, problem: str) -> ArrayDifference:
-    """A difference in every row that is none of values."""
+    """Return a difference in every row that is none of values."""
     return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
 
 
 def by_row(array: Array, rows: int) -> Array:
-    """The elements of each row side by side: shape (rows, elements)."""
+    """Return the elements of each row side by side: shape (rows, elements)."""
     return array.reshape(rows, -1) if array.size else np.empty((rows, 0), array.dtype)
 
 
 def references(sizes: Array, tolerance: Tolerance) -> Array:
-    """The magnitude that each number is judged beside. `sizes`: their own, shape (rows, elements)."""
+    """Return the magnitude that each number is compared with. `sizes`: their own, shape (rows, elements)."""
     if tolerance.absolute is not None:
         return sizes
     others = np.where(sizes < _MASK, sizes, 0.0)
@@ -184,7 +193,7 @@ def _numbers(
 
 
 def _plain(array: Array) -> Array:
-    """Numbers as float64; a complex one as two of them."""
+    """Convert numbers to float64; a complex one to two of them."""
     if array.dtype.kind == "c":
         return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
     return array.astype(np.float64)
@@ -218,3 +227,68 @@ def _count_changed_tops(
             before, after = (np.sort(np.argpartition(-side, k - 1)[:, :k]) for side in (was, now))
             top[k] = int((before != after).any(axis=1).sum())
     return top
+
+
+def known_answer(golden: Golden) -> bytes | None:
+    """Return the known answer of a golden request; None if it has not been recorded."""
+    file = None if golden.answer is None else golden.answer.path
+    return file.read_bytes() if file is not None and file.is_file() else None
+
+
+def content_type_of(golden: Golden) -> str:
+    """Return the content type of the known answer, by its file's ending; empty: its first bytes tell."""
+    return "" if golden.answer is None else CONTENT_TYPES.get(PurePath(golden.answer).suffix, "")
+
+
+def differing(
+    wanted: bytes, actual: bytes, tolerance: float, content_type: str = ""
+) -> Iterator[tuple[str, object, object]]:
+    """Yield (path, wanted, actual) of the first difference of each output of two answers' bodies."""
+    if wanted == actual:
+        return
+    before, after = (_outputs(body, content_type) for body in (wanted, actual))
+    limit = Tolerance(tolerance, tolerance)
+    for name in {**before.arrays, **after.arrays}:
+        if name not in after.arrays or name not in before.arrays:
+            there = ["an output" if name in side.arrays else "none" for side in (before, after)]
+            yield name, there[0], there[1]
+            continue
+        array, other = before.arrays[name], after.arrays[name]
+        rows, typed = before.rows_of(name), before.typed and after.typed
+        exact = array.dtype.kind not in "fciu" or other.dtype.kind not in "fciu"
+        found = compared(array, other, None if exact else limit, rows=rows, typed=typed, tops=())
+        if found.problem:
+            forms = [f"{side.dtype} {list(side.shape)}" for side in (array, other)]
+            yield name, forms[0], forms[1]
+        elif found.differing.any():
+            yield _first(name, array, other, int(np.argmax(found.differing)), rows, limit)
+
+
+def _outputs(body: bytes, content_type: str) -> AnswerOutputs:
+    """Read an answer; of unknown type, as protobuf if its first bytes tell nothing."""
+    outputs = outputs_of(body, content_type)
+    if content_type or set(outputs.arrays) != {WHOLE_BODY}:
+        return outputs
+    message = outputs_of(body, PROTOBUF)
+    return message if message.arrays else outputs
+
+
+def _first(
+    name: str, array: Array, other: Array, row: int, rows: int, limit: Tolerance
+) -> tuple[str, object, object]:
+    """Return the first element of a row that differs."""
+    was, now = (by_row(side, rows)[row] for side in (array, other))
+    for at in range(len(was)):
+        sides = was[at : at + 1], now[at : at + 1]
+        exact = was.dtype.kind not in "fciu"
+        one = compared(*sides, None if exact else limit, rows=1, typed=False, tops=())
+        if one.differing.any():
+            break
+    place = np.unravel_index(row * len(was) + at, array.shape) if array.shape else ()
+    path = name + "".join(f"[{number}]" for number in place)
+    return path, _shown(sides[0][0]), _shown(sides[1][0])
+
+
+def _shown(value: object) -> object:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return plain.decode(errors="replace") if isinstance(plain, bytes) else plain

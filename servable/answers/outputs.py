@@ -39,7 +39,7 @@ class AnswerOutputs:
     """AnswerOutputs of this type, which arrays hold as float32."""
 
     def rows_of(self, name: str) -> int:
-        """Rows by which an output is compared: 1 for what stands once beside the rows."""
+        """Return the rows by which an output is compared: 1 for what stands once beside the rows."""
         return self.rows if self.arrays[name].shape[:1] == (self.rows,) else 1
 
 
@@ -55,7 +55,7 @@ def outputs_of(body: bytes, content_type: str) -> AnswerOutputs:
 
 
 def _sniffed(body: bytes) -> Callable[[bytes], AnswerOutputs | None]:
-    """The reader for a body of unknown type, by its first bytes."""
+    """Return the reader for a body of unknown type, by its first bytes."""
     if body.startswith(b"\x93NUMPY"):
         return _READERS[NPY]
     if body.startswith(b"PK\x03\x04"):
@@ -121,7 +121,7 @@ def _column(fields: list[str]) -> Array:
 
 
 def _flattened(value: Any) -> dict[str, Array]:
-    """JSON of any form: an array for each path, as `labels[].score`, over all lists on its way."""
+    """Return an array for each path of any JSON, as `labels[].score`, over all lists on its way."""
     parts: dict[str, list[Array]] = {}
     for path, array in _leaves(value, ""):
         parts.setdefault(path or UNNAMED_OUTPUT, []).append(array)

@@ -23,10 +23,9 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from infra.parameters.rollout import GoldenRequests
 from model_packaging.refusal import PackagingError
-from servable.answers.golden import content_type_of, differing, known_answer
+from servable.answers.differences import content_type_of, differing, known_answer
 from servable.project.provided import LaunchError, batch_variables
-from servable.serve.container import serve_locally
-from servable.serve.serve import PreparedVariant, prepared, prepared_batch
+from servable.serve.serve import PreparedVariant, prepared, prepared_batch, serve_locally
 
 # Enough for several requests in one batch, and in several workers.
 AT_ONCE = 4

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from servable.console.terminal import escaped_name
-from servable.golden.frozen import frozen, why_not, with_tables
-from servable.golden.selection import GoldenSelection
+from servable.golden.frozen import GoldenSelection, frozen, why_not, with_tables
 from servable.load.options import AS_JSON, LOCAL
 from servable.project.account import account_of
 from servable.project.completion import ENVIRONMENT

@@ -33,11 +33,10 @@ def with_first_answer(
     if problem is not None:
         return _left_out(start, problem, rejected=False)
     # They need boto3, NumPy, and psutil, which the base doesn't install.
-    from servable.answers.golden import differing
+    from servable.answers.differences import differing
     from servable.check.run import post_body, read_reason
     from servable.project.provided import LaunchError
-    from servable.serve.container import serve_locally
-    from servable.serve.serve import FAILED_RECORD, prepared
+    from servable.serve.serve import FAILED_RECORD, prepared, serve_locally
 
     # Code of its own may take another form than the model, which warm-up requests go to directly.
     trial = replace(start, answer="", warms_up=start.code is None and start.ending == ".json")

@@ -14,7 +14,7 @@ from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, overloaded
 from servable.load.options import LoadOptions
-from servable.measured.latencies import bin_number
+from servable.measured.precision import bin_number
 
 Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")
@@ -84,7 +84,7 @@ class GateVerdict:
 
 
 def verdict(curve: LoadCurve, objective: Objective) -> GateVerdict:
-    """Met where every step is met; not met where one is not; else it cannot be told."""
+    """Return met if every step is met, not met if one is not; otherwise it cannot be told."""
     if not curve.steps:
         return GateVerdict(held="cannot be told", lines=("gate: nothing was measured",))
     judged = [_judged(step, objective) for step in curve.steps]
@@ -103,7 +103,7 @@ def _line(step: LoadStep, objective: Objective, held: Held, why: str) -> str:
 
 
 def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
-    """(verdict, reason). A request that was sent late counts its lateness: worse, never better."""
+    """Return (verdict, reason). A request that was sent late counts its lateness: worse, never better."""
     meant = step.load * step.seconds
     # Random arrivals differ from their mean by chance, four standard deviations hardly ever.
     if step.sent < meant - 4 * math.sqrt(meant):

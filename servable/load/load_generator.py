@@ -19,9 +19,8 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from servable.load.load_target import Body, LoadTarget
+from servable.load.load_target import Body, LoadTarget, Pace
 from servable.load.measurement import LoadStep, Loop
-from servable.load.pace import Pace
 
 Progress = Callable[[dict[str, Any]], None]
 _STEP = TypeAdapter(LoadStep)
@@ -99,7 +98,7 @@ class LoadGenerator:
         self._heard("ready")
 
     def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
-        """`load`: users, or requests per second. Raises LoadError, KeyboardInterrupt.
+        """Hold a load: users, or requests per second. Raises LoadError, KeyboardInterrupt.
 
         After KeyboardInterrupt `interrupted()` gives what was measured until then.
         """

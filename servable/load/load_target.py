@@ -1,7 +1,13 @@
-"""Target and bodies of a load test, in a form that another process can read."""
+"""What a sending process is told: target, bodies, and pace of a load test, and the messages of a replay."""
 
+import json
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from typing import Any, BinaryIO, Literal
+from urllib.parse import SplitResult, urlsplit
+
+import numpy as np
 
 # SageMaker answers within 60 s or not at all.
 # Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
@@ -34,47 +40,86 @@ class LoadTarget:
     timeout_seconds: float = TIMEOUT_SECONDS
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if self.parts.scheme not in ("http", "https") or not self.parts.hostname:
             raise ValueError(
                 f"{self.url}: give a whole address, as http://127.0.0.1:8080/invocations"
             )
 
     @property
-    def host(self) -> str:
-        return urlsplit(self.url).hostname or ""
-
-    @property
-    def port(self) -> int:
-        parts = urlsplit(self.url)
-        return parts.port or (443 if parts.scheme == "https" else 80)
+    def parts(self) -> SplitResult:
+        return urlsplit(self.url)
 
     @property
     def encrypted(self) -> bool:
-        return urlsplit(self.url).scheme == "https"
-
-    @property
-    def path(self) -> str:
-        parts = urlsplit(self.url)
-        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-
-    @property
-    def authority(self) -> str:
-        """For the Host header."""
-        return urlsplit(self.url).netloc.rpartition("@")[2]
+        return self.parts.scheme == "https"
 
 
 def container(url: str) -> LoadTarget:
-    """A container, as `servable serve` prints its address; a path of its own is left as it is."""
+    """Return a container, as `servable serve` prints its address; a path of its own is left as it is."""
     whole = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/invocations"
     return LoadTarget(url=whole)
 
 
 def endpoint(name: str, *, region: str, runtime_url: str, variant: str | None = None) -> LoadTarget:
-    """A deployed endpoint, asked as boto3 would: signed. `runtime_url`: of the runtime API."""
+    """Return a deployed endpoint, invoked as boto3 would: signed. `runtime_url`: of the runtime API."""
     headers = {"X-Amzn-SageMaker-Target-Variant": variant} if variant else {}
     return LoadTarget(
         url=f"{runtime_url.rstrip('/')}/endpoints/{name}/invocations",
         headers=headers,
         signing_region=region,
     )
+
+
+Arrivals = Literal["poisson", "constant"]
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """Duration of a load step and its arrivals."""
+
+    warm_up_seconds: float = 2.0
+    """Connections are opened and queues fill; in no number."""
+    least_seconds: float = 4.0
+    """Two seconds can be known within 5 % by chance."""
+    most_seconds: float = 30.0
+    """A percentile that is not known within 5 % by then is reported as unknown."""
+    arrivals: Arrivals = "poisson"
+
+
+def times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
+    """Yield seconds since the beginning, rising, without end.
+
+    "poisson": callers that know nothing of each other. "constant": one at each 1 / rate.
+    """
+    gap, now = 1 / rate_rps, 0.0
+    random = np.random.default_rng(seed)
+    while True:
+        gaps = np.full(_AT_ONCE, gap)
+        if arrivals == "poisson":
+            gaps = random.exponential(gap, _AT_ONCE)
+        moments = now + np.cumsum(gaps)
+        yield from moments.tolist()
+        now = float(moments[-1])
+
+
+_LENGTHS = struct.Struct(">II")
+
+
+def frame(message: dict[str, Any], *bodies: bytes) -> bytes:
+    """Return one message. `bodies` are joined; the message says how long each is."""
+    head = json.dumps(message).encode()
+    body = b"".join(bodies)
+    return _LENGTHS.pack(len(head), len(body)) + head + body
+
+
+def read_frame(file: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    """Return (message, bodies); None at the end of the file, also in the middle of a message."""
+    lengths = file.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        return None
+    head_bytes, body_bytes = _LENGTHS.unpack(lengths)
+    content = file.read(head_bytes + body_bytes)
+    if len(content) < head_bytes + body_bytes:
+        return None
+    return json.loads(content[:head_bytes]), content[head_bytes:]

@@ -1,14 +1,209 @@
-"""A load test: steps as the schedule wants them, each kept as soon as it is known."""
+"""Run a load test: which load comes next, its steps, and the CPU and memory of a target on this computer.
+
+The load rises until more of it is no more throughput, and is then refined around the knee. That is AWS's
+method: users are added until the throughput stays flat.
+Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
+"""
 
 import dataclasses
-from collections.abc import Callable
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from servable.load.endpoint_processes import UsageWatch
+import psutil
+
 from servable.load.load_generator import LoadGenerator
-from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
-from servable.load.pace import Pace
-from servable.load.schedule import Schedule
+from servable.load.load_target import Pace
+from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget, Usage
+from servable.load.objective import Objective, overloaded
+
+# Flat: twice the load, less than this much more throughput.
+_FLAT_SHARE = 1.05
+# Nothing is learnt from a target that mostly fails, or is this many times too slow.
+_FAILING_SHARE = 0.5
+_TOO_SLOW = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The order of loads in one load test."""
+
+    loop: Loop
+    first: float = 1.0
+    most: float = 4096.0
+    growth: float = 2.0
+    """Doubling reaches any load in a few steps."""
+    finest: float = 1.1
+    """Loads around the knee are at most so far apart; users at least 1."""
+    objective: Objective | None = None
+    fixed: tuple[float, ...] = ()
+    """These loads and no others, in this order."""
+    further: int = 0
+    """Most loads after `fixed`, each higher, while the objective is met and throughput grows."""
+
+    def next(self, steps: Sequence[LoadStep]) -> float | None:
+        """Return the next load; None: done, and `ended(steps)` says why."""
+        if self.fixed:
+            number = len(steps)
+            return self.fixed[number] if number < len(self.fixed) else self._further(steps)
+        if not steps:
+            return self.first
+        by_load = sorted(steps, key=lambda step: step.load)
+        if not self._is_top(by_load) and by_load[-1].load < self.most:
+            return self._whole(min(self.most, by_load[-1].load * self.growth))
+        return self._between(by_load)
+
+    def _further(self, steps: Sequence[LoadStep]) -> float | None:
+        last, before = steps[-1], steps[-2:-1]
+        if len(steps) >= len(self.fixed) + self.further or last.refused is not None:
+            return None
+        if self.objective is None or not self.objective.met_by(last):
+            return None
+        if before and last.throughput_rps.value < _FLAT_SHARE * before[0].throughput_rps.value:
+            return None
+        return self._whole(min(self.most, last.load * self.growth))
+
+    def ended(self, steps: Sequence[LoadStep]) -> str:
+        by_load = sorted(steps, key=lambda step: step.load)
+        if by_load and by_load[-1].failed_share > _FAILING_SHARE:
+            return "failing"
+        return "saturated" if by_load and self._is_flat(by_load) else "done"
+
+    def _is_top(self, by_load: Sequence[LoadStep]) -> bool:
+        last = by_load[-1]
+        if last.refused is not None or last.failed_share > _FAILING_SHARE:
+            return True
+        if self.objective:
+            latency = last.latencies.percentile_ms(self.objective.percent)
+            if latency > _TOO_SLOW * self.objective.most_ms:
+                return True
+            if self.objective.met_by(last):
+                # Flat or not: the load that breaks the objective is still to come. What is flat
+                # and meets it may stay so for ever.
+                return self._is_flat(by_load) and len(by_load) > 1 and self._is_flat(by_load[:-1])
+        return self._is_flat(by_load)
+
+    def _is_flat(self, by_load: Sequence[LoadStep]) -> bool:
+        if self.loop == "open":
+            return overloaded(by_load[-1])
+        last = by_load[-1]
+        below = [step for step in by_load if step.load <= last.load / self.growth]
+        if not below:
+            return False
+        return last.throughput_rps.value < _FLAT_SHARE * below[-1].throughput_rps.value
+
+    def _between(self, by_load: Sequence[LoadStep]) -> float | None:
+        """Return the load halfway, by ratio, between the last that is sustained and the next."""
+        borne = self._borne(by_load)
+        if borne is None or borne == len(by_load) - 1:
+            return None
+        low, high = by_load[borne].load, by_load[borne + 1].load
+        if high / low <= self.finest:
+            return None
+        middle = self._whole(math.sqrt(low * high))
+        return middle if low < middle < high else None
+
+    def _borne(self, by_load: Sequence[LoadStep]) -> int | None:
+        """Return the index of the highest load below the first that is not sustained."""
+        if self.objective:
+            met = [self.objective.met_by(step) for step in by_load]
+        elif self.loop == "open":
+            met = [not overloaded(step) for step in by_load]
+        else:
+            most = max(step.throughput_rps.value for step in by_load)
+            met = [step.throughput_rps.value < 0.95 * most for step in by_load]
+        if not met[0]:
+            return None
+        return met.index(False) - 1 if False in met else len(met) - 1
+
+    def _whole(self, load: float) -> float:
+        return float(round(load)) if self.loop == "closed" else load
+
+
+_BYTES_PER_MIB = 1024**2
+# The kernel walks all pages of a process for it: more often it would cost too much.
+MEMORY_SECONDS = 2.0
+LOOK_SECONDS = 0.5
+# Lowers the endpoint's CPU share to a third: the generator comes first, and beside other work on this
+# computer the endpoint still gets a share.
+NICENESS = 5
+
+
+class UsageWatch:
+    """CPU and memory of a process tree between calls of `look()`; `found()` returns them."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._looks: list[tuple[float, float]] = []
+        self._memory_mib = 0.0
+        self._memory_at = float("-inf")
+
+    def look(self) -> None:
+        if self._looks and time.monotonic() - self._looks[-1][0] < LOOK_SECONDS:
+            return
+        processes = _processes(self._pid)
+        self._looks.append((time.monotonic(), sum(map(_cpu_seconds, processes))))
+        now = time.monotonic()
+        if now - self._memory_at >= MEMORY_SECONDS:
+            self._memory_at = now
+            self._memory_mib = max(self._memory_mib, sum(map(_pss_mib, processes)))
+
+    def found(self) -> Usage | None:
+        """Return the usage; None if there were fewer than two looks."""
+        if len(self._looks) < 2:
+            return None
+        (began, before), (ended, after) = self._looks[0], self._looks[-1]
+        # A process that ended meanwhile has taken its time with it.
+        cores = max(0.0, after - before) / (ended - began)
+        return Usage(cpu_cores=cores, memory_mib=self._memory_mib)
+
+
+def yielding(pid: int, *, entirely: bool = False) -> None:
+    """Lower the priority of a process and its children; on Linux, of each of their threads.
+
+    `entirely`: run only when nothing else wants a core (SCHED_IDLE). Beside other work such an
+    endpoint stops answering, so this is for a quiet computer.
+    """
+    for process in _processes(pid):
+        with suppress(psutil.Error, OSError):  # it, or one of its threads, has ended
+            if not psutil.LINUX:
+                process.nice(NICENESS)
+                continue
+            for thread in process.threads():
+                if entirely:
+                    os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
+                else:
+                    os.setpriority(os.PRIO_PROCESS, thread.id, NICENESS)
+
+
+def _processes(pid: int) -> list[psutil.Process]:
+    """Return a process and all its descendants; none if it has ended."""
+    try:
+        head = psutil.Process(pid)
+        return [head, *head.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    try:
+        return float(sum(process.cpu_times()[:2]))
+    except psutil.Error:
+        return 0.0
+
+
+def _pss_mib(process: psutil.Process) -> float:
+    """Return the proportional set size in MiB: shared pages count in equal parts. Source: proc(5)."""
+    try:
+        memory = process.memory_full_info()
+        return float(getattr(memory, "pss", memory.uss)) / _BYTES_PER_MIB  # macOS: its own pages
+    except psutil.Error:
+        return 0.0
+
 
 Kept = Callable[[LoadCurve], None]
 Progress = Callable[[LoadCurve, float, dict[str, Any]], None]
@@ -25,7 +220,7 @@ def measure(
     kept: Kept = lambda curve: None,
     progress: Progress = lambda curve, load, found: None,
 ) -> LoadCurve:
-    """`kept` is told after every step, `progress` several times a second. Raises LoadError.
+    """Measure every step; `kept` is called after each, `progress` often. Raises LoadError.
 
     Ctrl-C ends it: the curve says "interrupted" and has all that was measured until then.
     `target_pid`: process of a target on this computer, whose CPU and memory are watched. `attempts`: so often

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from model_packaging.beside import write_beside
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 
 # The file of a run's folder that holds its curve.
 CURVE = "curve.json"
@@ -101,13 +100,9 @@ class LoadStep:
         return self.failed / self.sent if self.sent else 0.0
 
     @property
-    def send_lag_p99_ms(self) -> float:
-        return self.send_lags.p99_ms
-
-    @property
     def refused(self) -> str | None:
         """Why this step says nothing of the target: the generator was late. None where it was not."""
-        lag, p50 = self.send_lag_p99_ms, self.latencies.p50_ms
+        lag, p50 = self.send_lags.p99_ms, self.latencies.p50_ms
         most = max(MOST_LAG_MS, 0.0 if math.isnan(p50) else MOST_LAG_SHARE * p50)
         if math.isnan(lag) or lag <= most:
             return None
@@ -175,7 +170,7 @@ class LoadCurve:
 
     @classmethod
     def read(cls, file: Path) -> "LoadCurve":
-        """Raises OSError, and ValueError for what is no curve."""
+        """Read a curve. Raises OSError, and ValueError for what isn't one."""
         return _FORM.validate_json(file.read_bytes())
 
 

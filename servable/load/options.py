@@ -43,7 +43,6 @@ ABOVE_0 = click.FloatRange(0, min_open=True)
 SECONDS = click.FloatRange(0.5)
 # `servable tune` has them too.
 LOCAL = click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
-ENDPOINT_URL = click.option("--endpoint-url", help="URL of the AWS APIs, instead of AWS's own.")
 BODY = click.option(
     "--body",
     "files",

@@ -1,19 +1,154 @@
-"""The page of a load test; the first tabs of a search's."""
+"""Write the page of a load test, which is also the first tabs of a search's, and draw its pictures."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from servable.load import curve_pictures
-from servable.load.content import LoadContent
-from servable.load.knee import knee
-from servable.load.measurement import LoadCurve
-from servable.load.objective import Objective
+import numpy as np
+
+from servable.load.measurement import LoadCurve, LoadStep
+from servable.load.objective import Knee, Objective, knee
 from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
+from servable.measured.precision import Latencies, middles_ms, readable
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadContent:
+    """Content of the page about one run."""
+
+    label: str
+    curve: LoadCurve
+    """Curve of a load test, or of the chosen settings."""
+    knee: Knee | None
+
+    @property
+    def at_knee(self) -> LoadStep | None:
+        """The step nearest below the knee; without one, the first that was answered."""
+        steps = [step for step in self.curve.valid if step.latencies.count]
+        if not steps or self.knee is None:
+            return steps[0] if steps else None
+        most = self.knee.load.value
+        below = (step for step in steps if step.load <= most)
+        return max(below, key=lambda step: step.load, default=steps[0])
+
+
+NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."
+
+
+def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
+    """Draw requests per second above, latency bands below, the knee in both."""
+    title = "Throughput against load"
+    if not any(step.latencies.bins for content in contents for step in content.curve.valid):
+        return document.nothing(NO_STEP, title=title)
+    figure = document.figure(high=7.4)
+    above, below = figure.subplots(2, 1, sharex=True)
+    for content, colour in zip(contents, document.OF_RUNS, strict=False):
+        steps, name = content.curve.valid, content.label
+        loads = [step.load for step in steps]
+        rps = [step.throughput_rps for step in steps]
+        document.intervals(
+            above, loads, rps, color=colour, marker="o", label=f"{name}: 95 % interval"
+        )
+        p50, p90, p99 = (
+            [step.latencies.percentile_ms(percent) for step in steps] for percent in (50, 90, 99)
+        )
+        below.plot(loads, p50, color=colour, marker="o", label=f"{name}: p50")
+        below.fill_between(loads, p50, p90, color=colour, alpha=0.35, lw=0, label="p50 to p90")
+        below.fill_between(loads, p90, p99, color=colour, alpha=0.15, lw=0, label="p90 to p99")
+        if knee := content.knee:
+            for axes in (above, below):
+                axes.axvspan(knee.load.low, knee.load.high, color=colour, alpha=0.12, lw=0)
+            above.axvline(knee.load.value, color=colour, linestyle="--", label=format_knee(knee))
+            below.axvline(knee.load.value, color=colour, linestyle="--")
+    for objective in {content.knee.objective for content in contents if content.knee}:
+        label = f"objective: p{objective.percent:g} at most {objective.most_ms:g} ms"
+        below.axhline(objective.most_ms, color=document.RED, linestyle=":", label=label)
+    document.logarithmic(below, "y")
+    if contents[0].curve.asked.relative:
+        title += ": relative, measured on one computer"
+    document.finish(above, title=title, y="requests per second", zero="y")
+    load = _load_label(contents[0].curve)
+    document.finish(below, title="Latency against load", x=load, y="latency, ms (log)")
+    return document.png(figure)
+
+
+def format_knee(knee: Knee) -> str:
+    """Return the legend's entry of a knee; where no step broke the objective, it is a lower bound."""
+    return f"knee: {'' if knee.bounded else 'at least '}{knee.rps.short} requests/s"
+
+
+def draw_distribution(contents: Sequence[LoadContent]) -> bytes:
+    """Draw the share of requests slower than each latency, at the knee."""
+    latencies = []
+    for content in contents:
+        step = content.at_knee
+        users = step and (
+            f"{step.users} users" if step.users else f"{readable(step.load)} requests/s"
+        )
+        latencies.append((f"{content.label}, {users}", step.latencies if step else Latencies()))
+    return draw_slower_than(
+        "Share of requests that are slower than a latency, at the knee", latencies
+    )
+
+
+def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> bytes:
+    """Draw the share of requests slower than each latency; a log scale, since an objective concerns the tail.
+
+    `latencies`: with the name of each in the legend.
+    """
+    if not any(each.bins for _, each in latencies):
+        return document.nothing(NO_STEP, title=title)
+    figure = document.figure()
+    axes = figure.subplots()
+    for (name, each), colour in zip(latencies, document.OF_RUNS, strict=False):
+        if not each.bins:
+            continue
+        numbers = sorted(each.bins)
+        counts = np.cumsum([each.bins[number] for number in numbers])
+        share = 100 * (1 - np.concatenate([[0], counts[:-1]]) / counts[-1])
+        axes.step(middles_ms(np.array(numbers)), share, where="post", color=colour, label=name)
+        for percent in (50.0, 90.0, 95.0, 99.0):
+            axes.plot(each.percentile_ms(percent), 100 - percent, "o", color=colour)
+    document.logarithmic(axes, "x")
+    axes.set_yscale("log")
+    axes.set_yticks(
+        [100, 50, 10, 5, 1, 0.1], ["100", "50 (p50)", "10 (p90)", "5 (p95)", "1 (p99)", "0.1"]
+    )
+    axes.set_ylim(bottom=0.08, top=130)
+    document.finish(axes, title=title, x="latency, ms (log)", y="slower than that, % (log)")
+    return document.png(figure)
+
+
+def draw_machine(contents: Sequence[LoadContent]) -> bytes:
+    """Draw the CPU cores and memory in MiB of the endpoint's processes against load."""
+    title = "CPU and memory of the endpoint against load"
+    if not any(step.target for content in contents for step in content.curve.valid):
+        return document.nothing(
+            "Not known: only an endpoint on this computer is looked at.", title=title
+        )
+    figure = document.figure(high=6.2)
+    above, below = figure.subplots(2, 1, sharex=True)
+    for content, colour in zip(contents, document.OF_RUNS, strict=False):
+        steps = [(step.load, step.target) for step in content.curve.valid if step.target]
+        loads, label = [load for load, _ in steps], f"{content.label}: endpoint"
+        cores = [used.cpu_cores for _, used in steps]
+        above.plot(loads, cores, color=colour, marker="o", label=label)
+        memory = [used.memory_mib for _, used in steps]
+        below.plot(loads, memory, color=colour, marker="o", label=label)
+    document.finish(above, title=title, y="CPU, cores busy", zero="y")
+    document.finish(below, x=_load_label(contents[0].curve), y="memory, MiB", zero="y")
+    return document.png(figure)
+
+
+def _load_label(curve: LoadCurve) -> str:
+    if curve.loop == "open":
+        return "requests sent per second"
+    return "users, each asking again as soon as it is answered"
 
 
 def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | None) -> Path | None:
-    """The page of a load test; None: no step was measured."""
+    """Write the page of a load test; None: no step was measured."""
     if not curve.steps:
         return None
     label = curve.asked.environment or curve.asked.address
@@ -23,7 +158,7 @@ def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | Non
 
 
 def write(folder: Path, contents: Sequence[LoadContent], tabs: Sequence[Tab]) -> Path:
-    """report.html and pictures/*.png; one content, or two to compare. Returns the page."""
+    """Write report.html and pictures/*.png; one content, or two to compare. Return the page."""
     return document.write(
         folder,
         tabs,
@@ -34,12 +169,12 @@ def write(folder: Path, contents: Sequence[LoadContent], tabs: Sequence[Tab]) ->
 
 
 def curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
-    """The throughput, the latency, and CPU and memory."""
+    """Build the tabs of throughput, latency, and CPU and memory."""
     alt = "requests per second and latency against load, with the knee"
-    throughput = Picture("throughput", alt, curve_pictures.throughput(contents))
+    throughput = Picture("throughput", alt, draw_throughput(contents))
     alt = "share of requests slower than a latency"
-    latency = Picture("latency", alt, curve_pictures.distribution(contents))
-    machine = Picture("machine", "CPU and memory against load", curve_pictures.machine(contents))
+    latency = Picture("latency", alt, draw_distribution(contents))
+    machine = Picture("machine", "CPU and memory against load", draw_machine(contents))
     steps = [_steps(content) for content in contents]
     return [
         Tab("throughput", "Throughput", [throughput], tables=steps),
@@ -49,7 +184,7 @@ def curve_tabs(contents: Sequence[LoadContent]) -> list[Tab]:
 
 
 def _about(content: LoadContent) -> About:
-    """Answer in one sentence, and where it was measured."""
+    """Return the answer in one sentence, and where it was measured."""
     measured = content.curve.asked
     digest = measured.model_sha256[:12] if measured.model_sha256 else measured.model_at
     place = measured.instance_type or measured.machine
@@ -82,7 +217,7 @@ def _steps(content: LoadContent) -> ReportTable:
             step.failed,
             *((used.cpu_cores, used.memory_mib) if used else ("", "")),
             100 * step.generator_cpu_share,
-            step.send_lag_p99_ms,
+            step.send_lags.p99_ms,
             step.refused or ("" if step.known else "throughput not known within 5 %"),
         )
         rows.append(Row(cells, "failed" if step.refused else ""))

@@ -5,7 +5,7 @@ import datetime
 import os
 import platform
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,14 @@ from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.invoke.invoke import component_named
-from servable.load.endpoint_processes import yielding
 from servable.load.load_target import LoadTarget, container, endpoint
+from servable.load.load_test import yielding
 from servable.load.measurement import MeasuredTarget
 from servable.load.options import LoadOptions, TargetOptions
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained
 from servable.project.account import Account, account_of
 from servable.project.environments import refused
-from servable.serve.container import serve_locally
-from servable.serve.serve import prepared
+from servable.serve.serve import prepared, serve_locally
 
 RUNS = Path(".servable") / "load"
 
@@ -43,18 +42,10 @@ class ReadyTarget:
     variables: dict[str, str] | None = None
     """Environment of the generator's processes; None: that of this process."""
 
-    def target_within(self, timeout_seconds: float) -> LoadTarget:
-        return dataclasses.replace(self.target, timeout_seconds=timeout_seconds)
 
-
-@contextmanager
 def reached_by(
-    what: str,
-    loaded: ValidFile | None,
-    names: list[str],
-    output: Path,
-    options: TargetOptions,
-) -> Iterator[ReadyTarget]:
+    what: str, loaded: ValidFile | None, names: list[str], output: Path, options: TargetOptions
+) -> AbstractContextManager[ReadyTarget]:
     """Prepare the target while the block lasts. `loaded` None: `what` is an address.
 
     For a replay, and with --gate, all variants of a live endpoint share the requests if there is no
@@ -67,25 +58,22 @@ def reached_by(
             target = container(what)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
-        yield ReadyTarget(target=target, asked=asked_of("url", what, names))
-        return
+        return nullcontext(ReadyTarget(target=target, asked=asked_of("url", what, names)))
     variant = options.variant
     if options.target == "local":
         if problems := refused(loaded):
             raise click.ClickException("\n".join(problems))
-        with _local(loaded, names, variant=variant, log=output / "endpoint.log") as reached:
-            yield reached
-        return
+        return _local(loaded, names, variant=variant, log=output / "endpoint.log")
     environment, name = loaded.environment, loaded.name
     account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
     account.meant()
     if options.target == "deployed":
         whole = not isinstance(options, LoadOptions) or options.gate
-        yield deployed(environment, names, name=name, variant=variant, account=account, whole=whole)
-        return
+        return nullcontext(
+            deployed(environment, names, name=name, variant=variant, account=account, whole=whole)
+        )
     assert isinstance(options, LoadOptions)  # only `load` has this target
-    with _copied(environment, names, name=name, account=account, options=options) as reached:
-        yield reached
+    return _copied(environment, names, name=name, account=account, options=options)
 
 
 @contextmanager
@@ -126,23 +114,21 @@ def deployed(
     """
     live = environment.endpoint.name
     component = component_named(environment, variant) if environment.components else None
-    instance_type, chosen = _serving(
-        account.client("sagemaker"), live, None if component else variant
-    )
+    sagemaker = account.client("sagemaker")
+    instance_type, chosen = _serving(sagemaker, live, None if component else variant)
     reached = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
     if component is not None:
         # Every request names one, and no variant.
         headers = {"X-Amzn-SageMaker-Inference-Component": component}
-        target = dataclasses.replace(reached.target, headers=headers)
         asked = dataclasses.replace(reached.asked, variant=component)
-        reached = dataclasses.replace(reached, target=target, asked=asked)
     elif whole and variant is None:
-        # Without the header that names one.
-        target = dataclasses.replace(reached.target, headers={})
-        reached = dataclasses.replace(reached, target=target)
-    return reached
+        headers, asked = {}, reached.asked  # without the header that names one
+    else:
+        return reached
+    target = dataclasses.replace(reached.target, headers=headers)
+    return dataclasses.replace(reached, target=target, asked=asked)
 
 
 def at_endpoint(

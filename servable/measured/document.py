@@ -1,17 +1,24 @@
-"""One HTML page with tabs of sentences, pictures and tables; it fetches nothing."""
+"""Write one HTML page with tabs of sentences, tables, and pictures, and draw these; it fetches nothing.
+
+Pictures have one size, and one set of colors that color-blind readers tell apart.
+"""
 
 import base64
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jinja2
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
-from servable.measured.precision import readable
+from servable.measured.precision import Interval, readable
 from servable.verdict import Verdict
 
 PAGE, PICTURES = "report.html", "pictures"
@@ -80,9 +87,82 @@ def write(
 
 
 def shown(cell: Cell) -> tuple[str, float | None]:
-    """Text of a cell, and the number that it is sorted by; None: it is sorted as text."""
+    """Return the text of a cell, and the number that it is sorted by; None: it is sorted as text."""
     if isinstance(cell, str):
         return cell, None
     if isinstance(cell, tuple):
         return cell
     return ("", None) if math.isnan(cell) else (readable(cell), cell)
+
+
+# Okabe and Ito, Color Universal Design, 2008.
+BLUE, ORANGE, GREEN, RED, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#666666"
+OF_RUNS = (BLUE, ORANGE)
+# 1200 pixels wide; words are large beside it, for a telephone shows it half as wide.
+WIDE, DOTS_PER_INCH = 8.0, 150
+# As people write them: 75,000 and not 7.5e+04.
+NUMBERS = "{x:,.10g}"
+
+
+def figure(*, high: float = 4.6) -> Figure:
+    """Return an empty figure. `high`: inches."""
+    return Figure(figsize=(WIDE, high), dpi=DOTS_PER_INCH, layout="constrained")
+
+
+def finish(
+    axes: Axes, *, title: str = "", x: str = "", y: str, zero: str = "", legend: bool = True
+) -> None:
+    """Label the axes. `zero`: axes that begin at 0, "y" or "xy", with room above the highest point."""
+    axes.set_title(title, loc="left", fontsize=12, pad=10)
+    axes.set_xlabel(x, fontsize=10)
+    axes.set_ylabel(y, fontsize=10)
+    axes.tick_params(labelsize=9.5)
+    for axis in (axes.xaxis, axes.yaxis):
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            axis.set_major_formatter(NUMBERS)
+    axes.grid(visible=True, alpha=0.25)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    if legend and axes.get_legend_handles_labels()[0]:
+        # Below the picture: it never covers a point.
+        below = -0.2 if x else -0.08
+        axes.legend(
+            loc="upper left", bbox_to_anchor=(0.0, below), fontsize=9.5, ncols=2, frameon=False
+        )
+    for name in zero:
+        axes.set(**{f"{name}lim": (0, 1.06 * getattr(axes, f"get_{name}lim")()[1])})
+
+
+def logarithmic(axes: Axes, name: Literal["x", "y"]) -> None:
+    """Make the axis "x" or "y" logarithmic, with ticks at 1, 2 and 5 as people write numbers."""
+    axes.set(**{f"{name}scale": "log"})
+    axis = getattr(axes, f"{name}axis")
+    axis.set_major_formatter(NUMBERS)
+    axis.set_minor_locator(LogLocator(base=10, subs=(2.0, 5.0)))
+    axis.set_minor_formatter(NUMBERS)
+    axes.tick_params(axis=name, which="minor", labelsize=9.5)
+
+
+def intervals(axes: Axes, x: Sequence[float], y: Sequence[Interval], **look: Any) -> None:
+    """Draw each value with its interval."""
+    below = [max(0.0, interval.value - interval.low) for interval in y]
+    above = [max(0.0, interval.high - interval.value) for interval in y]
+    axes.errorbar(x, [interval.value for interval in y], yerr=[below, above], capsize=3, **look)
+
+
+def png(figure: Figure) -> bytes:
+    """Return the PNG, without a date inside: the same numbers give the same bytes."""
+    into = io.BytesIO()
+    figure.savefig(into, format="png", metadata={"Software": None})
+    return into.getvalue()
+
+
+def nothing(why: str, *, title: str) -> bytes:
+    """Draw a picture that says why it is empty."""
+    empty = figure(high=1.4)
+    axes = empty.subplots()
+    axes.axis("off")
+    axes.set_title(title, loc="left", fontsize=12)
+    axes.text(0.0, 0.6, why, fontsize=10, color=GREY, transform=axes.transAxes)
+    return png(empty)

@@ -3,16 +3,100 @@
 Answers of one moment resemble each other (a queue that is long stays long), so single ones say
 too little about the next: the time is cut into batches, and the batches are compared (batch
 means). Source: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3.
+
+Latencies are counted in bins of constant relative width, as HdrHistogram (http://hdrhistogram.org) does
+it. A bin is 1 % wide, so a percentile read from the counts is within 0.5 % of the one read from the single
+values; the counts of several processes and of several steps add up, percentiles do not.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.measured.latencies import Latencies, middles_ms
+# 1 microsecond; nothing over a socket is faster.
+LEAST_MS = 0.001
+WIDTH = math.log(1.01)
+# Up to 10,000 s: SageMaker answers within 60 s, a local endpoint whenever it likes.
+BINS = math.ceil(math.log(1e7 / LEAST_MS) / WIDTH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latencies:
+    """Milliseconds, each from the moment its request was meant to be sent."""
+
+    bins: dict[int, int] = field(default_factory=dict)
+    """Answers by bin; only the bins that have some."""
+    sum_ms: float = 0.0
+    max_ms: float = 0.0
+
+    @classmethod
+    def of(cls, milliseconds: Iterable[float]) -> "Latencies":
+        values = np.fromiter(milliseconds, float)
+        if not len(values):
+            return cls()
+        numbers, counts = np.unique(bin_numbers(values), return_counts=True)
+        bins = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        return cls(bins=bins, sum_ms=float(values.sum()), max_ms=float(values.max()))
+
+    def __add__(self, other: "Latencies") -> "Latencies":
+        bins = Counter(self.bins) + Counter(other.bins)
+        return Latencies(
+            bins=dict(sorted(bins.items())),
+            sum_ms=self.sum_ms + other.sum_ms,
+            max_ms=max(self.max_ms, other.max_ms),
+        )
+
+    @property
+    def count(self) -> int:
+        return sum(self.bins.values())
+
+    def above(self, milliseconds: float) -> "Latencies":
+        """Return the answers of the bins above that of `milliseconds`: a bin is 1 % wide."""
+        limit = bin_number(milliseconds)
+        return Latencies(bins={at: count for at, count in self.bins.items() if at > limit})
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the middle of the bin in which `percent` % of the answers are reached; NaN of none."""
+        if not self.bins:
+            return math.nan
+        numbers = np.array(sorted(self.bins))
+        reached = np.cumsum([self.bins[number] for number in numbers.tolist()])
+        at = np.searchsorted(reached, percent / 100 * reached[-1])
+        return min(float(middles_ms(numbers)[at]), self.max_ms)
+
+    @property
+    def p50_ms(self) -> float:
+        return self.percentile_ms(50)
+
+    @property
+    def p95_ms(self) -> float:
+        return self.percentile_ms(95)
+
+    @property
+    def p99_ms(self) -> float:
+        return self.percentile_ms(99)
+
+
+def bin_numbers(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the bin of each latency; one beyond either end goes into the bin at that end."""
+    above = np.log(np.maximum(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH
+    numbers: NDArray[np.int64] = np.minimum(above, BINS - 1).astype(np.int64)
+    return numbers
+
+
+def bin_number(milliseconds: float) -> int:
+    """Return the bin of one latency, as `bin_numbers` does."""
+    return min(int(math.log(max(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH), BINS - 1)
+
+
+def middles_ms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    middles: NDArray[np.float64] = LEAST_MS * np.exp((numbers + 0.5) * WIDTH)
+    return middles
+
 
 WINDOW_SECONDS = 0.1
 # 20 batches: fewer make the interval wide by themselves, more make them resemble each other.
@@ -81,7 +165,7 @@ def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: floa
 
 
 def percentile(blocks: Sequence[Latencies], percent: float) -> Interval | None:
-    """Latencies of successive pieces of the time -> the percentile of all, in ms.
+    """Return the percentile in ms of the latencies of successive pieces of the time.
 
     Pieces are drawn again as a whole (block bootstrap). None: nothing was answered.
     """

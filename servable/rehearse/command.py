@@ -14,9 +14,14 @@ from servable.console.signals import as_ctrl_c
 from servable.load.options import LOCAL, numbers, with_options
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
-from servable.rehearse import comparison_output
 from servable.rehearse.comparison import compare, list_policies, plan_trials, propose_edit
-from servable.rehearse.output import show_day
+from servable.rehearse.output import (
+    build_comparison_json,
+    find_comparison_verdict,
+    make_progress,
+    show_comparison,
+    show_day,
+)
 from servable.rehearse.rehearsal import (
     Rehearsal,
     build_json,
@@ -139,7 +144,7 @@ def _compare(
     )
     as_ctrl_c()
     try:
-        progress = comparison_output.make_progress()
+        progress = make_progress()
         comparison = compare(trials, progress, left_out=left_out, priced=priced)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was written", err=True)
@@ -148,13 +153,13 @@ def _compare(
     if options.write and proposal.diff:
         environment_edit.write(proposal.file, proposal.after)
     if options.json_wanted:
-        found = comparison_output.build_json(comparison, proposal, write=options.write)
+        found = build_comparison_json(comparison, proposal, write=options.write)
         click.echo(json.dumps(found))
     else:
-        comparison_output.show_comparison(comparison, proposal, write=options.write)
+        show_comparison(comparison, proposal, write=options.write)
     if options.output is not None:
         from servable.rehearse.page import write_page  # it needs matplotlib, of the extra [tune]
 
         page = write_page(options.output, result, comparison, proposal)
         click.echo(f"page: {page}", err=options.json_wanted)
-    return EXIT_CODES[comparison_output.find_verdict(comparison)]
+    return EXIT_CODES[find_comparison_verdict(comparison)]

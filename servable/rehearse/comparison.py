@@ -231,11 +231,7 @@ def plan_trials(
 
 
 def compare(
-    trials: Sequence[PolicyTrial],
-    progress: Progress,
-    *,
-    left_out: Mapping[str, str],
-    priced: bool,
+    trials: Sequence[PolicyTrial], progress: Progress, *, left_out: Mapping[str, str], priced: bool
 ) -> PolicyComparison:
     """Choose the best policy on some days, and judge it on others. The file's policy is the first trial."""
     compared = compute_days(trials, 0, progress)

@@ -7,17 +7,22 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from servable.measured import document, style
+from servable.measured import document
 from servable.measured.document import About, Picture, ReportTable, Row, Tab
-from servable.rehearse import comparison_output
 from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult
 from servable.rehearse.output import (
     HEADS,
     find_asleep,
+    find_comparison_verdict,
     format_clock,
+    format_row,
     join_minutes,
+    list_comparison_conclusions,
+    list_comparison_heads,
     list_conclusions,
     list_rows,
+    sort_by_cost,
+    state_comparison_verdict,
     state_verdict,
 )
 from servable.rehearse.rehearsal import Rehearsal
@@ -39,21 +44,17 @@ def write_page(
     """Write report.html and pictures/*.png into `folder`. Return the page."""
     title = f"{result.environment}, {result.variant}: a day rehearsed"
     where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
-    abouts = [About(_state_sentence(result), where, result.verdict)]
+    # The page shows the verdict's word before the sentence.
+    sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
+    abouts = [About(f"The file's day: {sentence}", where, result.verdict)]
     tabs = [_build_day_tab(result), _build_alarms_tab(result), _build_scaling_tab(result)]
     if comparison is not None and proposal is not None:
-        sentence = f"Policies: {comparison_output.state_verdict(comparison)}"
+        sentence = f"Policies: {state_comparison_verdict(comparison)}"
         judged = "each policy with the slowest instances, on the same random days"
-        verdict = comparison_output.find_verdict(comparison)
+        verdict = find_comparison_verdict(comparison)
         abouts.insert(0, About(sentence, judged, verdict))
         tabs.insert(0, _build_comparison_tab(comparison, proposal))
     return document.write(folder, tabs, title=title, abouts=abouts)
-
-
-def _state_sentence(result: Rehearsal) -> str:
-    """Return the verdict's sentence without the word that the page shows before it."""
-    sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
-    return f"The file's day: {sentence}"
 
 
 def _build_day_tab(result: Rehearsal) -> Tab:
@@ -106,51 +107,51 @@ def _find_what_matters(result: Rehearsal) -> tuple[int, int, str]:
 
 def _draw_minutes(result: Rehearsal, begin: int, end: int, title: str) -> bytes:
     minutes, times = result.day.minutes[begin:end], range(begin, end)
-    figure = style.figure(high=10.0)
+    figure = document.figure(high=10.0)
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
     sent = [minute.requests / 60 for minute in minutes]
-    traffic.plot(times, sent, color=style.BLUE, label="sent")
+    traffic.plot(times, sent, color=document.BLUE, label="sent")
     if result.scenario.sleep is not None:
         waiting = [minute.waiting / 60 for minute in minutes]
-        traffic.fill_between(times, waiting, color=style.ORANGE, lw=0, label="find no copy")
+        traffic.fill_between(times, waiting, color=document.ORANGE, lw=0, label="find no copy")
     refused = [minute.refused / 60 for minute in minutes]
-    traffic.fill_between(times, refused, color=style.RED, lw=0, label="refused")
+    traffic.fill_between(times, refused, color=document.RED, lw=0, label="refused")
     answering = [minute.answering for minute in minutes]
-    fleet.step(times, answering, where="post", color=style.GREEN, label="answering")
+    fleet.step(times, answering, where="post", color=document.GREEN, label="answering")
     paid = [minute.paid for minute in minutes]
-    fleet.step(times, paid, where="post", color=style.GREY, linestyle=":", label="paid")
-    for percent, colour in (("p50_ms", style.BLUE), ("p99_ms", style.ORANGE)):
+    fleet.step(times, paid, where="post", color=document.GREY, linestyle=":", label="paid")
+    for percent, colour in (("p50_ms", document.BLUE), ("p99_ms", document.ORANGE)):
         latencies_ms = [getattr(minute, percent) or float("nan") for minute in minutes]
         latency.plot(times, latencies_ms, color=colour, label=percent.removesuffix("_ms"))
     if (most := result.scenario.p99_ms) is not None:
         label = f"objective: p99 at most\n{most:g} ms"
-        latency.axhline(most, color=style.RED, linestyle="--", label=label)
-    style.logarithmic(latency, "y")
+        latency.axhline(most, color=document.RED, linestyle="--", label=label)
+    document.logarithmic(latency, "y")
     for axes in (traffic, fleet, latency):
         _mark_minutes(axes, result, (end - begin) * NARROWEST_SHARE, named=axes is latency)
-    style.finish(traffic, title=f"{title}\nRequests", y="per second", zero="y")
+    document.finish(traffic, title=f"{title}\nRequests", y="per second", zero="y")
     fleet.yaxis.set_major_locator(MaxNLocator(integer=True))
-    style.finish(fleet, title="Instances", y="instances", zero="y")
-    style.finish(latency, title="Latency", x="time of the day", y="ms (log)")
+    document.finish(fleet, title="Instances", y="instances", zero="y")
+    document.finish(latency, title="Latency", x="time of the day", y="ms (log)")
     step = next((step for step in TIME_STEPS if (end - begin) / step < MOST_TIMES), TIME_STEPS[-1])
     latency.set_xlim(begin, end)
     latency.set_xticks(range(-(-begin // step) * step, end + 1, step))
     latency.xaxis.set_major_formatter(lambda minute, _: format_clock(round(minute)))
-    return style.png(figure)
+    return document.png(figure)
 
 
 def _mark_minutes(axes: Axes, result: Rehearsal, narrowest: float, *, named: bool) -> None:
     """Shade the minutes asleep and outside of the objective, and mark those in which alarms wake somebody."""
     for number, (first, last) in enumerate(find_asleep(result)):
         name = "asleep: no copy\nanswers" if named and not number else None
-        axes.axvspan(first, last + 1, color=style.BLUE, alpha=0.1, lw=0, label=name)
+        axes.axvspan(first, last + 1, color=document.BLUE, alpha=0.1, lw=0, label=name)
     for number, (first, last) in enumerate(join_minutes(result.day.broken)):
         name = "outside of\nthe objective" if named and not number else None
         end = max(last + 1, first + narrowest)
-        axes.axvspan(first, end, color=style.RED, alpha=0.18, lw=0, label=name)
+        axes.axvspan(first, end, color=document.RED, alpha=0.18, lw=0, label=name)
     for number, minute in enumerate(result.day.woken):
         name = "on-call engineer\nis woken" if named and not number else None
-        axes.axvline(minute, color=style.RED, linestyle=":", label=name)
+        axes.axvline(minute, color=document.RED, linestyle=":", label=name)
 
 
 def _build_alarms_tab(result: Rehearsal) -> Tab:
@@ -169,8 +170,8 @@ def _build_alarms_tab(result: Rehearsal) -> Tab:
 def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal) -> Tab:
     """Build the tab of compared policies: cost against minutes outside of the objective."""
     rows = []
-    for policy in comparison_output.sort_by_cost(comparison):
-        name, cost, broken, refused, mark = comparison_output.format_row(policy, comparison)
+    for policy in sort_by_cost(comparison):
+        name, cost, broken, refused, mark = format_row(policy, comparison)
         numbers = ((cost, policy.cost), (broken, policy.broken), (refused, policy.refused))
         rows.append(Row((name, *numbers, mark), "chosen" if mark else ""))
     png = _draw_policies(comparison)
@@ -178,28 +179,28 @@ def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal
         "comparison",
         "Comparison",
         [Picture("comparison", "cost of each policy against its minutes outside", png)],
-        list(comparison_output.list_conclusions(comparison))[:-1],
-        [ReportTable("Policies by cost", comparison_output.list_heads(comparison), rows)],
+        list(list_comparison_conclusions(comparison))[:-1],
+        [ReportTable("Policies by cost", list_comparison_heads(comparison), rows)],
         proposal.diff,
     )
 
 
 def _draw_policies(comparison: PolicyComparison) -> bytes:
-    figure = style.figure()
+    figure = document.figure()
     axes = figure.subplots()
 
     def draw(policies: Sequence[PolicyResult], label: str, **look: Any) -> None:
         costs, broken = [one.cost for one in policies], [one.broken for one in policies]
         axes.plot(costs, broken, linestyle="", label=label if policies else None, **look)
 
-    draw(comparison.compared[1:], "compared", marker="o", color=style.GREY)
-    draw(comparison.compared[:1], "the file", marker="s", color=style.ORANGE, markersize=9)
+    draw(comparison.compared[1:], "compared", marker="o", color=document.GREY)
+    draw(comparison.compared[:1], "the file", marker="s", color=document.ORANGE, markersize=9)
     if comparison.best is not None:
         label = f"best: {comparison.best.trial.policy.label}"
         ring = {"marker": "o", "markersize": 15, "fillstyle": "none"}
-        draw([comparison.best], label, color=style.BLUE, **ring)
+        draw([comparison.best], label, color=document.BLUE, **ring)
     title = f"Each policy on the same {len(comparison.compared[0].days)} random days"
     x = f"{'$' if comparison.priced else 'instance hours'} a day"
-    style.finish(axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy")
+    document.finish(axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy")
     axes.set_ylim(bottom=-0.07 * axes.get_ylim()[1])  # the ring around a zero is whole
-    return style.png(figure)
+    return document.png(figure)

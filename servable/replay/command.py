@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import click
 from infra.packing import servable
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import Replay
+from infra.parameters.sources import names
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
@@ -20,35 +22,63 @@ from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.console.lines import progress_line
 from servable.console.signals import as_ctrl_c
 from servable.load.load_generator import LoadError
-from servable.load.options import (
-    AS_JSON,
-    LOCAL,
-    TargetOptions,
-    is_url,
-    with_options,
-)
+from servable.load.options import AS_JSON, LOCAL, TargetOptions, is_url, with_options
 from servable.load.reached import ReadyTarget, reached_by
 from servable.project.account import account_of
 from servable.project.completion import complete_environments, complete_targets
-from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
+from servable.project.environments import (
+    ENVIRONMENTS,
+    SET,
+    environment_with_endpoint,
+    one_environment,
+    project,
+)
 from servable.project.folder import standing_in
 from servable.project.provided import LaunchError
-from servable.replay.answers import ANSWERS
-from servable.replay.capture_notes import capture_notes
-from servable.replay.compare.against import other_target
+from servable.project.revision import checked_out
+from servable.replay.answers import ANSWERS, ReplayResult
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import ReplayVerdict, judge
 from servable.replay.compare.output import as_object, format_lines, write_worst
-from servable.replay.index import CaptureIndex
-from servable.replay.output import announced, progress_of
-from servable.replay.places import PlaceError, place_of
-from servable.replay.run import RUNS, ReplayError, run_folder
+from servable.replay.index import CaptureIndex, capture_notes
+from servable.replay.places import PlaceError, place_of, skipped_lines
+from servable.replay.run import RUNS, ReplayError, ReplayPace, announced, progress_of, run_folder
 from servable.replay.run import replay as send_requests
-from servable.replay.sending import ReplayPace
-from servable.replay.skipped import skipped_lines
-from servable.replay.summary import ReplayResult
 from servable.verdict import VERDICTS
 from servable_tensors import UNNAMED_OUTPUT
+
+
+@contextmanager
+def other_target(
+    against: str, loaded: ValidFile | None, folder: str, output: Path, options: TargetOptions
+) -> Iterator[ReadyTarget]:
+    """Prepare the other target while the block lasts. `loaded`: the environment that is judged; None: an
+    address.
+
+    An environment's name comes before a git revision of the same name. A revision is packed as it was, and
+    runs on this computer. Raises click.UsageError, and what preparing a target raises.
+    """
+    what, other = against, None
+    with ExitStack() as held:
+        if not is_url(against):
+            if loaded is None:
+                raise click.UsageError(
+                    f"--against {against}: beside an address only another address can be asked"
+                )
+            root, files = project(folder)
+            if against in names(files):
+                other = one_environment(against, folder)[0]
+                options = dataclasses.replace(options, variant=None)
+            else:
+                before = held.enter_context(checked_out(root, files, against)).get(loaded.name)
+                if not isinstance(before, ValidFile):
+                    raise click.UsageError(
+                        f"--against {against}: environment {loaded.name} was not there, or did not load"
+                    )
+                what, other = loaded.name, before
+                options = dataclasses.replace(options, target="local")
+        yield held.enter_context(reached_by(what, other, [], private_folder(output), options))
+
 
 OPTIONS = (
     ENVIRONMENTS,
@@ -226,11 +256,7 @@ def _write_report(
 
 
 def _send(
-    what: str,
-    loaded: ValidFile | None,
-    folder: str,
-    options: ReplayOptions,
-    comparison: Comparison,
+    what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions, comparison: Comparison
 ) -> ReplayResult:
     index = _read_index(loaded, options)
     root = loaded.root if loaded else standing_in()

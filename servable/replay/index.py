@@ -5,24 +5,28 @@ are read again when their turn comes. So files of several variants and hours are
 were written, the number of requests is known before the first is sent, and memory does not grow with bodies.
 """
 
+import datetime
+import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.captured.files import CapturedRequest
-from servable.captured.lines import CaptureLineError, read_line
+from servable.captured.lines import CapturedRequest, CaptureLineError, read_line
+from servable.console.terminal import escaped_name
 from servable.replay.places import (
     SUFFIX,
     CaptureFile,
     CapturePlace,
     PlaceError,
+    ReadLines,
+    SkipCount,
+    SkippedLines,
     captured_files,
     captured_lines,
 )
-from servable.replay.skipped import ReadLines, SkipCount, SkippedLines
 
 # An endpoint has ten: https://docs.aws.amazon.com/general/latest/gr/sagemaker.html (2026-11-22).
 _MOST_VARIANTS = 100
@@ -131,3 +135,44 @@ def spread(times: NDArray[np.float64]) -> NDArray[np.float64]:
     whole = np.repeat(seconds == np.floor(seconds), counts)
     moved: NDArray[np.float64] = np.where(whole, times + shares, times)
     return moved
+
+
+_SHOWN_VARIANTS = 5
+# A shorter gap is one of the traffic, or of a deployment.
+_LEAST_GAP_SECONDS = 600.0
+
+
+def capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each thing to know: requests that are there twice, and hours without any.
+
+    SageMaker captures nothing while an instance's disk is full, and writes nothing of that: it looks as if
+    nobody had called. `shadows`: names of the environment's shadow variants.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+    (2026-11-24): capturing stops at high levels of disk usage; disk utilization is to stay below 75 %.
+    """
+    counts = index.variants
+    if len(counts) > 1:
+        several = [f"{escaped_name(name)} {n:,}" for name, n in counts.most_common(_SHOWN_VARIANTS)]
+        yield f"captured by variant: {', '.join(several)}"
+        for name in sorted(shadows & counts.keys()):
+            yield (
+                f"variant {name} is a shadow, so its {counts[name]:,} requests repeat those of another "
+                "variant; pass the folder or prefix of one variant to --captured"
+            )
+    gaps = np.diff(index.times)
+    if len(gaps) < 2:
+        return
+    longest, at = float(gaps.max()), int(gaps.argmax())
+    # Hardly one recording in 1,000 of requests at random moments has such a gap.
+    if longest > max(_LEAST_GAP_SECONDS, float(gaps.mean()) * math.log(1000 * len(gaps))):
+        began = utc_text(float(index.times[at]))
+        yield (
+            f"nothing was captured in the {longest / 60:,.0f} minutes from {began}: nobody called, or the "
+            "instance's disk was too full to capture (look at DiskUtilization, which should stay below 75 %)"
+        )
+
+
+def utc_text(seconds: float) -> str:
+    """Return a moment for a message, as 2026-11-21 09:00:00 UTC."""
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")

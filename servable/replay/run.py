@@ -1,22 +1,187 @@
-"""A run of `servable replay`: its folder, which a killed run leaves for the next, and the sending."""
+"""A run of `servable replay`: its folder, which a killed run leaves for the next, the sending, the progress.
+
+A process of its own sends: captured requests go in, answers come out as they arrive.
+"""
 
 import dataclasses
 import datetime
 import hashlib
+import io
 import json
+import subprocess
+import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from model_packaging.beside import write_beside
-from servable.captured.files import CapturedRequest
-from servable.captured.lines import line_id
-from servable.load.load_target import LoadTarget
-from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
-from servable.replay.index import CaptureIndex
-from servable.replay.sending import ReplayPace, ReplaySender
-from servable.replay.summary import ReplayResult, ReplaySummary
+from servable.captured.lines import CapturedRequest, RecordedAnswer, line_id
+from servable.console.lines import REFRESH_SECONDS, duration, progress_line
+from servable.load.load_generator import LoadError
+from servable.load.load_target import LoadTarget, frame, read_frame
+from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary, read_pairs
+from servable.replay.index import CaptureIndex, utc_text
+
+_END_SECONDS = 5.0
+_MODULE = "servable.load.generator.replay_worker"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayPace:
+    """Pace of requests: at their captured moments, or as fast as the objective allows."""
+
+    as_fast: bool = False
+    """Not at the captured moments: as many at once as p99 stays within the objective."""
+    objective_ms: float | None = None
+    """Limit of p99, with `as_fast`; None: a fixed number of requests at once."""
+
+
+class ReplaySender:
+    """Send requests to one target, or to two in turns. Memory: bounded by what the process takes in."""
+
+    def __init__(
+        self,
+        targets: Sequence[LoadTarget],
+        pace: ReplayPace,
+        *,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the process. `variables`: its environment; default: this process's. Raises LoadError."""
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
+        self._waiting: dict[int, CapturedRequest] = {}
+        self._failed: BaseException | None = None
+        self._feeder: threading.Thread | None = None
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gevent.monkey", "--module", _MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            env=None if variables is None else dict(variables),
+            process_group=0,  # Ctrl-C goes to this process, which ends the other
+        )
+        assert self._process.stdin is not None  # asked for as pipes
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        plan = {
+            "targets": [dataclasses.asdict(target) for target in targets],
+            "as_fast": pace.as_fast,
+            "objective_ms": pace.objective_ms,
+        }
+        try:
+            self._write({"plan": plan})
+            self._heard()
+        except BaseException:  # Ctrl-C while waiting leaves nothing either
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
+        """Yield each request with its answers, in the order of the answers.
+
+        `requests`: (captured moment in seconds, request), rising; read by a thread, as they are sent. Raises
+        LoadError, and what reading `requests` raises.
+        """
+        self._feeder = feeder = threading.Thread(target=self._feed, args=(requests,), daemon=True)
+        feeder.start()
+        while True:
+            message, bodies = self._heard()
+            if "ended" in message:
+                break
+            answered = message["answered"]
+            yield _pair(self._waiting.pop(answered["number"]), answered, bodies)
+        feeder.join()
+        if self._failed is not None:
+            raise self._failed
+
+    def _feed(self, requests: Iterable[tuple[float, CapturedRequest]]) -> None:
+        first: float | None = None
+        try:
+            for number, (moment, request) in enumerate(requests):
+                first = moment if first is None else first
+                self._waiting[number] = request
+                headers = {  # fields of the generator's Body
+                    "content_type": request.content_type,
+                    "custom_attributes": request.custom_attributes,
+                    "accept": request.accept,
+                    "target_model": request.target_model,
+                }
+                self._write(
+                    {"number": number, "due": moment - first, "headers": headers}, request.body
+                )
+        except LoadError:
+            return  # the process has ended, which the other thread notices
+        except BaseException as error:  # what is sent is answered before it is raised
+            self._failed = error
+        with suppress(LoadError):
+            self._write({"end": True})
+
+    def _write(self, message: dict[str, Any], body: bytes = b"") -> None:
+        try:
+            self._input.write(frame(message, body))
+            self._input.flush()
+        except (OSError, ValueError):  # ended, or closed meanwhile
+            raise self._ended() from None
+
+    def _heard(self) -> tuple[dict[str, Any], bytes]:
+        received = read_frame(self._output)  # type: ignore[arg-type]  # a buffered reader
+        if received is None:
+            raise self._ended()
+        if "error" in received[0]:
+            raise LoadError(received[0]["error"])
+        return received
+
+    def _ended(self) -> LoadError:
+        if self._words.closed:  # asked by the thread that is fed no more
+            return LoadError("the replay has ended")
+        self._words.seek(0)
+        lines = self._words.read().decode(errors="replace").splitlines()[-10:]
+        return LoadError("\n".join(["the sending process of the replay has ended.", *lines]))
+
+    def close(self) -> None:
+        """End the process. Idempotent."""
+        self._process.kill()
+        self._process.wait(_END_SECONDS)
+        if self._feeder is not None:
+            self._feeder.join(_END_SECONDS)
+        for pipe in (self._input, self._output):
+            with suppress(OSError):  # it ended first
+                pipe.close()
+        self._words.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+def _pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> AnswerPair:
+    body = io.BytesIO(bodies)
+    answers = [
+        RecordedAnswer(
+            body=body.read(answer["bytes"]),
+            content_type=answer["contentType"],
+            status=answer["status"],
+            latency_ms=answer["ms"],
+            error=answer["error"],
+        )
+        for answer in answered["answers"]
+    ]
+    return AnswerPair(
+        request=request,
+        answered=answers[0],
+        other=answers[1] if len(answers) > 1 else None,
+        send_lag_ms=answered["lagMs"],
+    )
+
 
 RUNS = Path(".servable") / "replay"
 # What was asked, and whether it is done.
@@ -126,3 +291,64 @@ def without_identity(request: CapturedRequest) -> CapturedRequest:
     return dataclasses.replace(
         request, event_id=event_id, inference_id=None, custom_attributes=None
     )
+
+
+@contextmanager
+def progress_of(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
+    """Yield what a replay calls after each answer; a thread shows it, in gaps too."""
+    tick = _Ticker(index, pace)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(REFRESH_SECONDS):
+            show(tick.text)
+
+    with progress_line() as show:
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield tick.answered
+        finally:
+            ended.set()
+            watcher.join()
+
+
+class _Ticker:
+    """Progress of a replay under way, with an estimate of its end."""
+
+    def __init__(self, index: CaptureIndex, pace: ReplayPace) -> None:
+        self._index, self._pace = index, pace
+        self._began = self._at = time.monotonic()
+        self._moment = float(index.times[0])
+        self._done = self._before = self._failed = 0
+
+    def answered(self, summary: ReplaySummary, moment: float) -> None:
+        if not self._done:
+            self._before = summary.answered - 1  # an earlier process has answered these
+        self._done, self._failed = summary.answered, sum(summary.failures.values())
+        self._moment, self._at = moment, time.monotonic()
+
+    def text(self) -> str:
+        now, total = time.monotonic(), len(self._index)
+        rate = (self._done - self._before) / (now - self._began)
+        left = (total - self._done) / rate if rate else 0.0
+        if not self._pace.as_fast:
+            left = float(self._index.times[-1]) - self._moment
+            left = max(0.0, left - (now - self._at))
+        return (
+            f"{self._done:,} of {total:,} answered, {self._failed:,} failed; {rate:,.0f} requests/s; "
+            f"about {duration(left)} left"
+        )
+
+
+def announced(index: CaptureIndex, pace: ReplayPace) -> str:
+    """Describe what is about to be sent, and how long that takes."""
+    first, last = float(index.times[0]), float(index.times[-1])
+    what = f"{len(index):,} requests from {utc_text(first)} to {utc_text(last)}"
+    if pace.as_fast:
+        limit = (
+            f"while p99 is within {pace.objective_ms:g} ms" if pace.objective_ms else "32 at once"
+        )
+        return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps what was answered"
+    captured = f"at the captured pace: {duration(last - first)}"
+    return f"{what}, {captured}; Ctrl-C keeps what was answered"

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from servable.load.knee import knee
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.objective import Objective
+from servable.load.objective import Objective, knee
 from servable.tune import page
-from servable.tune.content import RUN, Content
+from servable.tune.page import RUN, Content
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -62,7 +61,7 @@ def content_of(folder: Path, objective: Objective | None = None) -> Content:
 
 
 def distinguished(contents: Sequence[Content]) -> list[Content]:
-    """Runs of the same variant with labels that say when each began."""
+    """Label runs of the same variant with when each began."""
     starts = [content.curve.asked.started_at for content in contents]
     labels = {content.label for content in contents}
     if len(labels) == len(contents) or len(set(starts)) < len(contents):

@@ -15,8 +15,7 @@ from servable.console.signals import as_ctrl_c
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.project.provided import EndpointProcess, LaunchError, Recording
-from servable.serve.container import Faults, serve_image, serve_locally
-from servable.serve.serve import PreparedVariant, prepared
+from servable.serve.serve import Faults, PreparedVariant, prepared, serve_image, serve_locally
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -1,9 +1,25 @@
-"""Variants of an environment, prepared to be served on this computer: archives and variables."""
+"""Serve a variant of an environment on this computer, in the local container or the AWS image.
 
+Its models are packed. An archive in S3 is downloaded once for this computer: verified, resumable, and
+with progress.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, BinaryIO
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.batch.job import BatchJob
 from infra.parameters.finding import meant
@@ -17,10 +33,110 @@ from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
+from servable.console.lines import bytes_progress
 from servable.package.package import package
 from servable.project.account import Account
-from servable.project.provided import fetched_packages
-from servable.serve.artifact import cached, downloaded
+from servable.project.provided import (
+    STDERR,
+    EndpointProcess,
+    ImageContainer,
+    LaunchError,
+    Recording,
+    fetched_packages,
+    launch,
+    launch_image,
+)
+from servable_tensors.archive import ArchiveError, unpack
+
+CHUNK_BYTES = 8 * 1024 * 1024
+Report = Callable[[int, int], None]
+"""Called with the bytes that are there and the size of the object."""
+
+
+def cached(artifact: Artifact) -> Path:
+    """Return the archive's path on this computer, once it is downloaded: named as its hash."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "servable" / "archives" / f"{artifact.sha256}.tar.gz"
+
+
+def downloaded(artifact: Artifact, account: Account) -> Path:
+    """Return the archive on this computer; download it with a progress bar if it is not there.
+
+    Raises `PackagingError` if it cannot be read, or if its bytes are not those that the file names.
+    """
+    target = cached(artifact)
+    if target.exists():
+        return target
+    try:
+        with bytes_progress() as bar:
+            task = bar.add_task(f"download {artifact.uri}", total=None)
+            s3 = account.client("s3")
+            return fetch(
+                artifact,
+                s3,
+                target,
+                lambda there, size: bar.update(task, completed=there, total=size),
+            )
+    except (BotoCoreError, ClientError) as wrong:
+        problem = f"cannot be downloaded: {wrong}"
+        remedy = (
+            "check your credentials (s3:GetObject, and kms:Decrypt of its key) and the uri; what is "
+            "there already is kept, and the next call goes on after it"
+        )
+        raise PackagingError(Path(artifact.uri), problem, remedy) from None
+
+
+def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
+    """Download to TARGET.part, from where an earlier call ended, and rename it if its hash is right.
+
+    A second process that wants the same archive waits for the first. Raises boto3's errors, and
+    `PackagingError` for another hash; the part is then deleted.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    with part.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if target.exists():  # the other process has just finished
+            part.unlink(missing_ok=True)
+            return target
+        digest = _received(artifact, s3, file, report)
+        if digest != artifact.sha256:
+            part.unlink()
+            raise PackagingError(
+                Path(artifact.uri),
+                f"its SHA-256 is {digest} and not {artifact.sha256}: the object was replaced since it "
+                "was pinned",
+                "if that is meant, `servable pin` with the environment's name writes the hash of what "
+                "lies there now",
+            )
+        file.flush()
+        os.fsync(file.fileno())
+        part.replace(target)
+    return target
+
+
+def _received(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> str:
+    """Append what is missing to `file`, and return the SHA-256 of the whole in hex."""
+    bucket, _, key = artifact.uri.removeprefix("s3://").partition("/")
+    size = s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
+    file.seek(0, os.SEEK_END)
+    if file.tell() > size:
+        file.truncate(0)
+    digest = hashlib.sha256()
+    file.seek(0)
+    while chunk := file.read(CHUNK_BYTES):
+        digest.update(chunk)
+    there = file.tell()
+    report(there, size)
+    if there < size:
+        body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={there}-")["Body"]
+        for chunk in body.iter_chunks(CHUNK_BYTES):
+            file.write(chunk)
+            digest.update(chunk)
+            there += len(chunk)
+            report(there, size)
+    return digest.hexdigest()
+
 
 # servable_local/container/model_server/process.py writes it.
 FAILED_RECORD = re.compile(
@@ -49,7 +165,7 @@ class PreparedVariant:
     """Files of the warm-up requests that were packed here, by model."""
 
     def explained(self, reason: str) -> str:
-        """Why a container does not start, with key and file of a failing warm-up request."""
+        """Explain why a container does not start, with key and file of a failing warm-up request."""
         failed = FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):
@@ -103,7 +219,7 @@ def _prepared(
     *,
     download: bool,
 ) -> PreparedVariant:
-    """`name`: of the variant or batch, `served`: of its model."""
+    """Prepare a model. `name`: of the variant or batch, `served`: of its model."""
     environment = loaded.environment
     model = environment.models[served]
     if model.artifact is not None and archive is None:
@@ -162,3 +278,88 @@ def _packed(loaded: ValidFile, wanted: set[str]) -> dict[str, Path]:
                 pack_tree(packed.tree, path)
         paths[packed.model] = path
     return paths
+
+
+# SageMaker's longest wait for a container to answer, where the file states none.
+READY_TIMEOUT_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """Faults injected from the start; see servable_local/container/faults.py."""
+
+    slow_ms: float = 0.0
+    fail_status: int = 0
+    full_queue: bool = False
+    freeze: bool = False
+    kill_every_seconds: float | None = None
+
+    def inject(self, process: EndpointProcess) -> None:
+        process.faults.slow(self.slow_ms)
+        process.faults.fail(self.fail_status)
+        process.faults.fill_queue(self.full_queue)
+        if self.freeze:
+            process.faults.freeze("model server")
+
+
+@contextmanager
+def serve_locally(
+    served: PreparedVariant,
+    *,
+    port: int,
+    log: Path | None = None,
+    memory_limit_mib: int | None = None,
+    faults: Faults = Faults(),
+    record: Recording | None = None,
+) -> Iterator[EndpointProcess]:
+    """Run the local container. In multi-model mode every model is loaded. Raises `LaunchError`."""
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="servable-models-") as models,
+            launch(
+                served.archive,
+                served.variables,
+                ready_timeout_seconds=served.startup_timeout_seconds or READY_TIMEOUT_SECONDS,
+                log=log or STDERR,
+                port=port,
+                memory_limit_mib=memory_limit_mib,
+                tensorflow=served.tensorflow,
+                record=record,
+            ) as process,
+        ):
+            for name, archive in served.members.items():
+                _load(process, name, archive, Path(models) / name / "model")
+            faults.inject(process)
+            yield process
+    except LaunchError as error:
+        raise LaunchError(served.explained(str(error))) from None
+
+
+def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
+    """Run the AWS image in Docker. Raises `LaunchError`, which says what is missing."""
+    if served.archive is None:
+        raise LaunchError(
+            "--docker does not serve several models behind one endpoint; leave it out"
+        )
+    print(f"starting {served.image}", file=sys.stderr, flush=True)
+    seconds = served.startup_timeout_seconds or READY_TIMEOUT_SECONDS
+    return launch_image(
+        served.image, served.archive, served.variables, port=port, ready_timeout_seconds=seconds
+    )
+
+
+def _load(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:
+    """Load a model as SageMaker does on its first request: fetch, unpack, POST /models."""
+    folder.mkdir(parents=True)
+    try:
+        unpack(archive, folder)
+    except ArchiveError as error:
+        raise LaunchError(str(error)) from None
+    body = json.dumps({"model_name": name, "url": str(folder)}).encode()
+    request = urllib.request.Request(f"{process.url}/models", body, method="POST")
+    try:
+        with urllib.request.urlopen(request):
+            pass
+    except urllib.error.HTTPError as error:
+        answer = error.read().decode()
+        raise LaunchError(f"model {name} is not loaded; the log has the reason: {answer}") from None

@@ -1,22 +1,23 @@
-"""Search space of a variant's instance type: typed settings, without those that could not run there."""
+"""Search space of a variant: typed settings on each instance type, without those that could not run there."""
 
 import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import Placement
+from infra.parameters.placement import Placement, placements
 from infra.policy.container import Batching, ContainerSettings, is_upstream
 from infra.policy.derived_settings import derive
 from infra.policy.sizing import memory
-from infra.preflight.check import check_all
+from infra.preflight.check import check, check_all, errors
 from model_packaging.request_path import wants_ours
 from servable.load.load_target import Body
-from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
+from servable.tune.search.search import rules_of_thumb
+from servable.tune.search.space import BATCH_SIZE, INSTANCE_TYPE, Point, Space, Value
 
 TRANSPORT, FROM_BYTES = "transport", "grpc_from_bytes"
 # What the handler may relay to the model server's REST port as it is.
@@ -50,7 +51,7 @@ class SettingsGrid:
 
 
 def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -> SettingsGrid:
-    """`bodies`: what is sent; transport is tried only for what is known of them."""
+    """Return the values to try. `bodies`: what is sent; transport is tried only for what is known of them."""
     vcpus, served = placement.instance.vcpus, placement.served
     values: dict[str, tuple[Value, ...]] = {}
     left_out = {}
@@ -74,7 +75,7 @@ def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -
 
 
 def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
-    """A batch holds at least the largest request's rows: a larger request is answered 400.
+    """Return sizes of a batch, at least the largest request's rows: a larger request is answered 400.
 
     A file that batches keeps batching: a table that is inherited cannot be taken back by a file.
     """
@@ -97,7 +98,7 @@ def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Val
 
 
 def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
-    """At one instance at the peak, at most: by Little's law none may stay longer than the alarm says."""
+    """Return the most requests at one instance: by Little's law none stays longer than the alarm says."""
     environment, variant = loaded.environment, placement.variant
     peak_rps, most_ms = environment.traffic.peak_rps, environment.alarms.p99_latency_ms
     if peak_rps is None or most_ms is None:
@@ -109,7 +110,7 @@ def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
 def _transport(
     loaded: ValidFile, placement: Placement, bodies: Sequence[Body]
 ) -> Mapping[str, tuple[Value, ...] | str]:
-    """Values of the handler's transport to the model server, or of its size limit; or reasons to try none."""
+    """Return values of the handler's transport, or of its size limit; or reasons to try none."""
     model, written = placement.model, placement.variant.container
     if model.handler is None and not (model.code and wants_ours(model.code.path)):
         return {
@@ -142,12 +143,9 @@ def _transport(
 
 
 def space(
-    loaded: ValidFile,
-    placement: Placement,
-    only: tuple[str, ...] = (),
-    bodies: Sequence[Body] = (),
+    loaded: ValidFile, placement: Placement, only: tuple[str, ...] = (), bodies: Sequence[Body] = ()
 ) -> Space:
-    """`only`: settings that may change; none named, all. Others stay as they are.
+    """Return the search space. `only`: settings that may change; none named, all.
 
     Left out is what does not fit into memory, and what preflight refuses. Raises ValueError.
     """
@@ -167,7 +165,7 @@ def space(
 
 
 def settings_at(point: Point, placement: Placement) -> ContainerSettings:
-    """The container's settings with a point's in the place of the variant's own, derived anew."""
+    """Return the container's settings with a point's instead of the variant's own, derived anew."""
     written = _with(placement.variant.container, point)
     return derive(
         written,
@@ -219,10 +217,7 @@ def _fits(point: Point, placement: Placement) -> bool:
     settings = settings_at(point, placement)
     workers = 0 if placement.served.has_code is False else settings.gunicorn_workers or 1
     needed = memory(
-        placement.instance,
-        placement.served,
-        processes=settings.tfs_processes or 1,
-        workers=workers,
+        placement.instance, placement.served, processes=settings.tfs_processes or 1, workers=workers
     )
     return needed is None or needed.needed_gib <= placement.instance.memory_gib
 
@@ -241,7 +236,7 @@ def _refused(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]
 
 
 def _refused_for(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
-    """Rules that refuse the variant with these settings."""
+    """Return the rules that refuse the variant with these settings."""
     environment, name = loaded.environment, placement.name
     container = _with(placement.variant.container, point)
     changed = environment.variants[name].model_copy(update={"container": container})
@@ -250,3 +245,119 @@ def _refused_for(loaded: ValidFile, placement: Placement, point: Point) -> set[s
     return {
         one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The environment with its variant on one instance type."""
+
+    loaded: ValidFile
+    placement: Placement
+
+    def at(self, point: Point) -> ValidFile:
+        """Return the environment with a point's settings in the place of the variant's own."""
+        return _changed(
+            self.loaded, self.placement.name, container=settings_at(point, self.placement)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machines:
+    """`kinds`: instance type -> its vCPUs and memory, today's first."""
+
+    today: str
+    kinds: Mapping[str, Machine]
+    space: Space
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """setting -> why it is not tried on today's."""
+
+    def of(self, point: Point) -> Machine:
+        return self.kinds[self.kind_of(point)]
+
+    def kind_of(self, point: Point) -> str:
+        return str(point.get(INSTANCE_TYPE, self.today))
+
+    def larger(self, point: Point) -> float:
+        """Return the point's vCPUs as a multiple of today's."""
+        today = self.kinds[self.today].placement.instance.vcpus
+        return self.of(point).placement.instance.vcpus / today
+
+    @property
+    def wanted(self) -> list[Point]:
+        """Points to try first: today's settings, then rules of thumb, each for every type in turn."""
+        by_kind = [
+            [
+                {**point, INSTANCE_TYPE: kind}
+                for point in rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)
+            ]
+            for kind, machine in self.kinds.items()
+        ]
+        inherited = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
+        return [inherited, *(point for several in zip(*by_kind, strict=True) for point in several)]
+
+
+def machines(
+    loaded: ValidFile,
+    placement: Placement,
+    *,
+    only: tuple[str, ...] = (),
+    instance_types: Sequence[str] = (),
+    bodies: Sequence[Body] = (),
+) -> Machines:
+    """Return the machines. Raises ValueError for an unknown type, or one that `servable check` rejects."""
+    today = str(placement.variant.instance_type)
+    kinds = {today: Machine(loaded=loaded, placement=placement)}
+    allowed = {finding.rule for finding in errors(check(loaded))}
+    for kind in instance_types:
+        if kind not in kinds:
+            kinds[kind] = _on(loaded, placement, kind, allowed)
+    spaces = {kind: space(one.loaded, one.placement, only, bodies) for kind, one in kinds.items()}
+    left_out = grid(loaded, placement, bodies).left_out
+    together = _together(spaces, kinds) if instance_types else spaces[today]
+    return Machines(today=today, kinds=kinds, space=together, left_out=left_out)
+
+
+def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -> Machine:
+    name, today = placement.name, placement.instance
+    other = _changed(loaded, name, instance_type=kind)
+    wrong = [finding for finding in errors(check(other)) if finding.rule not in allowed]
+    placed = [place for place in placements(other.environment) if place.name == name]
+    if wrong or not placed:
+        why = "; ".join(map(str, wrong)) or "no instance type of SageMaker's that is known"
+        raise ValueError(f"{kind}: {why}")
+    if placed[0].instance.device != today.device:
+        raise ValueError(
+            f"{kind}: is of another kind ({placed[0].instance.device}) than {today.name} "
+            f"({today.device}), whose image is copied; deploy it on {kind} first, then tune that"
+        )
+    return Machine(loaded=other, placement=placed[0])
+
+
+def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
+    """Join every type's own points; a value that only another type has is no choice on this one."""
+    names = {part.names for part in spaces.values()}
+    if len(names) > 1:
+        raise ValueError(f"{', '.join(spaces)}: their containers have different settings")
+    by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
+    grid: dict[str, tuple[Value, ...]] = {INSTANCE_TYPE: tuple(by_size)}
+    for name in names.pop():
+        values = {
+            (type(value).__name__, value): value
+            for part in spaces.values()
+            for value in part.grid[name]
+        }
+        # None is off, and comes first.
+        grid[name] = tuple(sorted(values.values(), key=lambda v: (v is not None, v or 0)))
+    points: list[Point] = [
+        {INSTANCE_TYPE: kind, **part.point(number)}
+        for kind, part in spaces.items()
+        for number in range(len(part))
+    ]
+    return Space(grid, points)
+
+
+def _changed(loaded: ValidFile, name: str, **what: object) -> ValidFile:
+    environment = loaded.environment
+    variants = {**environment.variants, name: environment.variants[name].model_copy(update=what)}
+    changed = environment.model_copy(update={"variants": variants})
+    return dataclasses.replace(loaded, draft=changed)

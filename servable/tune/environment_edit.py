@@ -22,7 +22,7 @@ class KeyChange:
 
 
 def edited(text: str, changes: Sequence[KeyChange], *, note: str) -> str:
-    """The file with these keys. `note`: beside what is new, where it comes from."""
+    """Return the file with these keys. `note`: where new values come from, as their comment."""
     document: Any = tomlkit.parse(text)
     for change in changes:
         _put(document, change, note)
@@ -35,7 +35,7 @@ _CLOSE = re.compile(r"(?<!\n)\n\[")
 
 
 def diff(file: str, before: str, after: str) -> str:
-    """Empty where nothing changes."""
+    """Return the diff; empty where nothing changes."""
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), file, file
     )

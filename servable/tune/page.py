@@ -1,20 +1,157 @@
-"""The page of a search, or of two runs beside each other."""
+"""Write the page of a search, or of two runs next to each other, and draw its pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from servable.load.page import curve_tabs
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from pydantic import TypeAdapter
+
+from model_packaging.beside import write_beside
+from servable.load.objective import Goal
+from servable.load.page import LoadContent, curve_tabs
 from servable.load.page import write as write_page
+from servable.measured import document
 from servable.measured.document import Cell, Picture, ReportTable, Row, Tab
 from servable.measured.precision import Interval
-from servable.tune import trial_pictures
-from servable.tune.content import Content
 from servable.tune.recommendation import Recommendation, headline
-from servable.tune.search.space import shown
+from servable.tune.search.recommended import Effect
+from servable.tune.search.space import Trial, shown
+
+# The file of a search's folder that holds all of it.
+RUN = "run.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content(LoadContent):
+    """`trials` and what follows are empty for a load test alone."""
+
+    trials: tuple[Trial, ...] = ()
+    effects: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)
+    recommendation: Recommendation | None = None
+    stopped: str = ""
+    goal: Goal = "throughput"
+    usd_per_hour: float | None = None
+    """Price of the instance; None where no source states it, and on this computer."""
+
+    def write(self, file: Path) -> None:
+        write_beside(file, TypeAdapter(Content).dump_json(self))
+
+    @classmethod
+    def read(cls, file: Path) -> "Content":
+        """Read a content. Raises OSError, ValueError."""
+        return TypeAdapter(Content).validate_json(file.read_bytes())
+
+
+NO_SEARCH = "Not part of this run: it measured one setting. `servable tune` measures many."
+_COLUMNS = 3
+
+
+def draw_trials(contents: Sequence[Content]) -> bytes:
+    """Draw requests per second in the order of measuring, and the best so far."""
+    title = "Every trial, in the order of measuring"
+    figure = document.figure()
+    axes = figure.subplots()
+    for content, colour in zip(contents, document.OF_RUNS, strict=False):
+        values = np.array([trial.measured.value for trial in content.trials])
+        numbers = np.array([trial.number + 1 for trial in content.trials])
+        ran, failed = values > 0, numbers[values <= 0]
+        label = f"{content.label}: measured"
+        axes.plot(numbers[ran], values[ran], "o", color=colour, label=label)
+        best = np.maximum.accumulate(values)
+        places = range(1, len(best) + 1)
+        axes.step(places, best, where="post", color=colour, alpha=0.5, label="best so far")
+        if len(failed):
+            label = "did not run, or broke the objective"
+            axes.plot(failed, 0.0 * failed, "x", color=document.RED, markersize=9, label=label)
+        if content.recommendation is not None:
+            label = f"{content.label}: expected of the choice"
+            value = content.recommendation.choice.value
+            axes.axhline(value, color=colour, linestyle="--", label=label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    dollars = any(content.goal == "cost" for content in contents)
+    y = "predictions per dollar" if dollars else "requests per second at the knee"
+    document.finish(axes, title=title, x="trial", y=y, zero="y")
+    return document.png(figure)
+
+
+def draw_effects(content: Content) -> bytes:
+    """Draw the expected effect of each value of each setting, the others as chosen."""
+    title = f"{content.label}: each setting, the others as chosen; 95 % intervals"
+    effects = content.effects
+    if not effects:
+        return document.nothing(NO_SEARCH, title=title)
+    rows = -(-len(effects) // _COLUMNS)
+    figure = document.figure(high=0.8 + 2.3 * rows)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    grid = figure.subplots(rows, _COLUMNS, squeeze=False, sharey=True)
+    relative = {name: [effect.relative for effect in values] for name, values in effects.items()}
+    lowest = min(interval.low for intervals in relative.values() for interval in intervals)
+    highest = max(interval.high for intervals in relative.values() for interval in intervals)
+    for axes, (name, intervals) in zip(grid.flat, relative.items(), strict=False):
+        places = range(len(intervals))
+        document.intervals(axes, places, intervals, fmt="o", color=document.BLUE)
+        axes.axhline(1.0, color=document.GREY, linestyle=":", lw=1)
+        axes.set_xticks(places, [shown(effect.value) for effect in effects[name]], fontsize=9.5)
+        axes.set_xlim(-0.5, len(intervals) - 0.5)
+        axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
+        document.finish(axes, x=name, y="", legend=False)
+    value = "predictions per dollar" if content.goal == "cost" else "throughput"
+    for axes in grid[:, 0]:
+        axes.set_ylabel(f"{value}, the choice = 1", fontsize=9.5)
+    for axes in grid.flat[len(effects) :]:
+        axes.set_visible(False)
+    return document.png(figure)
+
+
+def draw_cost(contents: Sequence[Content]) -> bytes:
+    """Draw the cost of a million predictions against p99 latency."""
+    title = "Cost against latency"
+    costs = [_costs(content) for content in contents]
+    if not any(costs):
+        return document.nothing(NO_SEARCH, title=title)
+    figure = document.figure()
+    axes = figure.subplots()
+    for content, points, colour in zip(contents, costs, document.OF_RUNS, strict=False):
+        label = f"{content.label}: a trial at its knee"
+        _draw(axes, points, color=colour, label=label)
+        if content.recommendation is not None:
+            kept = dict(content.recommendation.choice.kept)
+            chosen = [point for point in points if dict(point[2].point) == kept]
+            look = {"markersize": 14, "markerfacecolor": "none", "color": document.RED}
+            _draw(axes, chosen, label="the choice", **look)
+    priced = all(content.usd_per_hour is not None for content in contents)
+    y = "$ per million predictions" if priced else "cost of a prediction, the cheapest = 1"
+    document.finish(axes, title=title, x="p99 at the knee, ms", y=y, zero="xy")
+    return document.png(figure)
+
+
+def _draw(axes: Axes, points: Sequence[tuple[float, float, Trial]], **look: Any) -> None:
+    axes.plot([p99_ms for p99_ms, _, _ in points], [usd for _, usd, _ in points], "o", **look)
+
+
+def _costs(content: Content) -> list[tuple[float, float, Trial]]:
+    """Return (p99 in ms, cost, trial) of each that ran."""
+    ran = [
+        (trial.measured.about, trial)
+        for trial in content.trials
+        if trial.measured.value > 0 and "p99_ms" in trial.measured.about
+    ]
+    priced = all("usd_per_million" in about for about, _ in ran)
+    costs = [about["usd_per_million"] if priced else 1 / about["rps"]["value"] for about, _ in ran]
+    # Measured on this computer, or without a price: the cheapest is 1.
+    unit = 1.0 if priced and content.usd_per_hour is not None else min(costs, default=1.0)
+    return [
+        (about["p99_ms"], cost / unit, trial)
+        for (about, trial), cost in zip(ran, costs, strict=True)
+    ]
 
 
 def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
-    """report.html and pictures/*.png; one content, or two to compare. Returns the page."""
+    """Write report.html and pictures/*.png; one content, or two to compare. Return the page."""
     if len(contents) not in (1, 2):
         raise ValueError(f"{len(contents)} runs: a report shows one, or compares two")
     return write_page(folder, contents, tabs(contents, diff))
@@ -31,12 +168,12 @@ def _search_tabs(contents: Sequence[Content]) -> list[Tab]:
         return []
     ends = [f"{content.label} ended: {content.stopped}." for content in contents if content.stopped]
     table = [_trials(content) for content in contents if content.trials]
-    trials = Picture("trials", "every trial's value", trial_pictures.trials(contents))
+    trials = Picture("trials", "every trial's value", draw_trials(contents))
     effects = [
-        Picture(name, "what each value of each setting does", trial_pictures.effects(content))
+        Picture(name, "what each value of each setting does", draw_effects(content))
         for content, name in zip(contents, ("effects", "effects-2"), strict=False)
     ]
-    cost = Picture("cost", "cost against p99 of each trial", trial_pictures.cost(contents))
+    cost = Picture("cost", "cost against p99 of each trial", draw_cost(contents))
     return [
         Tab("trials", "Trials", [trials], ends, table),
         Tab("settings", "Settings", effects),
@@ -77,7 +214,7 @@ def _trials(content: Content) -> ReportTable:
 
 
 def _advice(content: Content, recommendation: Recommendation) -> list[str]:
-    """Recommendation of a search, in sentences."""
+    """Return the recommendation of a search, in sentences."""
     keys = ", ".join(".".join(change.key) for change in recommendation.withheld)
     target = f"{recommendation.scaling_target_per_minute:,.0f} invocations a minute and instance"
     return [

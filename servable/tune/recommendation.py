@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from infra.parameters.environment import Environment
 from infra.policy.scaling import invocations_per_instance_per_minute
 from infra.policy.sizing import instances_for
-from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
-from servable.load.objective import Goal
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval, readable
+from servable.load.objective import Goal, Knee
+from servable.measured.precision import Interval, Latencies, readable
 from servable.tune.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint, Effect
 from servable.tune.search.space import INSTANCE_TYPE, shown
@@ -49,7 +47,7 @@ def recommend(
     latencies: Latencies,
     force_local_numbers: bool = False,
 ) -> Recommendation:
-    """`knee` and `latencies`, there: of the settings that are kept, the choice or today's."""
+    """Recommend changes. `knee` and `latencies`: of the settings that are kept, the choice or today's."""
     relative = asked.relative and not force_local_numbers
     numbers = _numbers(environment, variant, knee.rps, latencies)
     return Recommendation(
@@ -164,7 +162,7 @@ def _numbers(
 def _instances(
     environment: Environment, variant: str, most: float, safety: float
 ) -> list[KeyChange]:
-    """For the traffic that the file states, of which this variant gets its weight's share."""
+    """Return instances for the stated traffic, of which this variant gets its weight's share."""
     traffic, table = environment.traffic, environment.variants[variant]
     share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
     changes = []
@@ -183,7 +181,7 @@ def _instances(
 
 
 def _bake(environment: Environment) -> KeyChange:
-    """Longer than an alarm needs to fire, and than the first share needs to say anything."""
+    """Return a bake longer than an alarm needs to fire, and than the first share needs to tell."""
     window = environment.alarms.window_minutes
     least = window + METRIC_DELAY_MINUTES + 1
     reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"

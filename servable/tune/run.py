@@ -17,12 +17,11 @@ from model_packaging.digest import sha256_of
 from model_packaging.private_folder import private_folder, touch_private
 from servable.load.load_target import Body
 from servable.load.objective import Goal, Objective
-from servable.load.temporary.live import LiveVariant, live_variant
+from servable.load.temporary.endpoints import LiveVariant, live_variant
 from servable.project.account import Account
 from servable.serve.serve import prepared
-from servable.tune.container_space import current
-from servable.tune.machine_space import Machines, machines
-from servable.tune.search.trial import Trial
+from servable.tune.container_space import Machines, current, machines
+from servable.tune.search.space import Trial
 
 RUNS = Path(".servable") / "tuning"
 TRIALS_FILE = "trials.jsonl"
@@ -129,7 +128,7 @@ class Run:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Two runs of one folder would each spend the whole budget. Raises TuneError."""
+    """Lock a folder: two runs of it would each spend the whole budget. Raises TuneError."""
     private_folder(folder.parent)
     # Beside it: --new deletes the folder. It ends with the process, however that ends.
     lock = folder.with_name(f"{folder.name}.lock")

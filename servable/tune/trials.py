@@ -1,4 +1,7 @@
-"""A trial: an endpoint with other settings, a short load test, its knee."""
+"""Trials: an endpoint with other settings, a short load test, its knee.
+
+The endpoint is a local container, or in SageMaker a temporary copy of the live one.
+"""
 
 import dataclasses
 import time
@@ -9,28 +12,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import TypeAdapter
 
+from infra.parameters.loading import ValidFile
 from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
-from servable.load.endpoint_processes import yielding
-from servable.load.knee import Knee, knee
 from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import container
-from servable.load.load_test import measure
+from servable.load.load_target import Pace, container
+from servable.load.load_test import Schedule, measure, yielding
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
-from servable.load.objective import Objective, objective_value, usd_per_million
-from servable.load.pace import Pace
-from servable.load.reached import ReadyTarget, asked_of
-from servable.load.schedule import Schedule
+from servable.load.objective import Knee, Objective, knee, objective_value, usd_per_million
+from servable.load.reached import ReadyTarget, asked_of, at_endpoint
+from servable.load.temporary.endpoints import (
+    BudgetSpentError,
+    Ledger,
+    LiveVariant,
+    NotInServiceError,
+    TemporaryEndpoints,
+    explained,
+)
 from servable.measured.precision import readable
 from servable.project.provided import LaunchError
-from servable.serve.container import serve_locally
-from servable.serve.serve import prepared
+from servable.serve.serve import prepared, serve_locally
 from servable.tune.run import Run
-from servable.tune.search.space import Point
-from servable.tune.search.trial import Measurement
-from servable.tune.time_plan import CURVE_STEPS, TRIAL_STEPS, seconds_expected
+from servable.tune.search.space import Measurement, Point
+
+# Loads of one trial, and of a curve up to a hundred users, refined around the knee.
+TRIAL_STEPS, CURVE_STEPS = 3, 8
+
+
+def seconds_expected(steps: int, pace: Pace, start_seconds: float) -> float:
+    """Return the seconds of a load curve before one was measured, from how long its steps last at least."""
+    return start_seconds + steps * (pace.warm_up_seconds + pace.least_seconds)
+
 
 # A limit from the file that one caller already comes near to on this computer ranks nothing.
 NEAR = 0.5
@@ -62,7 +77,7 @@ _OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(ReferenceLoad)
 
 
 def kept_objective(folder: Path) -> Objective:
-    """The objective of the run in this folder. Raises OSError, ValueError."""
+    """Read the objective of the run in this folder. Raises OSError, ValueError."""
     return _OBJECTIVE.validate_json((folder / OBJECTIVE).read_bytes())
 
 
@@ -122,7 +137,7 @@ class Trials(ABC):
         return objective
 
     def _objective(self, stated_ms: float | None) -> Objective:
-        """The file's limit; where this computer is too slow for it, one that it can rank by."""
+        """Return the file's limit; where this computer is too slow for it, one that it can rank by."""
         schedule = Schedule(loop="closed", fixed=(1.0,))
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
         return limit_beside(curve.steps[0], stated_ms)
@@ -150,12 +165,12 @@ class Trials(ABC):
         return around
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
-        """Every load up to where it is full. Raises NotServed, LoadError."""
+        """Measure every load up to where it is full. Raises NotServedError, LoadError."""
         schedule = Schedule(loop="closed", objective=objective, finest=1.3)
         return self._curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
 
     def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
-        """Loads around the knee of today's settings, and beyond where it is. Raises LoadError."""
+        """Measure loads around the knee of today's settings, and beyond if it is there. Raises LoadError."""
         about = users * self.machines.larger(point)
         loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
         schedule = Schedule(loop="closed", fixed=loads, objective=objective, further=FURTHER)
@@ -211,7 +226,7 @@ class Trials(ABC):
 
 
 def limit_beside(alone: LoadStep, stated_ms: float | None) -> Objective:
-    """The stated limit, or one that this computer can rank by. `alone`: one caller at today's settings.
+    """Return the stated limit, or one that this computer can rank by. `alone`: one caller, today's settings.
 
     Raises LoadError where nothing was answered.
     """
@@ -249,7 +264,7 @@ def measured_of(
 
 
 def lateness(curve: LoadCurve, at_knee: Knee | None) -> str | None:
-    """Why this curve cannot be compared with others: what may be its knee was measured late."""
+    """Return why this curve cannot be compared: what may be its knee was measured late."""
     if not curve.valid:
         return curve.steps[0].refused
     highest = max(curve.steps, key=lambda step: step.load)
@@ -288,3 +303,85 @@ class LocalTrials(Trials):
                 yield ReadyTarget(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:
             raise NotServedError(str(error)) from None
+
+
+# In the run's folder: what was spent, also by runs that were killed.
+LEDGER = "dollars.json"
+# The model is the live one's, wherever it lies.
+LIVE_ARCHIVE = Path("live")
+
+
+class TemporaryTrials(Trials):
+    # An endpoint takes minutes to be made: some more seconds of it cost little.
+    trial_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=20.0)
+    curve_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=30.0)
+
+    def __init__(self, run: Run) -> None:
+        """Remove first what earlier runs left. Raises TemporaryError."""
+        super().__init__(run)
+        account, live = run.options.account, run.model
+        assert account is not None  # the caller has looked
+        assert isinstance(live, LiveVariant)  # comes with the account
+        self._account, self._live = account, live
+        # In SageMaker five to ten minutes.
+        self.start_seconds = 5.0 if account.embedded else 420.0
+        self._now = self._variables(run.loaded)
+        self._endpoints = TemporaryEndpoints(
+            account.client("sagemaker"),
+            budget_usd=run.options.dollars,
+            usd_per_hour=self.price_of,
+            poll_seconds=0.1 if account.embedded else 5.0,
+            ledger=Ledger(run.folder / LEDGER),
+            told=run.progress.stage,
+        )
+        with explained(run.environment.endpoint.name):
+            self._endpoints.sweep()
+
+    @property
+    def spent_usd(self) -> float:
+        return self._endpoints.spent_usd
+
+    def _objective(self, stated_ms: float | None) -> Objective:
+        """Return the file's limit, which holds where it is deployed; only without one invoke an endpoint."""
+        if stated_ms is not None:
+            return Objective(most_ms=stated_ms)
+        return super()._objective(stated_ms)
+
+    def _variables(self, loaded: ValidFile) -> dict[str, str]:
+        """Return container variables that the stack would deploy; nothing is packed for them."""
+        name = self._run.placement.name
+        return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables
+
+    @contextmanager
+    def reached(self, point: Point) -> Iterator[ReadyTarget]:
+        run, kind = self._run, self.machines.kind_of(point)
+        # What the live one has beside the settings stays: its model's digest, the user's own.
+        kept = {key: text for key, text in self._live.variables.items() if key not in self._now}
+        variables = {**kept, **self._variables(self.machines.of(point).at(point))}
+        with explained(run.environment.endpoint.name):
+            try:
+                with self._endpoints.like(
+                    self._live, instance_type=kind, variables=variables
+                ) as temporary:
+                    yield at_endpoint(
+                        self._account,
+                        temporary,
+                        run.options.body_names,
+                        name=run.loaded.name,
+                        variant=run.placement.name,
+                        instance_type=kind,
+                        model_at=self._live.archive,
+                    )
+            except (NotInServiceError, LoadError, BotoCoreError, ClientError) as error:
+                # Whatever it was that the budget's end looked like.
+                self._within_budget()
+                if isinstance(error, NotInServiceError):
+                    raise NotServedError(str(error)) from None
+                raise
+        self._within_budget()
+
+    def _within_budget(self) -> None:
+        if self._endpoints.ended_by_budget:
+            raise BudgetSpentError(
+                f"the budget of {self._run.options.dollars:g} $ ended a measurement"
+            ) from None

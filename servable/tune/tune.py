@@ -1,34 +1,88 @@
-"""Searches a variant's settings, here or on temporary endpoints, and says what its file should say.
+"""Search a variant's settings, here or on temporary endpoints, and propose changes of its file.
 
 A run lies in .servable/tuning/ENV-VARIANT-KEY; the same question goes on where it stopped.
 """
 
 import dataclasses
+import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from servable.load.knee import knee
 from servable.load.load_generator import LoadError
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.objective import Objective
+from servable.load.objective import Objective, knee
 from servable.load.temporary.endpoints import BudgetSpentError
 from servable.tune import environment_edit, page
-from servable.tune.content import RUN, Content
+from servable.tune.page import RUN, Content
 from servable.tune.recommendation import recommend
 from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, alone
 from servable.tune.search.recommended import ChosenPoint, effects
 from servable.tune.search.search import Search, SearchResult, kept_trials
-from servable.tune.search.trial import Budget, Trial
-from servable.tune.temporary_trials import TemporaryTrials
-from servable.tune.time_plan import TimePlan
-from servable.tune.trials import LocalTrials, NotServedError, ReferenceLoad, Trials, kept_objective
+from servable.tune.search.space import Budget, Trial
+from servable.tune.trials import (
+    LocalTrials,
+    NotServedError,
+    ReferenceLoad,
+    TemporaryTrials,
+    Trials,
+    kept_objective,
+)
 
 # The least pairs of trials of the choice and of today's settings, at the end.
 CONFIRM = 2
 TODAY, CHOICE = "today", "choice"
+# The two load curves around the trials take as long as so many of today's settings: a step of the
+# second may have to be measured again.
+CURVES = 2.5
+# Fewer compare today's settings with next to nothing: they and four rules of thumb.
+LEAST_TRIALS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimePlan:
+    """`minutes` of everything; `confirm`: the least trials that are kept back to confirm the choice."""
+
+    minutes: float
+    curve_seconds: float
+    """Seconds of one load curve."""
+    trial_seconds: float
+    confirm: int
+    trials: int
+    """At most, those that confirm included."""
+
+    @property
+    def trials_minutes(self) -> float:
+        """Minutes that the load curves leave for the trials."""
+        return max(0.0, self.minutes - CURVES * self.curve_seconds / 60)
+
+    @property
+    def fit(self) -> int:
+        """Trials that fit, those that confirm included."""
+        return min(self.trials, int(60 * self.trials_minutes / max(self.trial_seconds, 0.001)))
+
+    @property
+    def refusal(self) -> str | None:
+        """Why no comparison fits, and how many minutes would; None where one does."""
+        least = min(self.trials, LEAST_TRIALS + self.confirm)
+        if self.fit >= least:
+            return None
+        needed = math.ceil((CURVES * self.curve_seconds + least * self.trial_seconds) / 60)
+        return (
+            f"{self.minutes:g} minutes hold no comparison: two load curves take about "
+            f"{self.curve_seconds:.0f} s each, and {least} trials ({self.confirm} of them to confirm "
+            f"the choice) about {self.trial_seconds:.0f} s each; give --minutes {needed} or more"
+        )
+
+    def __str__(self) -> str:
+        seconds = min(60 * self.minutes, 2 * self.curve_seconds + self.fit * self.trial_seconds)
+        return (
+            f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
+            f"{self.curve_seconds:.0f} s, and about {self.fit} trials of about "
+            f"{self.trial_seconds:.0f} s, from {self.confirm} to half of them to confirm the choice"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +104,11 @@ def tune(
     *,
     anew: bool,
 ) -> TuneResult:
-    """Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for what
-    cannot be asked, KeyboardInterrupt (resumable)."""
+    """Search a variant's settings.
+
+    Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for what cannot be
+    asked, KeyboardInterrupt (resumable).
+    """
     run = Run(loaded, placement, options, progress)
     with alone(run.folder):
         if anew:
@@ -91,7 +148,7 @@ def _time_plan(
 
 
 def _left_report(run: Run, why: str) -> str:
-    """The page of a run that ended without an answer, and where it lies; "" where nothing was measured."""
+    """Write the page of a run without an answer, and return where it lies; "" if nothing was measured."""
     try:
         curve = LoadCurve.read(run.folder / TODAY / CURVE)
         objective = kept_objective(run.folder)
@@ -220,7 +277,7 @@ def _answer(
     objective: Objective,
     usd_per_hour: float | None,
 ) -> TuneResult:
-    """The recommendation, the diff, the page. `curve`: of the settings that are kept."""
+    """Return the recommendation, the diff, the page. `curve`: of the settings that are kept."""
     file = run.loaded.root / run.loaded.file
     content = _content(run, curve, objective, found.trials, found.stopped)
     at, step = content.knee, content.at_knee

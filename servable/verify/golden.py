@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
-from servable.answers.golden import content_type_of, differing, known_answer
+from servable.answers.differences import content_type_of, differing, known_answer
 from servable.project.account import Account, unless_absent
 from servable.verify.difference import Answers, Difference, Report
 

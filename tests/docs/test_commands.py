@@ -25,8 +25,7 @@ import servable.tune.page
 import servable.tune.tune
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options
-from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable.captured.lines import write_line
+from servable.captured.lines import CapturedRequest, RecordedAnswer, write_line
 from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in

@@ -7,9 +7,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from servable.load.load_test import Schedule
 from servable.load.objective import Objective
-from servable.load.output import say
-from servable.load.schedule import Schedule
+from servable.load.run import say
 from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown

@@ -7,8 +7,7 @@ from contextlib import chdir
 import pytest
 from click.testing import CliRunner
 
-from servable.captured.files import RecordedAnswer
-from servable.captured.lines import write_line
+from servable.captured.lines import RecordedAnswer, write_line
 from servable.golden.command import golden
 from servable.replay.command import replay
 from tests.checkouts import ROOT

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from infra.parameters.loading import load
-from servable.serve.container import serve_locally
-from servable.serve.serve import prepared
+from servable.serve.serve import prepared, serve_locally
 from servable_local.container.launch import LaunchError
 from tests.conftest import VALID, valid
 from tests.exports.exports import MODELS, SERVED, UNFILLED, answers

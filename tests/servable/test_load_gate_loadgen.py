@@ -16,8 +16,7 @@ import pytest
 from servable.load.gate import verdict
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.objective import Objective
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 from tests.servable.tune.measured import curve, step
 
 loadgen = pytest.importorskip(

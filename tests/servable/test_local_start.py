@@ -1,5 +1,7 @@
 """A local start: a warm-up request that fails is named with its key and file, and the wait is the file's."""
 
+import hashlib
+import io
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,11 +9,20 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from botocore.response import StreamingBody
 
 from infra.parameters.loading import load
-from servable.serve import container
-from servable.serve.container import serve_image, serve_locally
-from servable.serve.serve import PreparedVariant, prepared
+from infra.parameters.model import Artifact
+from model_packaging.refusal import PackagingError
+from servable.serve import serve
+from servable.serve.serve import (
+    PreparedVariant,
+    cached,
+    fetch,
+    prepared,
+    serve_image,
+    serve_locally,
+)
 from tests.conftest import VALID, valid
 
 SERVED = PreparedVariant(
@@ -31,33 +42,25 @@ def reason(model: str, number: int) -> str:
     return f"TensorFlow does not load the model: model {model} version 3: {record}: no\n\trows"
 
 
-@pytest.mark.parametrize(("number", "file"), [(1, "golden/a.json"), (2, "golden/b.json")])
-def test_the_key_and_the_file_of_a_failing_warm_up_request_are_named(
-    number: int, file: str
-) -> None:
-    assert SERVED.explained(reason("ranker", number)) == (
-        f"no rows; environments/dev.toml: models.ranker.warm_up: the model fails on {file}, so that "
-        "the container does not start; write a request there that the model answers, or remove it from "
-        "warm_up"
-    )
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None:
+    for number, file in [(1, "golden/a.json"), (2, "golden/b.json")]:
+        assert SERVED.explained(reason("ranker", number)) == (
+            f"no rows; environments/dev.toml: models.ranker.warm_up: the model fails on {file}, so that "
+            "the container does not start; write a request there that the model answers, or remove it from "
+            "warm_up"
+        )
+    for other in [
         reason("ranker", 3),
         reason("other", 1),
         reason("unknown", 1),
         "TensorFlow does not load the model: model ranker version 3: no graph",
         "the port 8080 is in use",
-    ],
-)
-def test_any_other_reason_stays_as_it_is(other: str) -> None:
-    assert SERVED.explained(other) == other
+    ]:
+        assert SERVED.explained(other) == other
 
 
 @pytest.mark.parametrize(("stated", "seconds"), [("", 3600), ("startup_timeout_seconds = 90", 90)])
-def test_a_local_start_waits_as_long_as_the_file_states(
+def test_a_local_start_waits_as_stated(
     project: Path, monkeypatch: pytest.MonkeyPatch, stated: str, seconds: float
 ) -> None:
     waits: list[float] = []
@@ -66,8 +69,8 @@ def test_a_local_start_waits_as_long_as_the_file_states(
         waits.append(ready_timeout_seconds)
         return nullcontext(SimpleNamespace(faults=MagicMock()))
 
-    monkeypatch.setattr(container, "launch", start)
-    monkeypatch.setattr(container, "launch_image", start)
+    monkeypatch.setattr(serve, "launch", start)
+    monkeypatch.setattr(serve, "launch_image", start)
     (project / "environments" / "prod.toml").write_text(f"{VALID}{stated}\n")
     (loaded,) = load(project, project / "environments")
     served = prepared(valid(loaded))
@@ -75,3 +78,63 @@ def test_a_local_start_waits_as_long_as_the_file_states(
         pass
     serve_image(served, port=0)
     assert waits == [seconds, seconds]
+
+
+BODY = b"0123456789" * 1000
+URI = "s3://models/run-17/model.tar.gz"
+ARTIFACT = Artifact(uri=URI, sha256=hashlib.sha256(BODY).hexdigest())
+
+
+class Bucket:
+    """One object of S3, which notes the first byte of every request and may break off."""
+
+    def __init__(self, body: bytes = BODY, breaks_after: int | None = None) -> None:
+        self.body, self.breaks_after = body, breaks_after
+        self.first_bytes: list[int] = []
+
+    def head_object(self, **_: Any) -> dict[str, Any]:
+        return {"ContentLength": len(self.body)}
+
+    def get_object(self, **request: Any) -> dict[str, Any]:
+        first = int(request["Range"].removeprefix("bytes=").removesuffix("-"))
+        self.first_bytes.append(first)
+        rest = self.body[first:][: self.breaks_after]
+        return {"Body": StreamingBody(io.BytesIO(rest), content_length=len(self.body) - first)}
+
+
+def quiet(there: int, size: int) -> None:
+    """Report nothing."""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "archive.tar.gz"
+
+
+def test_the_archive_is_there_whole_and_not_downloaded_again(target: Path) -> None:
+    reported: list[tuple[int, int]] = []
+    fetched = fetch(ARTIFACT, Bucket(), target, lambda *progress: reported.append(progress))
+    assert (fetched.read_bytes(), reported[-1]) == (BODY, (len(BODY), len(BODY)))
+    bucket = Bucket()
+    fetch(ARTIFACT, bucket, target, quiet)
+    assert bucket.first_bytes == []
+
+
+def test_an_interrupted_download_goes_on_where_it_ended(target: Path) -> None:
+    with pytest.raises(Exception, match="bytes"):
+        fetch(ARTIFACT, Bucket(breaks_after=4000), target, quiet)
+    assert not target.exists()
+    bucket = Bucket()
+    fetch(ARTIFACT, bucket, target, quiet)
+    assert (bucket.first_bytes, target.read_bytes()) == ([4000], BODY)
+
+
+def test_other_bytes_than_the_file_names_are_refused(target: Path) -> None:
+    with pytest.raises(PackagingError, match="replaced since it was pinned"):
+        fetch(ARTIFACT, Bucket(BODY[:-1] + b"!"), target, quiet)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_an_archive_is_kept_under_its_hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cached(ARTIFACT) == tmp_path / "servable" / "archives" / f"{ARTIFACT.sha256}.tar.gz"

@@ -96,34 +96,10 @@ def served(recorded: Path) -> Iterator[tuple[str, int]]:
         yield url, pid
 
 
-def test_it_answers_what_the_environment_deploys(served: tuple[str, int]) -> None:
+def test_it_answers_on_this_machine_only(served: tuple[str, int]) -> None:
     assert len(_ask(served[0]).json()["predictions"]) == 3
-
-
-def test_trouble_is_an_option(served: tuple[str, int]) -> None:
     assert _ask(served[0]).elapsed.total_seconds() >= 0.15
 
-
-def test_what_was_recorded_is_replayed_with_the_same_answers(
-    served: tuple[str, int], recorded: Path, tmp_path: Path
-) -> None:
-    _ask(served[0])
-    (tmp_path / "environments").mkdir()
-    command = [sys.executable, "-m", "servable", "--project", str(tmp_path), "replay", served[0]]
-    subprocess.run([*command, "--captured", str(recorded)], cwd=ROOT, check=True)
-    (run,) = (tmp_path / RUNS).glob("*/")
-    pairs = [(pair.expected, pair.answered) for pair in read_pairs(run)]
-    assert pairs
-    assert all(was and (was.body, was.status) == (now.body, now.status) for was, now in pairs)
-
-
-def test_a_recording_is_readable_by_its_owner_alone(
-    served: tuple[str, int], recorded: Path
-) -> None:
-    assert recorded.stat().st_mode & 0o777 == 0o600
-
-
-def test_everything_listens_on_this_machine_only(served: tuple[str, int]) -> None:
     listening = [
         # gRPC's sockets are of IPv6, and show an IPv4 address as a mapped one.
         connection.laddr.ip.removeprefix("::ffff:")
@@ -134,6 +110,20 @@ def test_everything_listens_on_this_machine_only(served: tuple[str, int]) -> Non
     # The front, and REST and gRPC of a model server.
     assert len(listening) >= 3
     assert set(listening) == {"127.0.0.1"}
+
+
+def test_a_recording_is_private_and_replayed_alike(
+    served: tuple[str, int], recorded: Path, tmp_path: Path
+) -> None:
+    _ask(served[0])
+    (tmp_path / "environments").mkdir()
+    command = [sys.executable, "-m", "servable", "--project", str(tmp_path), "replay", served[0]]
+    subprocess.run([*command, "--captured", str(recorded)], cwd=ROOT, check=True)
+    (run,) = (tmp_path / RUNS).glob("*/")
+    pairs = [(pair.expected, pair.answered) for pair in read_pairs(run)]
+    assert pairs
+    assert all(was and (was.body, was.status) == (now.body, now.status) for was, now in pairs)
+    assert recorded.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None:
@@ -149,11 +139,7 @@ def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None
 
 
 @pytest.mark.parametrize(
-    "number",
-    [
-        pytest.param(signal.SIGINT, id="ctrl-c"),
-        pytest.param(signal.SIGTERM, id="sigterm", marks=pytest.mark.long),
-    ],
+    "number", [pytest.param(signal.SIGINT, id="ctrl-c"), pytest.param(signal.SIGTERM, id="sigterm")]
 )
 def test_an_interruption_ends_everything_and_its_code_is_a_shells(number: signal.Signals) -> None:
     with serving() as (process, _, pid):
@@ -162,11 +148,8 @@ def test_an_interruption_ends_everything_and_its_code_is_a_shells(number: signal
         assert (process.wait(20), _alive(family)) == (128 + number, [])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("killed", ["supervisor", "command"])
-def test_killing_it_ends_every_process_and_frees_every_port_within_five_seconds(
-    killed: str,
-) -> None:
+def test_killing_it_ends_every_process_and_frees_every_port(killed: str) -> None:
     def is_gone_in_time() -> bool:
         with serving() as (process, _, pid):
             family = _family(pid)
@@ -182,13 +165,11 @@ def test_killing_it_ends_every_process_and_frees_every_port_within_five_seconds(
     assert any(is_gone_in_time() for _ in range(TRIES))
 
 
-def test_an_unknown_environment_is_wrong_use() -> None:
+def test_an_unknown_environment_or_variant_is_wrong_use() -> None:
     command = [sys.executable, "-m", "servable", "serve", "locale"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, "local" in ran.stderr) == (2, True)
 
-
-def test_an_unknown_variant_names_those_there_are() -> None:
     command = [sys.executable, "-m", "servable", "serve", "local", "--variant", "primary2"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, "allowed: primary" in ran.stderr) == (1, True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from infra.parameters.replay import Replay
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import judge, least_rows
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from servable_tensors.codecs import JSON, PROTOBUF
 from tests.servable.replay.pairs import (
     CLASS_NAMES,

@@ -16,8 +16,7 @@ from servable.load.gate import verdict
 from servable.load.generator.step_report import BLOCK_SECONDS
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.load.objective import Objective
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 
 SIMULATED = MeasuredTarget(target="simulated", address="", started_at="", machine="simulated")
 # (utilization, requests/s, share of slow requests, seconds): a share above the allowed 1 % must not pass.

@@ -14,10 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from benchmarks.search import ONE_THREAD
-from servable.tune.search.search import Search
-from servable.tune.search.space import Point, Space, Value
-from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Budget, Measurement
+from servable.tune.search.search import Search, rules_of_thumb
+from servable.tune.search.space import Budget, Measurement, Point, Space, Value
 from servable.tune.tune import CONFIRM
 
 VCPUS, TRIALS = 16, 40

@@ -1,18 +1,102 @@
-"""One kept connection: a request goes out, its answer is read, nothing is ever sent twice.
+"""Requests as bytes on the wire, signed for SageMaker, in the weighted mix; and the connection they go over.
 
+Each connection is kept: a request goes out, its answer is read, nothing is ever sent twice.
 gevent's sockets and llhttp's parser (httptools). Locust's own FastHttpUser costs more CPU for each
 request, which on two cores moves the knee by 8 % (docs/decisions/0022-load.md).
 """
 
+import itertools
 import json
+import random
 import select
 import socket
 import ssl
 import time
+from urllib.parse import quote
 
+import botocore.session
 import httptools
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 
-from servable.load.load_target import LoadTarget
+from servable.load.load_target import Body, LoadTarget
+
+
+class MissingCredentialsError(Exception):
+    """No AWS credentials were found. `str()` is a whole sentence."""
+
+
+class Signer:
+    """Signs with the shell's credentials, which are read for each signature since they may expire."""
+
+    def __init__(self, target: LoadTarget) -> None:
+        self._target = target
+        self._credentials = botocore.session.Session().get_credentials()
+        if self._credentials is None:
+            raise MissingCredentialsError("no AWS credentials were found; see `aws configure`")
+
+    def signed(self, headers: dict[str, str], body: bytes) -> dict[str, str]:
+        request = AWSRequest("POST", self._target.url, headers=headers, data=body)
+        frozen = self._credentials.get_frozen_credentials()
+        SigV4Auth(frozen, "sagemaker", self._target.signing_region).add_auth(request)
+        return dict(request.headers.items())
+
+
+# A signature is good for 5 minutes, for the same bytes as often as they are sent; signing costs
+# more than sending. Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
+SIGNED_FOR_SECONDS = 60.0
+# Long enough that each body comes as often as its weight says.
+_ROUND = 10_007
+
+
+class PreparedRequests:
+    """`next()`: the bytes of one request. The same seed gives the same order."""
+
+    def __init__(self, target: LoadTarget, bodies: list[Body], *, seed: int) -> None:
+        self._target = target
+        self._bodies = bodies
+        self._signer = Signer(target) if target.signing_region else None
+        self._bytes: list[bytes | None] = [None] * len(bodies)
+        self._made_at = [0.0] * len(bodies)
+        length = max(_ROUND, 4 * len(bodies))
+        weights = [body.weight for body in bodies]
+        order = random.Random(seed).choices(range(len(bodies)), weights, k=length)
+        self._order = itertools.cycle(order)
+
+    def next(self) -> bytes:
+        number = next(self._order)
+        prepared = self._bytes[number]
+        if prepared is None or (
+            self._signer and time.monotonic() - self._made_at[number] > SIGNED_FOR_SECONDS
+        ):
+            body = self._bodies[number]
+            prepared = self._bytes[number] = request_bytes(self._target, body, self._signer)
+            self._made_at[number] = time.monotonic()
+        return prepared
+
+
+def request_bytes(target: LoadTarget, body: Body, signer: Signer | None) -> bytes:
+    """Return a request as it goes over the connection; signed if there is a signer."""
+    headers = {
+        "Host": target.parts.netloc.rpartition("@")[2],
+        "Content-Type": body.content_type,
+        **target.headers,
+    }
+    if body.custom_attributes:
+        headers["X-Amzn-SageMaker-Custom-Attributes"] = body.custom_attributes
+    if body.accept:
+        headers["Accept"] = body.accept
+    path = (target.parts.path or "/") + (f"?{target.parts.query}" if target.parts.query else "")
+    if body.target_model and signer:
+        headers["X-Amzn-SageMaker-Target-Model"] = body.target_model
+    elif body.target_model:  # a container takes it in the path
+        path = f"/models/{quote(body.target_model, safe='')}/invoke"
+    if signer:
+        headers = signer.signed(headers, body.content)
+    headers["Content-Length"] = str(len(body.content))
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body.content
+
 
 OK = ""
 TIMEOUT = "timeout"
@@ -42,7 +126,7 @@ class Connection:
         self.on_message_begin()
 
     def ask(self, request: bytes) -> str:
-        """OK, TIMEOUT, or the kind of error: "500 Internal Server Error", "connection refused"."""
+        """Send a request. Return OK, TIMEOUT, or the kind of error: "500", "connection refused"."""
         deadline = time.perf_counter() + self.target.timeout_seconds
         self._complete = False
         self._status = 0
@@ -98,11 +182,12 @@ class Connection:
             if ready:
                 self.close()
         if self._socket is None:
-            address = (self.target.host, self.target.port)
+            host, port = self.target.parts.hostname or "", self.target.parts.port
+            address = (host, port or (443 if self.target.encrypted else 80))
             opened = socket.create_connection(address, timeout=self.target.timeout_seconds)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._encryption is not None:
-                opened = self._encryption.wrap_socket(opened, server_hostname=self.target.host)
+                opened = self._encryption.wrap_socket(opened, server_hostname=host)
             self._socket = opened
             self._parser = httptools.HttpResponseParser(self)
         return self._socket

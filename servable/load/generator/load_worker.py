@@ -15,11 +15,9 @@ import gevent.pool
 from locust import User, constant, task
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.generator.connection import MOST_UNDER_WAY, Connection
-from servable.load.generator.prepared import PreparedRequests
+from servable.load.generator.connection import MOST_UNDER_WAY, Connection, PreparedRequests
 from servable.load.generator.step_report import Recorder
-from servable.load.load_target import Body, LoadTarget
-from servable.load.pace import times
+from servable.load.load_target import Body, LoadTarget, times
 
 PLAN, STEP, END, REPORT, HERE = (
     f"servable.{message}" for message in ("plan", "step", "end", "report", "here")

@@ -23,10 +23,14 @@ from gevent.fileobject import FileObject
 from gevent.lock import BoundedSemaphore
 from gevent.queue import Queue
 
-from servable.load.frames import frame, read_frame
-from servable.load.generator.connection import MOST_UNDER_WAY, Connection
-from servable.load.generator.prepared import MissingCredentialsError, Signer, request_bytes
-from servable.load.load_target import Body, LoadTarget
+from servable.load.generator.connection import (
+    MOST_UNDER_WAY,
+    Connection,
+    MissingCredentialsError,
+    Signer,
+    request_bytes,
+)
+from servable.load.load_target import Body, LoadTarget, frame, read_frame
 
 # The first request is due after so long: some have come by then.
 _START_SECONDS = 0.25
@@ -77,17 +81,15 @@ class ReplayedTarget:
     def ask(self, body: Body) -> tuple[dict[str, Any], bytes]:
         """Return (what is said of the answer, its body)."""
         request = request_bytes(self._target, body, self._signer)
+        idle = self._idle
         connection = (
-            self._idle.pop()
-            if self._idle
-            else Connection(self._target, self._encryption, keep_answers=True)
+            idle.pop() if idle else Connection(self._target, self._encryption, keep_answers=True)
         )
         began = time.perf_counter()
         kind = connection.ask(request)
         milliseconds = 1000 * (time.perf_counter() - began)
-        self._idle.append(connection)
-        status = connection.status
-        answer = connection.answer
+        idle.append(connection)
+        status, answer = connection.status, connection.answer
         said = {
             "status": status,
             "contentType": "" if status is None else connection.content_type,
@@ -169,16 +171,7 @@ class ReplayWorker:
                 gevent.sleep(max(0.0, due - time.perf_counter()))
                 if self._under_way >= MOST_UNDER_WAY:
                     said = _none(f"not sent: {MOST_UNDER_WAY} requests were under way")
-                    answers = [said] * len(self._targets)
-                    self._say(
-                        {
-                            "answered": {
-                                "number": request["number"],
-                                "lagMs": 0.0,
-                                "answers": answers,
-                            }
-                        }
-                    )
+                    self._say_answered(request["number"], 0.0, [said] * len(self._targets))
                     continue
             # Who reads too slowly is waited for: what is then sent late says so.
             self._wait_while(lambda: self._unread >= _MOST_WAITING)
@@ -211,9 +204,14 @@ class ReplayWorker:
         self._under_way -= 1
         self._unread += 1
         self._free.set()
-        self._say({"answered": {"number": number, "lagMs": lag_ms, "answers": said}}, *bodies)
+        self._say_answered(number, lag_ms, said, *bodies)
         self._unread -= 1
         self._free.set()
+
+    def _say_answered(
+        self, number: int, lag_ms: float, answers: list[dict[str, Any]], *bodies: bytes
+    ) -> None:
+        self._say({"answered": {"number": number, "lagMs": lag_ms, "answers": answers}}, *bodies)
 
     def _say(self, message: dict[str, Any], *bodies: bytes) -> None:
         with self._writing:

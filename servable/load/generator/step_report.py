@@ -14,8 +14,7 @@ import numpy as np
 
 from servable.load.generator.connection import OK, TIMEOUT
 from servable.load.measurement import KNOWN_SHARE, LoadStep
-from servable.measured.latencies import Latencies
-from servable.measured.precision import WINDOW_SECONDS, Interval, percentile, throughput
+from servable.measured.precision import WINDOW_SECONDS, Interval, Latencies, percentile, throughput
 
 BLOCK_SECONDS = 0.5
 
@@ -38,7 +37,7 @@ class Recorder:
         self._cpu_seconds = 0.0
 
     def done(self, due: float, sent: float | None, now: float, kind: str, answer: str) -> None:
-        """A request that was to be sent at `due` and was sent at `sent` has ended at `now`.
+        """Record the end at `now` of a request that was to be sent at `due` and was sent at `sent`.
 
         `sent` None: a closed loop's, sent when it was due; how late is told by `late()`. `answer`: the body
         of a refusal, of which the first of each kind is kept.
@@ -84,7 +83,7 @@ class Recorder:
             self._cpu_seconds = time.process_time() - self._cpu_began
 
     def report(self) -> dict[str, Any]:
-        """All since the last one, as numbers and texts: it goes to another process."""
+        """Return all since the last report, as numbers and texts: it goes to another process."""
         finished, due, took, lags, failed = (
             np.array(times)
             for times in (self._finished, self._due, self._took, self._lags, self._failed)

@@ -8,18 +8,22 @@
 Model, image, archive, role and network are those of the live variant; nothing of it is changed.
 """
 
+import dataclasses
 import datetime
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import TypeAdapter
 
-from servable.load.temporary.ledger import Ledger
-from servable.load.temporary.live import LiveVariant, TemporaryError, live_variant
+from infra.catalog.instances import instances
+from model_packaging.beside import write_beside
 from servable.load.temporary.removal import (
     PREFIX,
     remove_config,
@@ -28,6 +32,147 @@ from servable.load.temporary.removal import (
     sweep,
     tags,
 )
+
+_MODEL_KEYS = ("PrimaryContainer", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")
+# Left out, SageMaker would also collect OpenTelemetry metrics:
+# https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-getting-started.html
+# (read 2026-11-22)
+_NO_METRICS_CONFIG = {"EnableDetailedObservability": False}
+_VARIANT_KEYS = (
+    "VariantName",
+    "InstanceType",
+    "VolumeSizeInGB",
+    "ModelDataDownloadTimeoutInSeconds",
+    "ContainerStartupHealthCheckTimeoutInSeconds",
+    "InferenceAmiVersion",
+)
+
+
+class TemporaryError(Exception):
+    """A temporary endpoint cannot be used. `str()` is a whole sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveVariant:
+    """`model` and `config` as the requests that make them have them."""
+
+    model: dict[str, Any]
+    config: dict[str, Any]
+    metrics: dict[str, Any]
+    """MetricsConfig of its endpoint configuration: what is published is the same of the copy."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return dict(self.model["PrimaryContainer"].get("Environment", {}))
+
+    @property
+    def archive(self) -> str | None:
+        """S3 address of the model's archive."""
+        url = self.model["PrimaryContainer"].get("ModelDataUrl")
+        return None if url is None else str(url)
+
+    def fits(self, instance_type: str) -> None:
+        """Refuse a change between CPU and GPU: the copy keeps image and driver. Raises TemporaryError."""
+        live, known = self.config["InstanceType"], instances()
+        if {live, instance_type} <= set(known):
+            has, wants = known[live].device, known[instance_type].device
+            if has != wants:
+                raise TemporaryError(
+                    f"{instance_type}: is {wants}, and the live variant's image, on {live}, is for "
+                    f"{has}; deploy it on {instance_type} first"
+                )
+
+
+def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:
+    """Return a live variant; `variant` None: the first. Raises TemporaryError."""
+    try:
+        described = client.describe_endpoint(EndpointName=live)
+        endpoint_config = client.describe_endpoint_config(
+            EndpointConfigName=described["EndpointConfigName"]
+        )
+        variants = {
+            production["VariantName"]: production
+            for production in endpoint_config["ProductionVariants"]
+        }
+        chosen = variants.get(variant or next(iter(variants)))
+        if chosen is None:
+            allowed = ", ".join(variants)
+            raise TemporaryError(f"{live}: has no variant {variant!r}; allowed: {allowed}")
+        if "ModelName" not in chosen:
+            raise TemporaryError(
+                f"{live}: hosts inference components, which are not copied: measure a model "
+                "of them in an environment of its own"
+            )
+        model = client.describe_model(ModelName=chosen["ModelName"])
+    except (BotoCoreError, ClientError) as error:
+        raise TemporaryError(
+            f"{live}: cannot be copied: {error}; deploy it first, or look at the "
+            "credentials: `aws sts get-caller-identity`"
+        ) from None
+    if "InstanceType" not in chosen or "PrimaryContainer" not in model:
+        if "InstancePools" in chosen:
+            problem = "has instance_pools: measure one of its types in an environment of its own"
+            raise TemporaryError(f"{live}: {problem}")
+        raise TemporaryError(f"{live}: only one container on instances can be copied")
+    return LiveVariant(
+        model={key: model[key] for key in _MODEL_KEYS if key in model},
+        config={key: chosen[key] for key in _VARIANT_KEYS if key in chosen},
+        metrics=endpoint_config.get("MetricsConfig", _NO_METRICS_CONFIG),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """One endpoint, from the request to make it until it was gone. Seconds since 1970."""
+
+    name: str
+    usd_per_hour: float
+    began: float
+    ended: float | None = None
+
+    def usd(self, now: float) -> float:
+        end = now if self.ended is None else self.ended
+        return max(0.0, end - self.began) / 3600 * self.usd_per_hour
+
+
+_FORM = TypeAdapter(list[LedgerEntry])
+
+
+class Ledger:
+    """Costs of temporary endpoints, in a file that survives a kill -9; an entry without an end costs on.
+
+    `file` None: of this run alone.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._entries = _FORM.validate_json(file.read_bytes()) if file and file.exists() else []
+
+    @property
+    def usd(self) -> float:
+        """No less than is billed."""
+        now = time.time()
+        return sum(entry.usd(now) for entry in self._entries)
+
+    def begin(self, name: str, usd_per_hour: float) -> None:
+        """Record an endpoint before it is created, so that a kill in the next moment leaves its entry."""
+        self._entries.append(LedgerEntry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
+        self._write()
+
+    def end(self, name: str | None = None) -> None:
+        """Record that an endpoint is gone. None: all are, those of earlier runs included."""
+        self._entries = [
+            dataclasses.replace(entry, ended=time.time())
+            if entry.ended is None and name in (None, entry.name)
+            else entry
+            for entry in self._entries
+        ]
+        self._write()
+
+    def _write(self) -> None:
+        if self._file is not None:
+            write_beside(self._file, _FORM.dump_json(self._entries, indent=1))
+
 
 # An endpoint needs minutes to be made and to be deleted; less is spent on nothing.
 _LEAST_SECONDS = 600.0
@@ -90,7 +235,7 @@ class TemporaryEndpoints:
         instance_type: str | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> Iterator[str]:
-        """The name of an endpoint in service; deleted when the block ends, or the budget.
+        """Yield the name of an endpoint in service; deleted when the block ends, or the budget.
 
         `live`: its name, or what it was when somebody looked: a deployment since then changes nothing.
         Left out: the first variant, its own instance type, its own variables.
@@ -138,7 +283,7 @@ class TemporaryEndpoints:
         marks: Mapping[str, str],
         usd_per_hour: float,
     ) -> None:
-        """Each is deleted again, in the opposite order, also where its making was interrupted."""
+        """Create all; each is deleted again, in the opposite order, also if its creation was interrupted."""
         tags_ = [{"Key": key, "Value": value} for key, value in marks.items()]
         client = self._client
         try:
@@ -184,7 +329,7 @@ class TemporaryEndpoints:
         self._ledger.end(name)
 
     def _end(self, name: str) -> None:
-        """The budget is over: whoever measures it sees errors from now on."""
+        """Delete the endpoint at the end of the budget: a measurement sees errors from now on."""
         self.ended_by_budget = True
         # Whoever leaves the block deletes it too, and says why not.
         with suppress(BotoCoreError, ClientError, TimeoutError):

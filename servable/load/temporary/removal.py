@@ -51,7 +51,7 @@ def is_abandoned(name: str, marks: Mapping[str, str], now: datetime.datetime) ->
 
 
 def _machine() -> str:
-    """Containers may all be called localhost: with the address of its network card."""
+    """Name this computer, with its network card's address: containers may all be called localhost."""
     return f"{platform.node()}-{uuid.getnode():012x}"
 
 
@@ -68,7 +68,7 @@ _REFUSED = ("AccessDenied", "ExpiredToken", "UnrecognizedClient", "InvalidClient
 
 
 def remove_endpoint(client: Any, name: str) -> None:
-    """Returns when it is gone. Raises ClientError where it may not be deleted, TimeoutError.
+    """Delete an endpoint until it is gone. Raises ClientError where it may not be deleted, TimeoutError.
 
     What else goes wrong, a throttled or lost call, or AWS that refuses while it is made or updated,
     is asked again: an endpoint that stays costs.
@@ -101,13 +101,13 @@ def remove_model(client: Any, name: str) -> None:
 
 
 def is_missing(error: BotoCoreError | ClientError) -> bool:
-    """SageMaker says ValidationException, and "Could not find", for what is not there."""
+    """Whether it is not there: SageMaker says ValidationException, and "Could not find"."""
     code, message = _said(error)
     return code == "ResourceNotFound" or "could not find" in message.lower()
 
 
 def _said(error: BotoCoreError | ClientError) -> tuple[str, str]:
-    """(code, message); both empty where nothing was answered."""
+    """Return (code, message); both empty where nothing was answered."""
     answered = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
     return str(answered.get("Code", "")), str(answered.get("Message", ""))
 
@@ -129,7 +129,7 @@ _KINDS = (
 
 
 def sweep(client: Any) -> list[str]:
-    """Removes what is abandoned; what it was, as "endpoint servable-temporary-…"."""
+    """Remove what is abandoned, and return what it was, as "endpoint servable-temporary-…"."""
     now = datetime.datetime.now(datetime.UTC)
     removed = []
     for operation, key, kind, remove in _KINDS:

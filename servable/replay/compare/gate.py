@@ -9,7 +9,7 @@ from infra.parameters.replay import Replay
 from servable.answers.differences import MISSING
 from servable.measured.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from servable.verdict import VERDICTS, Verdict
 
 _MOST_ERRORS = 3  # kinds that a sentence names

@@ -7,10 +7,13 @@ from typing import Any
 
 from infra.parameters.replay import Replay
 from model_packaging.beside import beside
-from servable.captured.files import CapturedRequest
-from servable.captured.lines import write_line
-from servable.replay.compare.columns import UNSEEN_CHANGE
-from servable.replay.compare.comparison import Comparison, OutputStatistics, WorstRequest
+from servable.captured.lines import CapturedRequest, write_line
+from servable.replay.compare.comparison import (
+    UNSEEN_CHANGE,
+    Comparison,
+    OutputStatistics,
+    WorstRequest,
+)
 from servable.replay.compare.gate import (
     ReplayVerdict,
     describe_difference,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from servable.measured import document, style
+from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable.measured.precision import readable
 from servable.replay.compare.comparison import Comparison
@@ -88,11 +88,11 @@ def draw_shares(comparison: Comparison) -> bytes | None:
     outputs = differing_outputs(comparison)[:_MOST_SHOWN]
     if not outputs:
         return None
-    figure = style.figure(high=1.4 + 0.42 * len(outputs))
+    figure = document.figure(high=1.4 + 0.42 * len(outputs))
     axes = figure.subplots()
     at = np.arange(len(outputs))[::-1]
     shares = [100 * output.share for output in outputs]
-    bars = axes.barh(at, shares, height=0.55, color=style.RED)
+    bars = axes.barh(at, shares, height=0.55, color=document.RED)
     labels = [
         f" {percent_of(output.differing, output.rows)}" if output.rows else " added"
         for output in outputs
@@ -102,9 +102,9 @@ def draw_shares(comparison: Comparison) -> bytes | None:
     axes.set_yticks(at, names)
     axes.set_xlim(0, 1.15 * max(shares))
     axes.set_ylim(-0.6, len(outputs) - 0.4)
-    style.finish(axes, title="Rows that differ", x="% of rows", y="", legend=False)
+    document.finish(axes, title="Rows that differ", x="% of rows", y="", legend=False)
     axes.grid(visible=False, axis="y")
-    return style.png(figure)
+    return document.png(figure)
 
 
 def _list_worst(comparison: Comparison) -> ReportTable:

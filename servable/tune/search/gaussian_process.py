@@ -55,7 +55,7 @@ class Levels:
 
 
 def covariance(levels: Levels, parameters: Array) -> Array:
-    """[n, m]. `parameters`: logarithms of the reach in each setting, of SIZES sizes, and whatever."""
+    """Return [n, m]. `parameters`: logarithms of the reach in each setting, of SIZES sizes, and whatever."""
     settings = len(levels.values)
     apart = np.abs(levels.values[:, :, None] - levels.values[:, None, :])
     scaled = apart * (np.sqrt(3.0) / np.exp(parameters[:settings]))[:, None, None]
@@ -117,7 +117,7 @@ class GaussianProcess:
         return Prediction(mean, np.sqrt(np.maximum(variance, 1e-12)), self.noise)
 
     def difference(self, one: Array, other: Array) -> tuple[float, float]:
-        """Mean and standard deviation of the logarithm of how much `one` is above `other`."""
+        """Return mean and standard deviation of the logarithm of how much `one` is above `other`."""
         both = np.stack([one, other])
         to = covariance(Levels.of(both, self._x), self._likely)
         rest = covariance(Levels.of(both, both), self._likely) - to @ self._inverse @ to.T
@@ -140,7 +140,7 @@ class GaussianProcess:
         self._inverse = np.linalg.inv(self._covariance(best))
 
     def _cost(self, parameters: Array) -> float:
-        """Negative log posterior, up to a constant; infinity where the covariance has no Cholesky factor."""
+        """Return the negative log posterior, up to a constant; infinity without a Cholesky factor."""
         try:
             factor = np.linalg.cholesky(self._covariance(parameters))
         except np.linalg.LinAlgError:

@@ -9,11 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
-from servable.answers.golden import differing
-from servable.captured.files import CapturedRequest, RecordedAnswer
+from servable.answers.differences import differing
+from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.golden.command import golden
-from servable.golden.frozen import why_not
-from servable.golden.selection import GoldenSelection
+from servable.golden.frozen import GoldenSelection, why_not
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.npy import to_npy
@@ -74,11 +73,8 @@ def test_what_only_one_of_many_requests_holds_is_covered(special: CapturedReques
     assert special in chosen(*ordinary[:25], special, *ordinary[25:])
 
 
-def test_requests_of_one_kind_are_few() -> None:
+def test_requests_of_one_kind_are_few_and_those_first_that_cover_most() -> None:
     assert len(chosen(*(rows(number / 10) for number in range(200)))) <= 3
-
-
-def test_at_most_as_many_as_wanted_and_first_those_that_cover_most() -> None:
     everything = asked({"inputs": {"x": [[-99.0, 99.0]] * 9}})
     assert chosen(*(rows(number / 10) for number in range(20)), everything, most=1) == [everything]
 
@@ -93,7 +89,7 @@ def test_at_most_as_many_as_wanted_and_first_those_that_cover_most() -> None:
         (asked({}, answer=dataclasses.replace(ANSWER, content_type=NPY)), "answered in application/x-npy"),
     ],
 )  # fmt: skip
-def test_what_a_golden_request_cannot_hold_is_left_out(
+def test_what_golden_requests_cannot_hold_is_left_out(
     captured: CapturedRequest, reason: str
 ) -> None:
     assert reason in str(why_not(captured))
@@ -111,7 +107,7 @@ def ran(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def test_the_written_file_loads_and_names_the_requests_with_their_answers(ran: Path) -> None:
+def test_the_written_file_loads_and_writing_again_replaces_its_tables(ran: Path) -> None:
     (loaded,) = load(ran, ran / "environments")
     assert isinstance(loaded, ValidFile), loaded.findings
     several = loaded.environment.models["ranker"].golden_requests.values()
@@ -119,14 +115,9 @@ def test_the_written_file_loads_and_names_the_requests_with_their_answers(ran: P
         (ran / one.request).read_bytes(): (ran / str(one.answer)).read_bytes() for one in several
     }
     assert kept == {LEAST.body: ANSWER.body, GREATEST.body: ANSWER.body}
-
-
-def test_an_empty_line_stands_between_what_is_written_and_the_next_table(ran: Path) -> None:
     text = (ran / "environments" / "prod.toml").read_text()
     assert text.count("\n\n[variants.primary]\n") == 1
 
-
-def test_writing_again_replaces_the_tables(ran: Path) -> None:
     options = ["prod", "--from-captured", "captured", "--write", "--most", "1"]
     CliRunner().invoke(golden, options, standalone_mode=False)
     (loaded,) = load(ran, ran / "environments")
@@ -138,7 +129,7 @@ def test_writing_again_replaces_the_tables(ran: Path) -> None:
     ("captured", "code", "verdict"),
     [(LEAST, 0, "holds"), (asked({}, answer=None), 1, "does not hold")],
 )
-def test_json_says_whether_a_request_can_be_a_golden_one(
+def test_json_says_whether_one_can_be_golden(
     ran: Path, captured: CapturedRequest, code: int, verdict: str
 ) -> None:
     written(ran / "others" / "x.jsonl", captured)
@@ -147,15 +138,19 @@ def test_json_says_whether_a_request_can_be_a_golden_one(
     assert (answer.return_value, json.loads(answer.stdout)["verdict"]) == (code, verdict)
 
 
-@pytest.mark.parametrize(("off", "count"), [(1e-6, 0), (1e-2, 1)])
-def test_a_golden_answer_in_protobuf_is_compared_by_its_numbers(off: float, count: int) -> None:
-    before, after = (
-        CODECS[PROTOBUF].write_answer(
-            {"p": np.array([value], "<f4")}, rows=False, model_spec=wire.ModelSpec
+def test_numbers_of_golden_answers_are_compared_within_the_tolerance() -> None:
+    for off, count in [(1e-6, 0), (1e-2, 1)]:
+        before, after = (
+            CODECS[PROTOBUF].write_answer(
+                {"p": np.array([value], "<f4")}, rows=False, model_spec=wire.ModelSpec
+            )
+            for value in (0.5, 0.5 + off)
         )
-        for value in (0.5, 0.5 + off)
-    )
-    assert len(list(differing(before, after, 1e-4))) == count
+        assert len(list(differing(before, after, 1e-4))) == count
+    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.60001,2\n", 1e-4, CSV)) == []
+    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.7,2\n", 1e-4, CSV)) == [
+        ("output[1][0]", 0.6, 0.7)
+    ]
 
 
 def as_json(value: object) -> bytes:
@@ -176,10 +171,3 @@ def test_the_first_element_that_differs_is_named_with_both_values(
     wanted: object, actual: object, found: tuple[object, ...]
 ) -> None:
     assert next(differing(as_json(wanted), as_json(actual), 1e-4)) == found
-
-
-def test_numbers_of_csv_are_compared_within_the_tolerance() -> None:
-    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.60001,2\n", 1e-4, CSV)) == []
-    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.7,2\n", 1e-4, CSV)) == [
-        ("output[1][0]", 0.6, 0.7)
-    ]

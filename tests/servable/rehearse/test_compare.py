@@ -1,6 +1,10 @@
 """`servable rehearse --compare`: policies on the same random days, and a diff where the best is better."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +30,15 @@ from servable.rehearse.comparison import (
     judge,
     list_policies,
 )
-from servable.rehearse.comparison_output import build_json, list_conclusions
+from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
+from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED
 
+Run = Callable[..., Result]
+Listed = Callable[..., list[Policy]]
 Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
@@ -41,7 +48,7 @@ SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
 
 
 @pytest.fixture
-def listed(environment: Write) -> Callable[..., list[Policy]]:
+def listed(environment: Write) -> Listed:
     def of(*options: str, text: str = SCALED) -> list[Policy]:
         placed = placement(environment(text).environment, "primary")
         assert placed is not None
@@ -51,9 +58,7 @@ def listed(environment: Write) -> Callable[..., list[Policy]]:
 
 
 @pytest.fixture
-def compared(
-    environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Result]:
+def compared(environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run --compare over five random days like HOUR."""
     monkeypatch.setattr(comparison, "DAYS", 5)
     (tmp_path / "hour.csv").write_text(HOUR)
@@ -65,9 +70,7 @@ def compared(
     return run
 
 
-def test_every_combination_is_tried_after_the_file_itself(
-    listed: Callable[..., list[Policy]],
-) -> None:
+def test_every_combination_of_values_is_tried_after_the_file(listed: Listed) -> None:
     policies = listed("target=40,60", "minimum=2,3")
     assert [policy.label for policy in policies] == [
         "the file",
@@ -82,17 +85,11 @@ def test_every_combination_is_tried_after_the_file_itself(
         "variants.primary.min_instances": "3",
     }
 
-
-def test_without_a_name_minimums_and_targets_are_tried(listed: Callable[..., list[Policy]]) -> None:
     labels = {policy.label for policy in listed("")}
     assert {"target 70 %, minimum 3", "target 40 %, minimum 6"} <= labels
     # The file's target and four others, with minimums of 2, 3, 4, and 6; and the file itself.
     assert len(labels) == 5 * 4 + 1
 
-
-def test_a_variant_that_does_not_scale_has_minimums_alone(
-    listed: Callable[..., list[Policy]],
-) -> None:
     text = SCALED.replace("max_instances = 12\n", "").partition("[variants.primary.scaling]")[0]
     labels = [policy.label for policy in listed("", text=text)]
     assert labels == ["the file", "minimum 2", "minimum 3", "minimum 4", "minimum 6"]
@@ -110,7 +107,7 @@ def test_a_variant_that_does_not_scale_has_minimums_alone(
     ],
 )
 def test_what_cannot_be_tried_is_rejected_with_the_way_to_write_it(
-    listed: Callable[..., list[Policy]], options: list[str], said: str
+    listed: Listed, options: list[str], said: str
 ) -> None:
     with pytest.raises(click.UsageError, match=said.replace("?", r"\?")):
         listed(*options)
@@ -133,9 +130,7 @@ def result(*days: tuple[float, float], label: str = "minimum 2") -> PolicyResult
 
 
 @pytest.mark.parametrize(("best", "verdict"), [(True, "holds"), (False, "does not hold")])
-def test_json_and_the_sentences_say_whether_a_policy_holds_the_objective(
-    best: bool, verdict: str
-) -> None:
+def test_json_and_sentences_say_whether_a_policy_holds(best: bool, verdict: str) -> None:
     found = result((10, 3))
     made = PolicyComparison(
         compared=[found],
@@ -145,27 +140,20 @@ def test_json_and_the_sentences_say_whether_a_policy_holds_the_objective(
         priced=True,
     )
     proposal = PolicyProposal(file=Path("prod.toml"), after="", diff="")
-    assert build_json(made, proposal, write=False)["verdict"] == verdict
-    first, left_out, last = list_conclusions(made)
+    assert build_comparison_json(made, proposal, write=False)["verdict"] == verdict
+    first, left_out, last = list_comparison_conclusions(made)
     assert first == "1 policy on the same 1 random days"
     assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
     assert last.startswith("the file's policy is the best" if best else "none of them holds")
 
 
-def test_the_best_is_the_cheapest_that_meets_the_objective_on_every_day() -> None:
+def test_the_best_is_the_cheapest_whose_interval_is_on_the_better_side() -> None:
     holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
     assert choose_passing([dear, holds, cheap]) == [holds, dear]
     assert choose_passing([result((9, 0), (9, 0), (9, 1))]) == []
-
-
-def test_an_interval_is_students() -> None:
     # 1 to 5: mean 3, standard deviation 1.5811, t of 4 is 2.776: 3 +- 1.963.
     assert compute_interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("file", "best", "holds"),
-    [
+    cases: list[tuple[list[tuple[float, float]], list[tuple[float, float]], bool]] = [
         # A saving that differs from day to day, one on every day, one that breaks the objective.
         ([(10, 0)] * 6, [(9, 0), (12, 0), (8, 0), (11, 0), (9, 0), (10.5, 0)], False),
         ([(10 + day, 0) for day in range(6)], [(9 + 1.01 * day, 0) for day in range(6)], True),
@@ -173,17 +161,12 @@ def test_an_interval_is_students() -> None:
         # The file's policy breaks the objective: fewer minutes outside count, at a higher cost too.
         ([(10, 5)] * 6, [(12, 0)] * 6, True),
         ([(10, 5)] * 6, [(9, 5)] * 6, False),
-    ],
-)
-def test_an_advantage_holds_where_its_whole_interval_is_on_the_better_side(
-    file: list[tuple[float, float]], best: list[tuple[float, float]], holds: bool
-) -> None:
-    assert judge(result(*file), result(*best)).holds is holds
+    ]
+    for file, best, holds in cases:
+        assert judge(result(*file), result(*best)).holds is holds
 
 
-def test_the_best_is_written_where_its_advantage_holds(
-    compared: Callable[..., Result], environment: Write
-) -> None:
+def test_the_best_is_written_where_it_is_better(compared: Run, environment: Write) -> None:
     ran = compared("--write", "--compare", "minimum=1,9,99")
     assert "better than the file's policy: minimum 9: " in ran.output
     assert "1 policy, such as minimum 99: " in ran.output
@@ -192,7 +175,7 @@ def test_the_best_is_written_where_its_advantage_holds(
 
 
 @pytest.mark.long
-def test_a_file_whose_policy_is_the_best_stays(compared: Callable[..., Result]) -> None:
+def test_a_file_whose_policy_is_the_best_stays(compared: Run) -> None:
     text = SPARSE.replace("min_instances = 1", "min_instances = 9")
     found: Any = json.loads(compared("--compare", "minimum=1,9", "--json", text=text).stdout)
     assert (found["best"], found["diff"], found["days"]) == ("the file", "", 5)
@@ -202,9 +185,7 @@ def test_a_file_whose_policy_is_the_best_stays(compared: Callable[..., Result]) 
 
 
 @pytest.mark.long
-def test_every_day_is_computed_and_days_of_another_turn_differ(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_day_is_computed_and_turns_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "DAYS", 3)
     trial = result((1, 0)).trial
     busy = replace(trial, scenario=replace(trial.scenario, requests=[100.0] * 50))
@@ -215,3 +196,31 @@ def test_every_day_is_computed_and_days_of_another_turn_differ(
     shares = [{day.refused_share for day in days} for days in (first, other)]
     assert [len(days) for days in shares] == [3, 3]
     assert not shares[0] & shares[1]
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_a_comparison_and_its_processes(environment: Callable[..., ValidFile]) -> None:
+    root = environment(SCALED).root
+    command = [
+        sys.executable,
+        "-m",
+        "servable",
+        "rehearse",
+        "prod",
+        "--set",
+        "traffic.profile=daily",
+    ]
+    with subprocess.Popen(
+        [*command, "--compare"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        assert "days; about" in process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.read()  # its processes hold it too: the end of all of them
+    assert (process.returncode, said.splitlines()[-1]) == (130, "interrupted; nothing was written")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
-from servable.measured import style
+from servable.measured import document
 from servable.rehearse import page
 from servable.rehearse.command import rehearse
 from servable.rehearse.output import join_minutes
@@ -40,14 +40,14 @@ def test_the_page_of_a_day_starts_with_the_verdict_and_enlarges_what_matters(
     environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     times: list[str] = []
-    drawn = style.png
+    drawn = document.png
 
     def draw(figure: Any) -> bytes:
         axis = figure.axes[-1].xaxis
         times.append(" ".join(axis.get_major_formatter().format_ticks(axis.get_ticklocs())))
         return drawn(figure)
 
-    monkeypatch.setattr(style, "png", draw)
+    monkeypatch.setattr(document, "png", draw)
     monkeypatch.chdir(environment(SPARSE).root)
     day = "".join(
         f"{minute},{HOUR.count('1') if minute != 700 else 30_000}\n" for minute in range(1440)

@@ -12,9 +12,8 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
-from servable.rehearse.recorded import read_captured, read_invocations
-from servable.replay.places import LocalPlace, place_of
-from servable.replay.skipped import SkippedLines
+from servable.rehearse.traffic import read_captured, read_invocations
+from servable.replay.places import LocalPlace, SkippedLines, place_of
 from servable_scaling.rehearsal.traffic import TrafficError
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -37,13 +36,13 @@ def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[s
     return found, [str(one) for one in skipped.all]
 
 
-def test_requests_are_counted_by_the_minute_from_midnight(tmp_path: Path) -> None:
+def test_requests_are_counted_by_the_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text(lines("2026-11-20T00:02:59Z", "2026-11-20T00:01:00Z", "2026-11-20T00:02:00.5Z"))
     assert counted(file) == ([0, 1, 2], [])
 
-
-def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:02:00"))
     monkeypatch.setenv("TZ", "EST+5")
     time.tzset()
@@ -52,6 +51,8 @@ def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.Monkey
     finally:
         monkeypatch.undo()
         time.tzset()
+    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
+    assert counted(tmp_path, percent=10) == ([10], [])
 
 
 def test_a_folder_is_counted_with_all_that_it_holds(tmp_path: Path) -> None:
@@ -60,11 +61,6 @@ def test_a_folder_is_counted_with_all_that_it_holds(tmp_path: Path) -> None:
         (tmp_path / hour / "a.jsonl").write_text(lines(f"2026-11-20T{hour}:00:00Z"))
     found, _ = counted(tmp_path)
     assert (len(found), sum(found)) == (61, 2)
-
-
-def test_requests_that_were_not_sampled_are_added(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
-    assert counted(tmp_path, percent=10) == ([10], [])
 
 
 @pytest.mark.parametrize("foreign", ["not JSON", "{}", "[]", "1", '{"eventMetadata": null}'])
@@ -147,16 +143,10 @@ def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:
     return found
 
 
-def test_every_page_of_cloudwatchs_answer_is_taken() -> None:
+def test_every_page_of_cloudwatchs_answer_is_taken_and_a_day_without_requests_refused() -> None:
     assert asked({3: 30.0, 1: 10.0}, {0: 5.0}) == [5, 10, 0, 30]
-
-
-def test_a_day_without_requests_is_refused() -> None:
     with pytest.raises(TrafficError, match="no requests of 2026-11-20"):
         asked({})
-
-
-def test_a_day_whose_minutes_are_gone_is_refused() -> None:
     with pytest.raises(TrafficError, match="allowed: 2026-11-08 and later"):
         asked(day=DAY - timedelta(days=14))
 

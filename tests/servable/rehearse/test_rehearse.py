@@ -20,6 +20,7 @@ from servable_scaling.rehearsal.traffic import PROFILES, profile
 from tests.conftest import VALID
 from tests.servable.tune.example_content import content
 
+Run = Callable[..., Result]
 Write = Callable[..., ValidFile]
 SCALED = VALID + (
     "min_instances = 2\nmax_instances = 12\n[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
@@ -28,7 +29,7 @@ SCALED = VALID + (
 
 
 @pytest.fixture
-def run(environment: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def run(environment: Write, monkeypatch: pytest.MonkeyPatch) -> Run:
     # Two cost less than twelve; `make bench-verdicts` judges verdicts by twelve.
     monkeypatch.setattr(rehearsal, "SIMILAR_DAYS", 2)
 
@@ -44,24 +45,20 @@ def result(found: Result) -> Any:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_shape_reaches_its_peak(name: str) -> None:
+def test_a_shape_reaches_its_peak_and_never_goes_below_its_base(name: str) -> None:
     assert max(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(3000, rel=0.001)
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_a_shape_never_goes_below_its_base(name: str) -> None:
     assert min(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(300)
 
 
-def test_a_spike_breaks_the_objective_in_the_minute_in_which_it_comes(
-    run: Callable[..., Result],
-) -> None:
+def test_a_spike_breaks_the_objective_when_it_comes(run: Run) -> None:
     assert "breaks at 12:00" in run("--set", "traffic.profile=spike").stdout
 
+    run("--help")  # from here the project is the working folder
+    ended = rehearse.main(["prod", "--set", "traffic.profile=spike"], standalone_mode=False)
+    assert ended == 1
 
-def test_without_an_objective_the_verdict_is_of_refused_requests(
-    run: Callable[..., Result],
-) -> None:
+
+def test_without_an_objective_the_verdict_is_of_refused_requests(run: Run) -> None:
     text = SCALED.replace("p99_latency_ms = 100", "")
     last = run("--set", "traffic.profile=spike", text=text).stdout.splitlines()[-1]
     assert re.fullmatch(
@@ -70,13 +67,7 @@ def test_without_an_objective_the_verdict_is_of_refused_requests(
     )
 
 
-def test_a_day_outside_of_the_objective_ends_with_1(run: Callable[..., Result]) -> None:
-    run("--help")  # from here the project is the working folder
-    ended = rehearse.main(["prod", "--set", "traffic.profile=spike"], standalone_mode=False)
-    assert ended == 1
-
-
-def test_a_day_that_rises_slowly_holds_it(run: Callable[..., Result]) -> None:
+def test_a_day_that_rises_slowly_holds_it(run: Run) -> None:
     found = run(
         "--set", "traffic.profile=daily", "--set", "variants.primary.scaling.safety_factor=0.5"
     )
@@ -87,38 +78,29 @@ KNOWN = ("--set", "variants.primary.start_seconds=240")
 SEEN = (*KNOWN, "--set", "variants.primary.scaling.metric_delay_seconds=60")
 
 
-def test_without_start_and_delay_the_day_runs_at_both_ends_of_their_ranges(
-    run: Callable[..., Result],
-) -> None:
+def test_the_day_runs_at_stated_paces_or_at_the_ends_of_their_ranges(run: Run) -> None:
     paces = result(run("--set", "traffic.profile=daily", "--json"))["paces"]
     assert [(one["start_minutes"], one["metric_delay_seconds"]) for one in paces] == [
         (3, 0), (3, 180), (7, 0), (7, 180),
     ]  # fmt: skip
-
-
-def test_with_start_and_delay_as_seen_there_is_one_pace(run: Callable[..., Result]) -> None:
     (pace,) = result(run("--set", "traffic.profile=daily", "--json", *SEEN))["paces"]
     assert (pace["start_minutes"], pace["metric_delay_seconds"]) == (4, 60)
 
 
 # The spike is over before instances come that take longer than it lasts: 10:00 to 10:08.
-def test_what_depends_on_the_start_cannot_be_told_without_it(
-    run: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_what_depends_on_the_start_cannot_be_told(run: Run, tmp_path: Path) -> None:
     ramp = "".join(f"{minute},{60 * (100 + 3 * max(0, minute - 60))}\n" for minute in range(100))
     (tmp_path / "day.csv").write_text(ramp)
     last = run("--day", str(tmp_path / "day.csv")).stdout.splitlines()[-1]
     assert re.match("cannot be told: .*state variants.primary.start_seconds", last)
 
-
-def test_what_cannot_be_told_ends_with_3(run: Callable[..., Result], tmp_path: Path) -> None:
     run("--help")
     (tmp_path / "day.csv").write_text("0,6000\n1,6000\n")
     one = ["--per-instance", "100,20,97", "--day", str(tmp_path / "day.csv")]
     assert rehearse.main(["prod", *one], standalone_mode=False) == 3
 
 
-def test_a_deployment_takes_as_long_as_plan_says(run: Callable[..., Result]) -> None:
+def test_a_deployment_takes_as_long_as_plan_says(run: Run) -> None:
     text = SCALED + '[rollout]\nstrategy = "canary"\ncanary_percent = 10\nbake_minutes = 10\n'
     found = result(
         run("--set", "traffic.profile=daily", "--deploy-at", "180", "--json", *KNOWN, text=text)
@@ -127,11 +109,17 @@ def test_a_deployment_takes_as_long_as_plan_says(run: Callable[..., Result]) -> 
     assert found["deployment_minutes"] == 4 + 10 + 4
 
 
-def test_a_file_may_leave_minutes_out(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_day_may_leave_minutes_out_or_be_captured(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "day.csv"
     file.write_text("minute,requests\n0,600\n3,1200\n")
     minutes = result(run("--day", str(file), "--json"))["minutes"]
     assert [one["requests"] for one in minutes] == [600, 0, 0, 1200]
+
+    record = {"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:02:00Z"}}
+    (tmp_path / "day.jsonl").write_text(f"{json.dumps(record)}\n" * 3)
+    for place in (tmp_path, tmp_path / "day.jsonl"):
+        minutes = result(run("--day", str(place), "--json"))["minutes"]
+        assert [one["requests"] for one in minutes] == [0, 0, 3]
 
 
 @pytest.mark.parametrize(
@@ -143,27 +131,34 @@ def test_a_file_may_leave_minutes_out(run: Callable[..., Result], tmp_path: Path
         ("", "has no line"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused_with_its_line(
-    run: Callable[..., Result], tmp_path: Path, text: str, said: str
+def test_an_unreadable_file_is_refused_with_its_line(
+    run: Run, tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "day.csv").write_text(text)
     assert said in run("--day", str(tmp_path / "day.csv")).output
 
 
-def test_without_a_day_the_message_names_the_keys_and_the_option(
-    run: Callable[..., Result],
-) -> None:
+def test_what_cannot_be_rehearsed_is_said(run: Run) -> None:
     ran = run()
     assert ran.exit_code == 2
     assert "[traffic] of environments/prod.toml states no day; write profile and peak_rps" in (
         ran.output
     )
     assert "--set traffic.profile=daily --set traffic.peak_rps=100, or --day PLACE" in ran.output
+    found = run(
+        "--set", "traffic.profile=daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9"
+    )
+    assert "--write goes with --compare, and not with --set" in found.output
+    text = VALID.replace(
+        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
+    )
+    assert (
+        "only real-time variants with instances"
+        in run("--set", "traffic.profile=daily", text=text).output
+    )
 
 
-def test_a_profile_of_this_run_replaces_the_files_day(
-    run: Callable[..., Result], environment: Write
-) -> None:
+def test_a_profile_of_this_run_replaces_the_files_day(run: Run, environment: Write) -> None:
     (environment().root / "day.csv").write_text("0,600\n")
     text, profile_set = SCALED + 'day = "day.csv"\n', ("--set", "traffic.profile=daily")
     assert len(result(run(*profile_set, "--json", text=text))["minutes"]) == 1440
@@ -183,23 +178,15 @@ def test_a_profile_of_this_run_replaces_the_files_day(
     ],
 )
 def test_an_option_that_cannot_be_used_is_rejected_with_the_way_to_write_it(
-    run: Callable[..., Result], options: tuple[str, ...], said: str
+    run: Run, options: tuple[str, ...], said: str
 ) -> None:
     ran = run(*options)
     assert said in " ".join(ran.output.split())
     assert ran.exit_code != 0
 
 
-def test_a_day_may_be_captured_requests(run: Callable[..., Result], tmp_path: Path) -> None:
-    record = {"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:02:00Z"}}
-    (tmp_path / "day.jsonl").write_text(f"{json.dumps(record)}\n" * 3)
-    for place in (tmp_path, tmp_path / "day.jsonl"):
-        minutes = result(run("--day", str(place), "--json"))["minutes"]
-        assert [one["requests"] for one in minutes] == [0, 0, 3]
-
-
 def test_a_date_is_counted_by_cloudwatch_for_the_files_endpoint(
-    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: dict[str, Any] = {}
 
@@ -216,36 +203,17 @@ def test_a_date_is_counted_by_cloudwatch_for_the_files_endpoint(
     assert (asked["endpoint"], asked["variants"]) == ("ranker", ["primary"])
 
 
-def test_the_day_may_be_stated_in_the_file(run: Callable[..., Result]) -> None:
+def test_the_day_may_be_stated_in_the_file(run: Run, environment: Write) -> None:
     text = SCALED + 'profile = "daily"\nquiet_rps = 10\n'
     minutes = result(run("--json", text=text))["minutes"]
     assert (minutes[180]["requests"], minutes[900]["requests"]) == (600, 24_000)
 
-
-def test_a_file_of_traffic_may_be_stated_too(
-    run: Callable[..., Result], environment: Write
-) -> None:
     (environment().root / "day.csv").write_text("0,600\n2,1200\n")
     minutes = result(run("--json", text=SCALED + 'day = "day.csv"\n'))["minutes"]
     assert [one["requests"] for one in minutes] == [600, 0, 1200]
 
 
-def test_a_diff_is_written_only_for_the_file_itself(run: Callable[..., Result]) -> None:
-    found = run(
-        "--set", "traffic.profile=daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9"
-    )
-    assert "--write goes with --compare, and not with --set" in found.output
-
-
-def test_the_instance_is_as_given(run: Callable[..., Result]) -> None:
-    given = ("--per-instance", "50,10,30")
-    found = result(run("--set", "traffic.profile=daily", "--json", *given))["measured"]
-    assert (found["rate_rps"], found["p50_ms"], found["p99_ms"]) == (50, 10, 30)
-
-
-def test_the_newest_load_test_of_the_environment_is_the_instance(
-    run: Callable[..., Result], environment: Write
-) -> None:
+def test_the_newest_load_test_is_the_instance(run: Run, environment: Write) -> None:
     curve = content(trials=4).curve
     root = environment(SCALED).root
     for name, of in (("older", "prod"), ("newer", "staging")):
@@ -260,30 +228,19 @@ def test_the_newest_load_test_of_the_environment_is_the_instance(
     )
 
 
-def test_a_key_that_is_set_for_this_run_counts(run: Callable[..., Result]) -> None:
+def test_a_key_that_is_set_for_this_run_counts(run: Run) -> None:
     minutes = result(
         run("--set", "traffic.profile=daily", "--json", "--set", "variants.primary.min_instances=7")
     )
     assert minutes["minutes"][180]["answering"] == 7
 
 
-def test_the_cost_is_that_of_the_instances_paid(run: Callable[..., Result]) -> None:
-    found = result(run("--set", "traffic.profile=daily", "--json"))
+def test_the_instance_is_as_given_and_costs_the_file_s_price(run: Run) -> None:
+    text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
+    given = ("--per-instance", "50,10,30")
+    found = result(run("--set", "traffic.profile=daily", "--json", *given, text=text))
+    measured = found["measured"]
+    assert (measured["rate_rps"], measured["p50_ms"], measured["p99_ms"]) == (50, 10, 30)
     paid = sum(one["paid"] for one in found["minutes"])
     assert found["instance_hours"] == pytest.approx(paid / 60)
-
-
-def test_a_price_that_the_file_states_goes_before_the_catalogs(run: Callable[..., Result]) -> None:
-    text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
-    found = result(run("--set", "traffic.profile=daily", "--json", text=text))
     assert found["usd"] == pytest.approx(2.5 * found["instance_hours"])
-
-
-def test_a_serverless_variant_is_not_rehearsed(run: Callable[..., Result]) -> None:
-    text = VALID.replace(
-        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
-    )
-    assert (
-        "only real-time variants with instances"
-        in run("--set", "traffic.profile=daily", text=text).output
-    )

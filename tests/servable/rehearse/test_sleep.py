@@ -10,14 +10,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile, load_one
+from infra.parameters.scaling_properties import sleep_policies
 from servable.cost.command import cost
 from servable.rehearse import rehearsal
 from servable.rehearse.command import rehearse
 from servable_client.retries import WAKE_LOOK_SECONDS
 from servable_scaling.rehearsal.sleeping import ASKS_AGAIN_SECONDS
 from servable_scaling.rehearsal.traffic import whole_requests
+from servable_scaling.watched_alarm import WatchedAlarm
 from tests.conftest import VALID
+from tests.servable_scaling.minutes import Numbers, at
 
+Run = Callable[..., Result]
 PACE = "start_seconds = 245\n[variants.primary.scaling]\nmetric_delay_seconds = 60\n"
 SLEEPING = (
     VALID + f"sleep_after_minutes = 15\nmax_instances = 1\n{PACE}[traffic]\nday = 'day.csv'\n"
@@ -27,9 +31,7 @@ DAY = "0,0\n20,1\n" + "".join(f"{minute},200\n" for minute in range(120, 240)) +
 
 
 @pytest.fixture
-def run(
-    environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
+def run(environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(rehearsal, "SIMILAR_DAYS", 2)
     root = environment().root
     (root / "day.csv").write_text(DAY)
@@ -42,42 +44,25 @@ def run(
 
 
 @pytest.fixture
-def slept(run: Callable[..., Result]) -> Any:
+def slept(run: Run) -> Any:
     return json.loads(run("--json").stdout)
 
 
-def test_the_caller_who_wakes_it_waits_for_the_alarm_and_the_start(slept: Any) -> None:
+def test_callers_who_find_no_copy_wait_for_the_alarm_and_the_start(slept: Any) -> None:
     # Asleep at 00:00; a request in the minute of 00:20 is seen at 00:22, and 245 s later a copy answers.
     minutes = slept["minutes"]
     assert [minutes[at]["answering"] for at in (25, 26)] == [0, 1]
-
-
-def test_callers_of_the_minutes_until_it_is_awake_find_no_copy(slept: Any) -> None:
     # One at 00:20; those of 02:00:00 to 02:06:05.
     assert slept["sleep"]["waiting_callers"] == pytest.approx(1 + 200 * (6 + 5 / 60))
-
-
-def test_the_longest_wait_ends_when_the_caller_asks_again(slept: Any) -> None:
     assert slept["sleep"]["longest_wait_seconds"] == pytest.approx(120 + 245 + 10)
-
-
-def test_instances_are_paid_from_the_wake_to_ten_minutes_behind_the_last_copy(slept: Any) -> None:
     # 15 minutes of zeros are seen a minute later: from 00:22 to 00:43, from 02:02 to 04:16, each with ten.
     paid = [at for at, minute in enumerate(slept["minutes"]) if minute["paid"]]
     assert paid == [*range(22, 53), *range(122, 266)]
-
-
-def test_what_sleep_saves_is_the_rest_of_the_day(slept: Any) -> None:
     assert slept["sleep"]["instance_hours_without_sleep"] == 6
-
-
-def test_a_day_whose_callers_wait_no_longer_than_the_file_says_holds(slept: Any) -> None:
     assert slept["verdict"] == "holds"
 
 
-def test_a_day_whose_callers_fail_after_wake_seconds_does_not_hold(
-    run: Callable[..., Result],
-) -> None:
+def test_a_day_whose_callers_fail_does_not_hold(run: Run) -> None:
     found = json.loads(run("--json", "--set", "endpoint.wake_seconds=300").stdout)
     assert (found["verdict"], found["sleep"]["failed_callers"]) == (
         "does not hold",
@@ -85,22 +70,19 @@ def test_a_day_whose_callers_fail_after_wake_seconds_does_not_hold(
     )
 
 
-def test_what_depends_on_the_start_cannot_be_told_without_it(run: Callable[..., Result]) -> None:
+def test_what_depends_on_the_start_cannot_be_told_without_it(run: Run) -> None:
     text = SLEEPING.replace(PACE, "")
     last = run("--set", "endpoint.wake_seconds=420", text=text).stdout.splitlines()[-1]
     assert re.match(r"cannot be told: .*scaling\.metric_delay_seconds", last)
 
 
-def test_who_waits_and_what_is_saved_stand_on_the_screen(run: Callable[..., Result]) -> None:
+def test_who_waits_and_what_is_saved_stand_on_the_screen(run: Run) -> None:
     output = run().stdout
     assert re.search(r"1,218 callers find no copy: 1,218 wait(.|\n)*sleep saves", output)
 
 
-def test_a_deployment_of_what_sleeps_is_not_rehearsed(run: Callable[..., Result]) -> None:
+def test_what_sleeps_has_no_deployment_and_no_minimum_to_compare(run: Run) -> None:
     assert "AWS does not document how long" in run("--deploy-at", "100").output
-
-
-def test_a_variant_that_sleeps_has_no_minimum_to_compare(run: Callable[..., Result]) -> None:
     ran = run("--compare")
     assert (ran.exit_code, "--set variants.primary.sleep_after_minutes=MINUTES" in ran.output) == (
         2,
@@ -108,7 +90,7 @@ def test_a_variant_that_sleeps_has_no_minimum_to_compare(run: Callable[..., Resu
     )
 
 
-def test_never_to_sleep_is_tried_by_taking_the_keys_out(run: Callable[..., Result]) -> None:
+def test_never_to_sleep_is_tried_by_taking_the_keys_out(run: Run) -> None:
     keys = ("sleep_after_minutes=", "scaling=", "max_instances=")
     sets = [word for key in keys for word in ("--set", f"variants.primary.{key}")]
     found = json.loads(run("--json", *sets).stdout)
@@ -126,29 +108,58 @@ def test_a_key_without_a_value_is_as_if_no_file_had_it(
     assert not loaded.environment.variants["primary"].sleeps
 
 
-def test_a_quiet_minute_has_whole_requests() -> None:
-    assert {0.0, 1.0} <= set(whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
-
-
 def test_whole_requests_are_as_many_as_the_day_has() -> None:
+    assert {0.0, 1.0} <= set(whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert sum(whole_requests([0.25] * 20_000, 3)) == pytest.approx(5_000, rel=0.03)
-
-
-def test_who_waits_asks_again_as_often_as_the_client() -> None:
     assert ASKS_AGAIN_SECONDS == WAKE_LOOK_SECONDS
 
 
-def test_cost_shows_the_stated_day_with_and_without_sleep(run: Callable[..., Result]) -> None:
+def test_cost_shows_the_stated_day_with_and_without_sleep(
+    run: Run, environment: Callable[..., ValidFile], tmp_path: Path
+) -> None:
     assert "2.9 instance hours instead of 6.0 without sleep, $" in run(command=cost).stdout
-
-
-def test_cost_says_what_is_missing_where_no_day_is_stated(run: Callable[..., Result]) -> None:
     text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
     assert "which is not stated; write profile" in run(command=cost, text=text).stdout
-
-
-def test_cost_names_the_line_of_a_day_that_cannot_be_read(
-    run: Callable[..., Result], environment: Callable[..., ValidFile], tmp_path: Path
-) -> None:
     (environment(SLEEPING).root / "day.csv").write_text("0,x\n")
     assert "day.csv:1: 0,x is no minute" in run(command=cost).output
+
+
+ROOT = Path(__file__).resolve().parents[3]
+QUIET = "minute,requests\n20,1\n21,1\n120,1\n359,0\n"
+
+
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.setattr(rehearsal, "SIMILAR_DAYS", 1)
+    (tmp_path / "day.csv").write_text(QUIET)
+
+    def run(environment: str, *options: str) -> Any:
+        given = ["--environments", str(ROOT / "examples" / "variants"), "--json", *options]
+        traffic = ["--day", str(tmp_path / "day.csv")]
+        result = CliRunner().invoke(rehearse, [environment, *traffic, *given])
+        return json.loads(result.stdout)
+
+    return run
+
+
+def test_one_request_that_finds_no_copy_starts_one_and_not_two(rehearsed: Any) -> None:
+    assert max(minute["answering"] for minute in rehearsed("sleeping")["minutes"]) == 1
+
+
+def test_what_sleeps_can_be_woken_and_is_not_put_to_sleep_again_at_once() -> None:
+    for minutes, seconds in [(4, 240), (5, 300), (60, 300)]:
+        wake, _ = sleep_policies(minutes)
+        assert wake.policy["StepScalingPolicyConfiguration"]["Cooldown"] == seconds
+
+    _, asleep = sleep_policies(15)
+    named = {"AlarmName": "sleep", "Namespace": "AWS/SageMaker", "MetricName": asleep.metric}
+    alarm = WatchedAlarm({**named, "Statistic": "Sum", "Period": 60, **asleep.alarm})
+    quiet = Numbers(InvocationsPerCopy=[0.0] * 15 + [None])
+    states = [alarm.look(quiet, at(minute))[1] for minute in range(1, 20)]
+    assert (states[14], states[17:]) == ("ALARM", ["OK", "OK"])
+
+
+@pytest.mark.parametrize("component", ["ranker", "candidates"])
+def test_a_sleeping_component_is_rehearsed_beside_another(rehearsed: Any, component: str) -> None:
+    sleep = rehearsed("components", "--variant", component)["sleep"]
+    assert sleep["instance_hours_without_sleep"] == 6

@@ -4,8 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable.captured.lines import write_line
+from servable.captured.lines import CapturedRequest, RecordedAnswer, write_line
 
 # 2026-11-21 09:00:00 UTC.
 NINE = 1795251600.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from infra.parameters.replay import Replay
-from servable.captured.files import CapturedRequest, RecordedAnswer
+from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import list_exceeded

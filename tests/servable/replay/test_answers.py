@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs
+from servable.captured.lines import CapturedRequest, RecordedAnswer
+from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, ReplaySummary, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace
-from tests.servable.replay.captures import request
+from tests.servable.replay.captures import ANSWER, request
 
 CAME = RecordedAnswer(body=b"\x00other", content_type="a/b", status=200, latency_ms=1.5)
 HERE = "captured/x.jsonl"
@@ -29,12 +29,13 @@ def kept(folder: Path, *numbers: int) -> Path:
     return folder / ANSWERS
 
 
-def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
+def test_what_is_kept_is_private_and_read_again(tmp_path: Path) -> None:
     kept(tmp_path, 0)
     (pair,) = read_pairs(tmp_path)
     assert (pair.request.body, pair.expected, pair.answered, pair.send_lag_ms) == (
         captured(0).body, captured(0).answer, CAME, 0.25,
     )  # fmt: skip
+    assert kept(tmp_path, 0).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_answer_of_another_target_is_the_expected_one(tmp_path: Path) -> None:
@@ -69,10 +70,42 @@ def test_what_is_kept_can_be_replayed_itself(tmp_path: Path) -> None:
     assert [again.body for again in index] == [captured(0).body, captured(1).body]
 
 
-def test_answers_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
-    assert kept(tmp_path, 0).stat().st_mode & 0o777 == 0o600
-
-
 def test_two_replays_of_one_folder_are_refused(tmp_path: Path) -> None:
     with AnswerLog(tmp_path), pytest.raises(BlockingIOError):
         AnswerLog(tmp_path)
+
+
+REFUSED = RecordedAnswer(body=b"", content_type="text/html", status=400)
+# SageMaker's status for a container's 400.
+BEHIND_ENDPOINT = RecordedAnswer(body=b"", content_type="a/b", status=424)
+SILENT = RecordedAnswer(body=b"", content_type="", error="timeout")
+
+
+@pytest.mark.parametrize(
+    ("captured", "now", "failures"),
+    [
+        (ANSWER, ANSWER, {}),
+        (ANSWER, REFUSED, {"400": 1}),
+        (None, REFUSED, {"400": 1}),
+        (REFUSED, BEHIND_ENDPOINT, {}),
+        (REFUSED, SILENT, {"timeout": 1}),
+        (REFUSED, ANSWER, {}),
+    ],
+    ids=["well", "refused now", "not captured", "refused then too", "silent now", "well now"],
+)
+def test_what_failed_that_had_not_failed_is_a_failure(
+    captured: RecordedAnswer | None, now: RecordedAnswer, failures: dict[str, int]
+) -> None:
+    summary = ReplaySummary()
+    summary.add(AnswerPair(request=request(answer=captured), answered=now))
+    assert summary.failures == failures
+
+
+def test_latencies_and_lags_are_those_of_all_answers() -> None:
+    summary = ReplaySummary()
+    for number in range(2500):
+        answered = RecordedAnswer(body=b"", content_type="a/b", status=200, latency_ms=number / 10)
+        summary.add(AnswerPair(request=request(), answered=answered, send_lag_ms=number / 100))
+    assert summary.latencies.count == 2500
+    assert summary.latencies.p50_ms == pytest.approx(125, rel=0.01)
+    assert summary.send_lags.p99_ms == pytest.approx(24.75, rel=0.01)

@@ -8,8 +8,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable.captured.lines import CaptureLineError, read_line, write_line
+from servable.captured.lines import (
+    CapturedRequest,
+    CaptureLineError,
+    RecordedAnswer,
+    read_line,
+    write_line,
+)
 from tests.servable.replay.captures import NINE, REQUEST
 
 FILE = "s3://captured/prefix/ranker-prod/primary/2026/11/21/09/00-01-1.jsonl"

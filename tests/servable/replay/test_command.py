@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
-from servable.captured.files import CapturedRequest, RecordedAnswer
+from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs
@@ -19,8 +19,7 @@ from servable.replay.command import ReplayOptions, _choose_place, _objective_ms
 from servable.replay.command import replay as command
 from servable.replay.compare import page
 from servable.replay.compare.output import WORST_FILE
-from servable.replay.run import RUNS
-from servable.replay.sending import ReplayPace
+from servable.replay.run import RUNS, ReplayPace
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
 
@@ -114,29 +113,22 @@ def other_score(captured: CapturedRequest) -> RecordedAnswer:
 
 
 # --- which requests are sent, where to, and when
-
-
-def test_all_captured_requests_are_sent_to_the_address(sending: Sending) -> None:
+def test_all_requests_are_sent_to_the_address_and_another_in_turns(sending: Sending) -> None:
     ran()
     assert (sending.numbers, [target.url for target in sending.targets]) == ([*range(6)], [URL])
-
-
-@pytest.mark.parametrize("options", [(), ("--as-fast",)])
-def test_the_pace_is_the_captured_one_unless_as_fast_is_given(
-    sending: Sending, options: tuple[str, ...]
-) -> None:
-    ran(*options)
-    assert sending.pace == ReplayPace(as_fast=bool(options))
-
-
-def test_the_objective_of_as_fast_is_the_alarms(environment: Environment) -> None:
-    alarms = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
-    assert [_objective_ms(loaded) for loaded in (alarms, None)] == [70.0, None]
-
-
-def test_another_address_is_asked_in_turns_with_the_first(sending: Sending) -> None:
     ran("--against", OTHER)
     assert [target.url for target in sending.targets] == [URL, OTHER]
+
+
+def test_the_pace_is_captured_unless_as_fast_is_given(
+    sending: Sending, environment: Environment
+) -> None:
+    cases: list[tuple[str, ...]] = [(), ("--as-fast",)]
+    for options in cases:
+        ran(*options)
+        assert sending.pace == ReplayPace(as_fast=bool(options))
+    alarms = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
+    assert [_objective_ms(loaded) for loaded in (alarms, None)] == [70.0, None]
 
 
 # --- options that cannot be combined, and values that are none
@@ -160,40 +152,34 @@ def test_wrong_use_is_said_before_anything_is_sent(
     assert (problem in str(failed), sending.sent) == (True, [])
 
 
-def test_without_a_place_it_is_wrong_use(sending: Sending) -> None:
+def test_without_a_place_only_a_pipelines_gate_passes(
+    sending: Sending, environment: Environment
+) -> None:
     failed = CliRunner().invoke(command, [URL], standalone_mode=False).exception
     assert isinstance(failed, click.UsageError)
     assert str(failed).startswith("no captured requests: pass --captured PLACE")
+    for gate in [True, False]:
+        loaded: ValidFile = environment()
+        options = replace(OPTIONS, gate=gate)
+        if gate:
+            assert _choose_place("prod", loaded, options) is None
+        else:
+            with pytest.raises(click.UsageError):
+                _choose_place("prod", loaded, options)
 
 
 REPLAYED = VALID + '[replay]\ncaptured = "{}"\n'
 
 
-@pytest.mark.parametrize("stated", ["captured", "s3://bucket/prefix"])
-def test_the_files_own_place_is_relative_to_the_project_unless_it_is_in_s3(
-    environment: Environment, project: Path, stated: str
+def test_an_option_comes_before_the_files_own_place(
+    environment: Environment, project: Path
 ) -> None:
-    loaded = environment(REPLAYED.replace("{}", stated))
-    place = stated if "://" in stated else str(project / stated)
-    assert _choose_place("prod", loaded, OPTIONS) == place
-
-
-def test_a_place_on_the_command_line_comes_before_the_files_own(environment: Environment) -> None:
+    for stated in ["captured", "s3://bucket/prefix"]:
+        loaded = environment(REPLAYED.replace("{}", stated))
+        place = stated if "://" in stated else str(project / stated)
+        assert _choose_place("prod", loaded, OPTIONS) == place
     loaded = environment(REPLAYED.replace("{}", "captured"))
     assert _choose_place("prod", loaded, replace(OPTIONS, place="given")) == "given"
-
-
-@pytest.mark.parametrize("gate", [True, False])
-def test_without_a_place_in_the_file_a_pipelines_gate_passes_and_a_replay_is_wrong_use(
-    environment: Environment, gate: bool
-) -> None:
-    loaded: ValidFile = environment()
-    options = replace(OPTIONS, gate=gate)
-    if gate:
-        assert _choose_place("prod", loaded, options) is None
-    else:
-        with pytest.raises(click.UsageError):
-            _choose_place("prod", loaded, options)
 
 
 # --- what cannot be replayed
@@ -214,24 +200,26 @@ def test_lines_that_are_skipped_are_named(sending: Sending) -> None:
 
 
 # --- what is printed, and the exit code
-
-
 def test_what_was_answered_is_printed_and_exits_0(sending: Sending) -> None:
     ended = ran()
+    (folder,) = (path.parent for path in folders())
     first, second, *_ = ended.stdout.splitlines()
     assert (ended.return_value, first) == (0, "6 of 6 requests answered")
     assert second.startswith("latency p50 20.")
     assert "; sent late p50 1.0 ms, p99 1.0 ms" in second
-
-
-def test_what_is_about_to_be_sent_is_announced(sending: Sending) -> None:
     assert (
         "6 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:00:05 UTC, at the captured pace: 5 s"
-        in ran().stderr
+        in ended.stderr
     )
+    assert ((folder / WORST_FILE).exists(), "differ most" in ended.stderr) == (False, False)
+    assert len(ran("--json").stdout.splitlines()) == 1
 
 
-def test_a_request_that_fails_exits_1(sending: Sending) -> None:
+def test_a_difference_fails_only_with_a_gate_and_a_failed_request_always(sending: Sending) -> None:
+    sending.models = [other_score]
+    ended = ran()
+    assert (ended.return_value, "gate:" in ended.stdout) == (0, False)
+
     sending.models = [failing("timeout")]
     ended = ran()
     assert (ended.return_value, "6 failed: timeout" in ended.stdout) == (1, True)
@@ -253,10 +241,6 @@ def test_json_has_the_result_and_the_comparison(sending: Sending) -> None:
     assert found["lines_read"] == 6
     compared = found["comparison"]
     assert (compared["compared"], compared["differing_rows"], compared["gate"]) == (6, 1, None)
-
-
-def test_nothing_else_is_printed_beside_json(sending: Sending) -> None:
-    assert len(ran("--json").stdout.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -297,29 +281,24 @@ def test_json_names_the_verdict_of_the_exit_code(
     assert printed(*options)["verdict"] == verdict
 
 
-def test_the_verdict_of_an_interrupted_replay_cannot_be_told(sending: Sending) -> None:
+def test_the_other_targets_answers_are_expected_until_interrupted(sending: Sending) -> None:
+    sending.models = [lambda captured: SLOW, other_score]
+    assert printed("--against", OTHER, "--gate")["comparison"]["differing_rows"] == 1
     sending.interrupted_after = 3
     assert printed()["verdict"] == "cannot be told"
 
 
-def test_without_a_gate_a_difference_does_not_fail(sending: Sending) -> None:
-    sending.models = [other_score]
-    ended = ran()
-    assert (ended.return_value, "gate:" in ended.stdout) == (0, False)
-
-
-def test_with_against_the_other_targets_answer_is_the_expected_one(sending: Sending) -> None:
-    sending.models = [lambda captured: SLOW, other_score]
-    assert printed("--against", OTHER, "--gate")["comparison"]["differing_rows"] == 1
-
-
 # --- what is kept
-
-
-def test_requests_with_their_answers_are_kept(sending: Sending) -> None:
+def test_a_finished_run_keeps_its_answers_and_is_not_gone_on_with(sending: Sending) -> None:
     ran()
     (folder,) = (path.parent for path in folders())
     assert [pair.answered for pair in read_pairs(folder)] == [SLOW] * 6
+    (file,) = folders()
+    stored = json.loads(file.read_bytes())
+    assert (stored["finished"], stored["result"]["answered"]) == (True, 6)
+    assert stored["question"]["what"] == URL
+    ran()
+    assert len(sending.sent) == 6
 
 
 def test_a_report_and_the_requests_that_differ_most_are_written(sending: Sending) -> None:
@@ -346,26 +325,15 @@ def test_redact_keeps_no_custom_attribute(sending: Sending) -> None:
     assert (b"tier=gold" in kept, kept.count(b"event-")) == (False, 12)
 
 
-def test_where_nothing_differs_no_worst_request_is_written(sending: Sending) -> None:
-    ended = ran()
-    (folder,) = (path.parent for path in folders())
-    assert ((folder / WORST_FILE).exists(), "differ most" in ended.stderr) == (False, False)
-
-
 # --- a run that is interrupted, and goes on
 
 
-def test_an_interrupted_replay_exits_130_and_says_so(sending: Sending) -> None:
+def test_an_interrupted_replay_exits_130_and_is_continued(sending: Sending) -> None:
     sending.interrupted_after = 2
     ended = ran("--gate")
     assert (ended.return_value, "2 of 6 requests answered" in ended.stdout) == (130, True)
     assert "interrupted; the same command continues with the remaining requests" in ended.stderr
     assert "gate: " not in ended.stdout
-
-
-def test_the_same_command_sends_only_what_was_not_answered(sending: Sending) -> None:
-    sending.interrupted_after = 2
-    ran()
     sending.interrupted_after = None
     ended = ran("--json")
     found = json.loads(ended.stdout)
@@ -392,16 +360,6 @@ def test_other_options_are_another_run(sending: Sending, options: tuple[str, ...
     ran()
     ran(*options)
     assert len(folders()) == 2
-
-
-def test_a_finished_run_keeps_its_result_and_is_not_gone_on_with(sending: Sending) -> None:
-    ran()
-    (file,) = folders()
-    stored = json.loads(file.read_bytes())
-    assert (stored["finished"], stored["result"]["answered"]) == (True, 6)
-    assert stored["question"]["what"] == URL
-    ran()
-    assert len(sending.sent) == 6
 
 
 def test_a_run_that_another_process_is_at_is_left_to_it(sending: Sending) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.answers.outputs import outputs_of
-from servable.replay.compare.comparison import WORST, Comparison
-from servable.replay.compare.gate import ReplayVerdict, judge
+from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, WORST, Comparison
+from servable.replay.compare.gate import ReplayVerdict, judge, list_exceeded
 from servable.replay.compare.output import as_object, format_lines
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded, written
 
@@ -32,22 +32,17 @@ def test_json_of_any_form_is_compared_by_path() -> None:
     assert [one.name for one in of_json(before, after).outputs.values() if one.differing] == [
         "labels[].label"
     ]
+    assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
 
 
-@pytest.mark.parametrize(
-    ("expected", "answered", "differing"),
-    [
+def test_lines_of_csv_and_json_are_rows() -> None:
+    for expected, answered, differing in [
         ("0.5,1\n0.25,2\n", "0.50000001,1\n0.25,2\n", 0),
         ("0.5,1\n0.25,2\n", "0.5,1\n0.26,2\n", 1),
         ("cat,0.5\ndog,0.5\n", "cat,0.5\ncow,0.5\n", 1),
         ("1\n2\n", "1\n2\n3\n", 2),
-    ],
-)
-def test_lines_of_csv_are_rows(expected: str, answered: str, differing: int) -> None:
-    assert of_text(expected, answered, CSV).differing_rows == differing
-
-
-def test_json_lines_are_rows() -> None:
+    ]:
+        assert of_text(expected, answered, CSV).differing_rows == differing
     found = of_text('{"a": 1.0}\n{"a": 2.0}\n', '{"a": 1.0}\n{"a": 2.5}\n', JSON_LINES)
     assert (found.rows, found.differing_rows) == (2, 1)
 
@@ -60,73 +55,46 @@ def test_no_body_is_too_damaged_to_be_read(body: bytes, content_type: str) -> No
     assert outputs_of(body, content_type).rows >= 1
 
 
-@pytest.mark.parametrize(
-    ("answered", "problem"),
-    [
+def test_another_shape_type_or_content_type_is_named() -> None:
+    cases: list[tuple[object, str]] = [
         ({"predictions": [[1.0, 2.0, 3.0]]}, "shape [1, 2] became [1, 3]"),
         ({"predictions": [["1", "2"]]}, "type number became string"),
         ({"predictions": [[True, False]]}, "type number became truth value"),
-    ],
-)
-def test_another_shape_or_type_is_named(answered: object, problem: str) -> None:
-    found = of_json({"predictions": [[1.0, 2.0]]}, answered)
-    assert problem in found.outputs["output"].problems
+    ]
+    for answered, problem in cases:
+        found = of_json({"predictions": [[1.0, 2.0]]}, answered)
+        assert problem in found.outputs["output"].problems
 
-
-def test_a_float32_that_becomes_float64_is_a_difference_in_a_form_with_types() -> None:
     several = (
         recorded(written({"a": np.ones(2, kind)}, PROTOBUF), PROTOBUF) for kind in ("<f4", "<f8")
     )
     assert "type float32 became float64 in 1 answer" in gate(iter([pair_of(0, *several)]))
-
-
-def test_a_whole_number_beside_a_fraction_is_the_same_number_in_json() -> None:
-    assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
-
-
-@pytest.mark.parametrize(("off", "differing"), [(0.99e-5, 0), (1.01e-5, 1)])
-def test_the_tolerance_is_relative_to_the_largest_number_of_the_row(
-    off: float, differing: int
-) -> None:
-    before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
-    assert of_json(before, after).differing_rows == differing
-
-
-def test_a_mask_hides_no_difference_of_other_numbers() -> None:
-    before, after = {"predictions": [[0.5, -1e9]]}, {"predictions": [[0.6, -1e9]]}
-    assert of_json(before, after).differing_rows == 1
-
-
-def test_a_single_small_number_is_judge_beside_the_outputs_mean_magnitude() -> None:
-    before = {"predictions": [1.0, -1.0, 1e-6]}
-    assert of_json(before, {"predictions": [1.0, -1.0, 2e-6]}).differing_rows == 0
-
-
-@pytest.mark.parametrize(("answered", "differing"), [(1.05, 0), (1.2, 1)])
-def test_an_outputs_own_absolute_tolerance_replaces_its_types(
-    answered: float, differing: int
-) -> None:
-    settings = {"outputs": {"output": OutputTolerance(absolute=0.1)}}
-    before, after = {"predictions": [[1.0, 1e6]]}, {"predictions": [[answered, 1e6]]}
-    assert of_json(before, after, **settings).differing_rows == differing
-
-
-def test_one_infinity_is_found_and_two_are_equal() -> None:
-    infinity = float("inf")
-    before, after = {"predictions": [infinity, 1.0]}, {"predictions": [infinity, infinity]}
-    assert of_json(before, after).outputs["output"].infinite == 1
-
-
-def test_the_highest_scores_that_change_are_counted() -> None:
-    before, after = {"predictions": [[0.2, 0.5, 0.3]]}, {"predictions": [[0.2, 0.3, 0.5]]}
-    assert of_json(before, after, top=[1, 2]).outputs["output"].top == {1: 1, 2: 0}
-
-
-def test_another_content_type_of_the_same_values_is_found() -> None:
     before, after = recorded(b'{"predictions": [1.0]}'), recorded(b"1.0\n", CSV)
     assert "1 answer came as text/csv instead of application/json." in gate(
         iter([pair_of(0, before, after)])
     )
+
+
+def test_the_tolerance_is_of_the_largest_number_of_the_row_or_the_outputs_own() -> None:
+    for off, differing in [(0.99e-5, 0), (1.01e-5, 1)]:
+        before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
+        assert of_json(before, after).differing_rows == differing
+    before, after = {"predictions": [[0.5, -1e9]]}, {"predictions": [[0.6, -1e9]]}
+    assert of_json(before, after).differing_rows == 1
+    before = {"predictions": [1.0, -1.0, 1e-6]}
+    assert of_json(before, {"predictions": [1.0, -1.0, 2e-6]}).differing_rows == 0
+    for answered, differing in [(1.05, 0), (1.2, 1)]:
+        settings = {"outputs": {"output": OutputTolerance(absolute=0.1)}}
+        before, after = {"predictions": [[1.0, 1e6]]}, {"predictions": [[answered, 1e6]]}
+        assert of_json(before, after, **settings).differing_rows == differing
+
+
+def test_infinities_and_changed_highest_scores_are_counted() -> None:
+    infinity = float("inf")
+    before, after = {"predictions": [infinity, 1.0]}, {"predictions": [infinity, infinity]}
+    assert of_json(before, after).outputs["output"].infinite == 1
+    before, after = {"predictions": [[0.2, 0.5, 0.3]]}, {"predictions": [[0.2, 0.3, 0.5]]}
+    assert of_json(before, after, top=[1, 2]).outputs["output"].top == {1: 1, 2: 0}
 
 
 def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
@@ -155,3 +123,134 @@ def test_nothing_compared_does_not_pass() -> None:
         "cannot be told",
         True,
     )
+
+
+def finished(comparison: Comparison) -> list[str]:
+    comparison.finish()
+    return list_exceeded(comparison, Replay())
+
+
+ROWS = {"predictions": [[0.5, 0.25]] * 100}
+BESIDE: dict[str, tuple[object, object]] = {
+    "a label": (ROWS | {"label": "cat"}, ROWS | {"label": "dog"}),
+    "a price": (ROWS | {"price": 10.0}, ROWS | {"price": 11.0}),
+    "a key that is missing": (ROWS | {"label": "cat"}, ROWS),
+    "a key that was added": (ROWS, ROWS | {"label": "cat"}),
+    "an empty object that is missing": (ROWS | {"meta": {}}, ROWS),
+    "null that became 0": (ROWS | {"price": None}, ROWS | {"price": 0}),
+    "a nested value": (ROWS | {"a": {"b": [{"c": 1}]}}, ROWS | {"a": {"b": [{"c": 2}]}}),
+    "a label for each row": (ROWS | {"labels": ["a"] * 100}, ROWS | {"labels": ["a"] * 99 + ["b"]}),
+    "outputs": ({"outputs": [0.5], "label": "cat"}, {"outputs": [0.5], "label": "dog"}),
+    "both forms": ({"outputs": [0.5]} | ROWS, {"outputs": [0.5], "predictions": [[0.5, 0.5]] * 100}),
+    "an output whose name stands beside": (
+        {"predictions": [{"label": "a"}], "label": "cat"},
+        {"predictions": [{"label": "b"}], "label": "cat"},
+    ),
+    "the name of an output": (
+        {"predictions": [{"label": "a"}], "label": "cat"},
+        {"predictions": [{"label": "a"}], "label": "dog"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_stands_beside_predictions_is_compared(name: str) -> None:
+    pair = (recorded(json.dumps(body).encode()) for body in BESIDE[name])
+    assert gate(iter([pair_of(0, *pair)])) != ""
+
+    answer = recorded(json.dumps(BESIDE[name][0]).encode())
+    again = recorded(json.dumps(BESIDE[name][0], indent=1).encode())
+    assert gate(iter([pair_of(0, answer, again)])) == ""
+
+
+def test_keys_beside_predictions_leave_the_rows_and_the_only_outputs_name() -> None:
+    after = {"predictions": [[0.5, 0.25]] * 99 + [[0.5, 0.5]], "label": "cat"}
+    found = of_json(ROWS | {"label": "cat"}, after)
+    assert (found.rows, found.differing_rows, found.outputs["label"].rows) == (100, 1, 1)
+    assert of_json(ROWS | {"price": 1.0}, ROWS | {"price": 1.000001}).differing_rows == 0
+
+    comparison = Comparison(Replay(), only_output="prob")
+    answer = recorded(json.dumps(ROWS | {"label": "cat"}).encode())
+    comparison.add(pair_of(0, answer, answer))
+    comparison.finish()
+    assert set(comparison.outputs) == {"prob", "label"}
+    before, after = (recorded(b'{"outputs": [1], "a": %d, "a": 0}' % value) for value in (1, 2))
+    assert "Output body" in gate(iter([pair_of(0, before, after)]))
+
+
+def users(count: int, score: float, name: str = "user") -> dict[str, object]:
+    return {"users": {f"{name}{number}@example.com": score for number in range(count)}}
+
+
+def test_an_object_of_more_keys_than_outputs_is_compared_as_a_table() -> None:
+    found = of_json(users(300, 0.5), users(300, 0.6))
+    counts = {name: one.differing for name, one in found.outputs.items()}
+    assert counts == {"users{key}": 0, "users{}": 1}
+    assert of_json(users(300, 0.5), users(300, 0.5, "other")).outputs["users{key}"].differing == 1
+    assert of_json(users(300, 1.0), users(300, 1.000001)).differing_rows == 0
+    body = {f"a{number}": {f"b{other}": 1 for other in range(200)} for number in range(50)}
+    assert set(of_json(body, body).outputs) == {"body"}
+
+
+@pytest.fixture(scope="module")
+def many_names() -> Comparison:
+    """Each of 1,000 answers has a key of its own, and all but the last 600 are the same."""
+
+    def pair(number: int) -> object:
+        before = {"users": {f"alice{number}@example.com": 0.5}}
+        after = {"users": {f"alice{number}@example.com": 0.5 if number < 400 else 0.6}}
+        return pair_of(number, *(recorded(json.dumps(body).encode()) for body in (before, after)))
+
+    return comparison_of(pair(number) for number in range(1_000))  # type: ignore[misc]
+
+
+def test_names_that_are_data_are_bounded_and_all_differences_found(many_names: Comparison) -> None:
+    assert len(many_names.outputs) == MOST_OUTPUTS + 1
+    assert many_names.outputs[OTHER_OUTPUTS].differing == 600
+
+
+def test_many_outputs_are_printed_in_few_short_lines_and_not_held_back() -> None:
+    found = of_json(users(200, 0.5), users(200, 0.6))
+    shown = format_lines(found)
+    sentences = list_exceeded(found, Replay())
+    assert (len(shown), len(sentences), max(map(len, shown)) < 3_000) == (24, 21, True)
+
+    comparison = Comparison(Replay())
+    for number in range(4):
+        answer = {"outputs": {f"a{name}": [0.5 + number] for name in range(4_000)}}
+        comparison.add(pair_of(number, *[recorded(json.dumps(answer).encode())] * 2))
+    assert comparison.compared > 0
+    for name in ["a\ngate: met", "\x1b[2J", "\ud800", "a" * 10_000, "\u2028"]:
+        found = of_json(
+            {"outputs": {name: [1.0], "b": [1.0]}}, {"outputs": {name: [2.0], "b": [1.0]}}
+        )
+        (output,) = (one.name for one in found.outputs.values() if one.differing)
+        assert output.encode().isascii()
+        assert (output.isprintable(), len(output) <= 200) == (True, True)
+
+
+# --- outputs that the file leaves out
+
+WITH_ID = ({"outputs": [0.5], "id": "a"}, {"outputs": [0.5], "id": "b"})
+
+
+def ignoring(*names: str) -> Comparison:
+    settings = Replay(outputs={name: OutputTolerance(ignored=True) for name in names})
+    before, after = (recorded(json.dumps(body).encode()) for body in WITH_ID)
+    comparison = Comparison(settings)
+    comparison.add(pair_of(0, before, after))
+    return comparison
+
+
+def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> None:
+    assert finished(ignoring("id")) == []
+    assert len(finished(ignoring("output"))) == 1
+
+    comparison = ignoring("id")
+    comparison.finish()
+    assert format_lines(comparison)[2].endswith(": id")
+
+    comparison = ignoring("id", "output")
+    comparison.finish()
+    verdict = judge(comparison, Replay(), ReadLines())
+    assert (verdict.held, len(verdict.missing)) == ("cannot be told", 1)

@@ -17,7 +17,7 @@ from servable.answers.differences import (
     tolerance_of,
 )
 from servable.answers.outputs import WHOLE_BODY, outputs_of
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain
@@ -33,7 +33,7 @@ from servable.replay.compare.gate import (
     short,
 )
 from servable.replay.compare.output import as_object, format_lines
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 
@@ -48,27 +48,20 @@ def numbers(
 
 
 # --- arrays
-
-
-def test_the_largest_difference_is_relative_to_the_largest_of_the_row() -> None:
+def test_a_difference_is_relative_to_the_largest_of_the_row_and_to_its_tolerance() -> None:
     found = numbers([[4.0, 1.0], [2.0, 2.0]], [[4.0, 2.0], [2.0, 2.0]])
     assert (found.largest, found.differing.tolist()) == (0.25, [True, False])
+    for by, differs in [(0.25, False), (0.2499, True)]:
+        found = numbers([[4.0, 1.0]], [[4.0, 2.0]], Tolerance(by))
+        assert found.severity == pytest.approx(0.25 / by)
+        assert bool(found.differing.any()) == differs
 
-
-@pytest.mark.parametrize(("by", "differs"), [(0.25, False), (0.2499, True)])
-def test_a_difference_of_exactly_the_tolerance_is_none(by: float, differs: bool) -> None:
-    found = numbers([[4.0, 1.0]], [[4.0, 2.0]], Tolerance(by))
-    assert found.severity == pytest.approx(0.25 / by)
-    assert bool(found.differing.any()) == differs
-
-
-def test_an_absolute_tolerance_is_added_to_the_relative_one_of_the_number_itself() -> None:
     tolerance = Tolerance(0.5, absolute=0.25)
     found = numbers([[1.0], [100.0]], [[1.75], [150.5]], tolerance)
     assert found.differing.tolist() == [False, True]
 
 
-def test_nan_and_infinity_on_one_side_are_counted_by_row_and_left_out_of_the_numbers() -> None:
+def test_nan_and_infinity_count_only_on_one_side() -> None:
     nan, infinity = math.nan, math.inf
     found = numbers(
         [[nan, 1], [nan, nan], [infinity, 1], [-infinity, 2], [1, 1]],
@@ -78,8 +71,6 @@ def test_nan_and_infinity_on_one_side_are_counted_by_row_and_left_out_of_the_num
     assert (found.differing.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
     assert found.largest == 0
 
-
-def test_the_same_nan_and_infinity_on_both_sides_are_equal() -> None:
     values = [[math.nan, math.inf, -math.inf, 1.0]]
     assert numbers(values, values).equal
     assert numbers([[*values[0], 1.0]], [[*values[0], 1.0]]).severity == 0.0
@@ -133,66 +124,46 @@ def labels(expected: list[Any], answered: list[Any], dtype: Any = np.int64) -> A
     return compared(was, now, None, rows=len(was), typed=True, tops=())
 
 
-def test_labels_that_changed_are_counted_with_their_rows() -> None:
+def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> None:
     found = labels([b"cat", b"dog", b"\xff"], [b"cat", b"cow", b"x"], object)
     assert (found.labels, found.differing.tolist()) == (2, [False, True, True])
     assert found.severity == math.inf
-
-
-@pytest.mark.parametrize(
-    ("expected", "answered", "typed", "problem"),
-    [
+    cases: list[tuple[Any, Any, bool, str]] = [
         (np.zeros(2, "f4"), np.zeros(2, "f8"), True, "type float32 became float64"),
         (np.zeros(2, "f4"), np.zeros(2, "f8"), False, ""),
         (np.zeros(2, "f4"), np.zeros(3, "f4"), True, "shape [2] became [3]"),
         (np.zeros(2, "c8"), np.zeros(2, "f4"), True, "type complex number became number"),
         (np.zeros(2, "?"), np.zeros(2, "i4"), False, "type truth value became number"),
-    ],
-)
-def test_what_cannot_be_compared_by_value_is_named(
-    expected: Any, answered: Any, typed: bool, problem: str
-) -> None:
-    found = compared(expected, answered, EXACT, rows=2, typed=typed, tops=())
-    assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
+    ]
+    for expected, answered, typed, problem in cases:
+        found = compared(expected, answered, EXACT, rows=2, typed=typed, tops=())
+        assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
 
 
-@pytest.mark.parametrize(
-    ("expected", "answered", "top"),
-    [
+def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
+    cases: list[tuple[list[list[int]], list[list[int]], dict[int, int]]] = [
         ([[1, 2, 3, 4]], [[1, 2, 4, 3]], {1: 1, 2: 0, 3: 0}),
         ([[1, 2, 3, 4]], [[4, 3, 2, 1]], {1: 1, 2: 1, 3: 1}),
         ([[1, 2, 3, 4], [1, 2, 3, 4]], [[1, 2, 3, 5], [2, 1, 3, 4]], {1: 0, 2: 0, 3: 1}),
-    ],
-)
-def test_the_highest_scores_are_compared_as_sets(
-    expected: list[list[int]], answered: list[list[int]], top: dict[int, int]
-) -> None:
-    assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
+    ]
+    for expected, answered, top in cases:
+        assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
 
-
-def test_a_vector_without_a_batch_dimension_has_highest_scores_too() -> None:
     was, now = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])
     assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
-
-def test_several_vectors_of_an_answer_without_rows_are_compared_one_by_one() -> None:
     was = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     now = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
     assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
-
-def test_complex_numbers_differ_in_either_part() -> None:
     was, now = np.array([[1 + 1j], [1 + 1j]]), np.array([[1 + 2j], [1 + 1j]])
     found = compared(was, now, EXACT, rows=2, typed=True, tops=(1,))
     assert (found.differing.tolist(), found.top) == ([True, False], {})
 
 
 # --- reasons, shares and sentences
-
-
-@pytest.mark.parametrize(
-    ("difference", "reason"),
-    [
+def test_differences_and_numbers_are_written_as_people_write_them() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"problem": "missing"}, "missing"),
         ({"nan_rows": 1}, "NaN on one side"),
         ({"infinite_rows": 1}, "infinity on one side"),
@@ -204,25 +175,31 @@ def test_complex_numbers_differ_in_either_part() -> None:
             {"nan_rows": 1, "labels": 1, "top": {1: 1}},
             "NaN on one side, 1 labels changed, the highest score changed",
         ),
-    ],
-)
-def test_how_an_output_differs_is_said_without_its_values(
-    difference: dict[str, Any], reason: str
-) -> None:
-    assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (rows(1), "1 row"), (rows(2), "2 rows"), (answers(1), "1 answer"),
-        (answers(1000), "1,000 answers"), (short(0.00612), "0.0061"), (short(4.2e-8), "4.2e-8"),
-        (percent(0.1234), "12.3 %"), (percent(0.0001), "0.01 %"), (percent(0), "0 %"),
+    ]
+    for difference, reason in cases:
+        assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
+    for text, expected in [
+        (rows(1), "1 row"),
+        (rows(2), "2 rows"),
+        (answers(1), "1 answer"),
+        (answers(1000), "1,000 answers"),
+        (short(0.00612), "0.0061"),
+        (short(4.2e-8), "4.2e-8"),
+        (percent(0.1234), "12.3 %"),
+        (percent(0.0001), "0.01 %"),
+        (percent(0), "0 %"),
         (percent(1), "100 %"),
-    ],
-)  # fmt: skip
-def test_numbers_are_written_as_people_write_them(text: str, expected: str) -> None:
-    assert text == expected
+    ]:
+        assert text == expected
+    for count, of, text in [
+        (0, 10, "0 %"),
+        (10, 10, "100 %"),
+        (1, 6_000, "0.02 %"),
+        (31, 37_224, "0.08 %"),
+        (1_000, 6_000, "17 %"),
+        (500_000, 600_000, "83.3 %"),
+    ]:
+        assert percent_of(count, of) == text
 
 
 def pairs_of(
@@ -244,25 +221,22 @@ def failing(count: int, *, of: int) -> Comparison:
     return comparison_of(several())
 
 
-@pytest.mark.parametrize(("count", "held"), [(1, True), (2, False)])
-def test_the_share_of_errors_may_be_as_large_as_its_limit(count: int, held: bool) -> None:
-    limits = Replay(error_share=0.1)
-    sentences = list_exceeded(failing(count, of=10), limits)
-    expected = ["2 of 10 requests failed (20 %; at most 10 %): 2 x status 500."]
-    assert sentences == ([] if held else expected)
+def test_each_share_may_be_as_large_as_its_limit() -> None:
+    for count, held in [(1, True), (2, False)]:
+        limits = Replay(error_share=0.1)
+        sentences = list_exceeded(failing(count, of=10), limits)
+        expected = ["2 of 10 requests failed (20 %; at most 10 %): 2 x status 500."]
+        assert sentences == ([] if held else expected)
+    for changed, held in [(1, True), (2, False)]:
+        values = [2.0] * changed + [1.0] * (10 - changed)
+        limits = Replay(differing_rows_share=0.1)
+        sentences = list_exceeded(comparison_of(pairs_of(*values), limits), limits)
+        assert bool(sentences) is not held
+        if not held:
+            assert sentences[0].startswith(
+                "Output output: 2 of 10 rows differ (20 %; at most 10 %)"
+            )
 
-
-@pytest.mark.parametrize(("changed", "held"), [(1, True), (2, False)])
-def test_the_share_of_differing_rows_may_be_as_large_as_its_limit(changed: int, held: bool) -> None:
-    values = [2.0] * changed + [1.0] * (10 - changed)
-    limits = Replay(differing_rows_share=0.1)
-    sentences = list_exceeded(comparison_of(pairs_of(*values), limits), limits)
-    assert bool(sentences) is not held
-    if not held:
-        assert sentences[0].startswith("Output output: 2 of 10 rows differ (20 %; at most 10 %)")
-
-
-def test_rows_that_differ_in_one_output_each_are_counted_over_all_outputs() -> None:
     def several() -> Iterator[AnswerPair]:
         for number in range(10):
             before = {"a": 1.0, "b": 1.0}
@@ -275,29 +249,19 @@ def test_rows_that_differ_in_one_output_each_are_counted_over_all_outputs() -> N
     assert list_exceeded(comparison_of(several(), limits), limits) == [
         "2 of 10 rows differ in some output (at most 10 %)."
     ]
+    for most, held in [(0.5, True), (0.49, False)]:
+        limits = Replay(differing_rows_share=1, largest_difference=most)
+        sentences = list_exceeded(comparison_of(pairs_of(1.5), limits), limits)
+        expected = "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
+        assert sentences == ([] if held else [expected])
 
 
-@pytest.mark.parametrize(("most", "held"), [(0.5, True), (0.49, False)])
-def test_the_largest_difference_may_be_as_large_as_its_limit(most: float, held: bool) -> None:
-    limits = Replay(differing_rows_share=1, largest_difference=most)
-    sentences = list_exceeded(comparison_of(pairs_of(1.5), limits), limits)
-    expected = (
-        "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
-    )
-    assert sentences == ([] if held else [expected])
-
-
-def test_no_request_at_all_does_not_pass() -> None:
+def test_no_request_and_added_or_missing_outputs_are_said() -> None:
     verdict = judge(comparison_of(iter([])), Replay(), ReadLines())
     assert verdict.missing == ("No request was replayed, so nothing is known of the answers.",)
-
-
-def test_only_errors_are_a_verdict_about_errors() -> None:
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
-
-def test_what_was_added_and_what_is_missing_are_said_in_answers() -> None:
     before, after = {"predictions": [{"a": 1.0, "b": 5.0}]}, {"predictions": [{"a": 1.0, "c": 7.0}]}
     found = comparison_of(iter([pair_of(0, *(
         recorded(json.dumps(one).encode()) for one in (before, after)))]))  # fmt: skip
@@ -350,15 +314,13 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
     )  # fmt: skip
 
 
-def test_the_worst_requests_are_listed_up_to_five() -> None:
+def test_the_worst_requests_are_listed_up_to_five_and_json_has_finite_numbers() -> None:
     found = comparison_of(pairs_of(*(1.0 + number for number in range(1, 9))))
     shown = [one for one in format_lines(found) if "differs most" in one]
     assert [one.split(", ")[1].split(":")[0] for one in shown] == [
         f"line {number}" for number in (8, 7, 6, 5, 4)
     ]
 
-
-def test_an_infinite_difference_is_the_largest_number_that_json_has() -> None:
     infinite = comparison_of(pairs_of(1.0, expected=0.0))
     stored = as_object(infinite, Replay(), None)
     assert stored["outputs"]["output"]["largest_difference"] == 1.7976931348623157e308
@@ -366,11 +328,7 @@ def test_an_infinite_difference_is_the_largest_number_that_json_has() -> None:
 
 
 # --- bounded memory
-
-
-def test_answers_are_held_back_until_the_scale_of_outputs_is_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_answers_are_held_back_until_the_scale_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison_module, "_HELD_PAIRS", 3)
     comparison = Comparison(Replay())
     counts = []
@@ -379,8 +337,11 @@ def test_answers_are_held_back_until_the_scale_of_outputs_is_known(
         counts.append(comparison.compared)
     assert counts == [0, 0, 3, 4]
 
+    comparison = Comparison(Replay())
+    for pair in (*pairs_of(9.0, expected=1.0), *pairs_of(9.0, expected=3.0)):
+        comparison.add(pair)
+    assert _compute_scales(comparison._held) == {"output": 2.0}
 
-def test_large_answers_are_held_back_up_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     (pair,) = pairs_of(1.0)
     assert pair.expected is not None
     size = len(pair.expected.body) + len(pair.answered.body) + len(pair.request.body)
@@ -391,14 +352,7 @@ def test_large_answers_are_held_back_up_to_their_bytes(monkeypatch: pytest.Monke
     assert comparison.compared == 2
 
 
-def test_the_scale_is_the_mean_magnitude_of_the_expected_numbers() -> None:
-    comparison = Comparison(Replay())
-    for pair in (*pairs_of(9.0, expected=1.0), *pairs_of(9.0, expected=3.0)):
-        comparison.add(pair)
-    assert _compute_scales(comparison._held) == {"output": 2.0}
-
-
-def test_kinds_of_errors_are_bounded() -> None:
+def test_error_kinds_and_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def several() -> Iterator[AnswerPair]:
         for number in range(25):
             error = RecordedAnswer(body=b"", content_type="", error=f"kind {number}")
@@ -407,19 +361,15 @@ def test_kinds_of_errors_are_bounded() -> None:
     errors = comparison_of(several()).errors
     assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
 
-
-def test_the_bytes_of_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
-    found = comparison_of(pairs_of(2.0, 4.0, 3.0))
-    assert [one.pair.request.event_id for one in found.worst] == ["event-1"]
-    assert WORST == 20
-
-
-def test_of_equal_differences_the_earlier_request_is_kept() -> None:
     found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
     assert [one.pair.request.event_id for one in found.worst] == [
         f"event-{n}" for n in range(WORST)
     ]
+
+    monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
+    found = comparison_of(pairs_of(2.0, 4.0, 3.0))
+    assert [one.pair.request.event_id for one in found.worst] == ["event-1"]
+    assert WORST == 20
 
 
 # --- bodies
@@ -462,21 +412,6 @@ def test_npy_is_known_by_its_first_bytes_too(content_type: str) -> None:
     )  # fmt: skip
 
 
-def test_a_fraction_in_the_place_of_a_whole_number_is_judged_by_the_tolerance_of_fractions() -> (
-    None
-):
+def test_a_fraction_instead_of_a_whole_number_has_a_tolerance() -> None:
     found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
     assert found == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("count", "of", "text"),
-    [
-        (0, 10, "0 %"), (10, 10, "100 %"), (1, 6_000, "0.02 %"), (31, 37_224, "0.08 %"),
-        (1_000, 6_000, "17 %"), (500_000, 600_000, "83.3 %"),
-    ],
-)  # fmt: skip
-def test_a_share_has_as_many_digits_as_its_interval_leaves_certain(
-    count: int, of: int, text: str
-) -> None:
-    assert percent_of(count, of) == text

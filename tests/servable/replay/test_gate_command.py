@@ -15,8 +15,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import ValidFile, load
 from servable.replay.command import replay
 from servable.replay.compare.output import WORST_FILE
-from servable.serve.container import serve_locally
-from servable.serve.serve import prepared
+from servable.serve.serve import prepared, serve_locally
 from servable_local.container.recording import Recording
 from tests.conftest import RANKER, VALID, valid
 

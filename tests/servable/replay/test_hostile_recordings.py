@@ -8,14 +8,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from servable.captured.files import CapturedRequest, RecordedAnswer
-from servable.captured.lines import CaptureLineError, line_id, read_line, write_line
-from servable.rehearse.recorded import read_captured
+from servable.captured.lines import (
+    CapturedRequest,
+    CaptureLineError,
+    RecordedAnswer,
+    line_id,
+    read_line,
+    write_line,
+)
+from servable.rehearse.traffic import read_captured
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
-from servable.replay.places import LocalPlace
+from servable.replay.places import LocalPlace, SkippedLines
 from servable.replay.run import without_identity
-from servable.replay.skipped import SkippedLines
 from tests.servable.replay.captures import request
 from tests.servable.replay.test_capture_lines import INPUT, JSONS, METADATA, OUTPUT, record
 
@@ -149,25 +154,18 @@ def test_sixty_kinds_of_hostile_lines_are_tried() -> None:
 
 
 @each_hostile
-def test_a_hostile_line_is_skipped_by_name_before_anything_is_sent(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name: str) -> None:
     index = CaptureIndex(place_with(tmp_path, name))
     named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skipped]
     assert (named, len(list(index))) == ([f"{tmp_path / 'a.jsonl'}, line 2"], 2)
 
-
-@each_hostile
-def test_the_name_of_a_hostile_line_quotes_nothing_of_it(tmp_path: Path, name: str) -> None:
     (skipped,) = CaptureIndex(place_with(tmp_path, name)).skipped
     assert len(skipped.reason) < 100
     assert skipped.reason.isprintable()
 
 
 @each_hostile
-def test_a_rehearsal_skips_a_line_without_a_time_and_counts_the_others(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_rehearsal_skips_only_a_line_without_a_time(tmp_path: Path, name: str) -> None:
     skipped = SkippedLines()
     counts = read_captured(place_with(tmp_path, name), "a.jsonl", skipped, variant="primary")
     assert (sum(counts), len(skipped.all)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
@@ -216,9 +214,7 @@ OF_A_PERSON = {"customAttributes": ["user=alice"], "inferenceId": "alice-7"}
     ],
     ids=["both", "no event id", "an inference id in the attributes"],
 )
-def test_redaction_keeps_no_custom_attribute_and_no_inference_id(
-    of_a_person: dict[str, Any],
-) -> None:
+def test_redaction_keeps_no_attribute_and_no_inference_id(of_a_person: dict[str, Any]) -> None:
     before = read(record(eventMetadata=METADATA | of_a_person))
     assert before is not None
     kept = without_identity(before)

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.captured.files import CapturedRequest
-from servable.captured.lines import write_line
+from servable.captured.lines import CapturedRequest, write_line
 from servable.replay import places
-from servable.replay.index import CaptureIndex, spread
+from servable.replay.index import CaptureIndex, capture_notes, spread
 from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of
 from tests.servable.replay.captures import NINE, request, written
 
@@ -35,12 +34,23 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_of_variants_and_hours_are_merged_by_time(folder: Path) -> None:
+def test_a_folder_or_prefix_is_merged_by_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order = [*range(6), *range(3600, 3606)]
     assert ids(index(folder)) == [f"event-{number}" for number in order]
 
+    monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
+    monkeypatch.setattr(places, "_MOST_PARTS", 3)
+    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)))
 
-def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+    def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
+        return captured.event_id, captured.body, captured.time, captured.variant
+
+    assert [content(one) for one in there] == [content(one) for one in index(folder)]
+
+
+def test_requests_of_one_second_keep_their_order_and_are_spread(tmp_path: Path) -> None:
     seconds = (1, 0, 1, 0)
     for name, first in (("a", 0), ("b", 4)):
         captured = [
@@ -48,9 +58,11 @@ def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path:
         ]
         written(tmp_path / f"{name}.jsonl", *captured)
     assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
+    times = np.array([5.0, 5.0, 5.0, 5.0, 6.25, 7.0])
+    assert spread(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
 
 
-def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+def test_damaged_lines_are_named_by_their_reason_and_the_others_are_read(tmp_path: Path) -> None:
     file = written(tmp_path / "x.jsonl", request(0))
     file.write_bytes(b"{}\n" + file.read_bytes() + write_line(request(1))[:-5])
     found = index(tmp_path)
@@ -60,18 +72,24 @@ def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None
     ]
     assert ids(found) == ["event-0"]
 
-
-def test_lines_with_one_reason_are_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     file.write_bytes(b"\n\xff\xfe\n" * 1200)
     (skipped,) = index(tmp_path).skipped
     assert str(skipped) == f"{file}: 1,200 lines skipped, the first is 2: it is not JSON"
 
 
-def test_a_file_of_another_name_is_named_and_not_read(tmp_path: Path) -> None:
+def test_lines_and_files_that_are_no_requests_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     (skipped,) = index(tmp_path).skipped
     assert str(skipped).endswith("x.parquet: skipped: its name does not end in .jsonl")
+    with pytest.raises(PlaceError, match="there is no such file or folder"):
+        index(tmp_path / "nothing")
+
+    file = written(tmp_path / "x.jsonl", request(0))
+    found = index(tmp_path)
+    file.write_bytes(b"x" * file.stat().st_size)
+    with pytest.raises(PlaceError, match="line 1: the file has changed"):
+        found.request(0)
 
 
 def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +103,7 @@ def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.Monkey
     ]
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = written(tmp_path / "a.jsonl", request(0))
     written(tmp_path / "b.jsonl", request(1))
     chunks = LocalPlace.chunks
@@ -103,24 +119,6 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(
         f"{refused}: skipped: cannot be read: Permission denied"
     ]
     assert ids(found) == ["event-1"]
-
-
-def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PlaceError, match="there is no such file or folder"):
-        index(tmp_path / "nothing")
-
-
-def test_a_file_that_changes_meanwhile_is_named(tmp_path: Path) -> None:
-    file = written(tmp_path / "x.jsonl", request(0))
-    found = index(tmp_path)
-    file.write_bytes(b"x" * file.stat().st_size)
-    with pytest.raises(PlaceError, match="line 1: the file has changed"):
-        found.request(0)
-
-
-def test_requests_of_one_captured_second_are_spread_over_it() -> None:
-    times = np.array([5.0, 5.0, 5.0, 5.0, 6.25, 7.0])
-    assert spread(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
 
 
 class _Objects:
@@ -159,14 +157,26 @@ class _Body:
         return self._content
 
 
-def test_a_prefix_in_s3_has_the_requests_of_the_same_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
-    monkeypatch.setattr(places, "_MOST_PARTS", 3)
-    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)))
+def notes(folder: Path, shadows: set[str]) -> list[str]:
+    return [*capture_notes(CaptureIndex(LocalPlace(folder)), shadows)]
 
-    def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
-        return captured.event_id, captured.body, captured.time, captured.variant
 
-    assert [content(one) for one in there] == [content(one) for one in index(folder)]
+def test_requests_of_a_shadow_variant_are_said_to_repeat_others(tmp_path: Path) -> None:
+    for name, count in (("primary", 3), ("next", 2)):
+        file = tmp_path / "ranker" / name / "2026" / "11" / "21" / "09" / "a.jsonl"
+        written(file, *(request(number) for number in range(count)))
+    counted, repeated = notes(tmp_path, {"next", "other"})
+    assert counted == "captured by variant: primary 3, next 2"
+    assert repeated.startswith("variant next is a shadow, so its 2 requests repeat those")
+
+
+def test_only_a_gap_that_traffic_does_not_explain_is_named(tmp_path: Path) -> None:
+    times = [*range(0, 300, 3), *range(3600, 3900, 3)]
+    several = [request(number, time=NINE + time + 0.5) for number, time in enumerate(times)]
+    written(tmp_path / "a.jsonl", *several)
+    (note,) = notes(tmp_path, set())
+    assert note.startswith("nothing was captured in the 55 minutes from 2026-11-21 09:04:57 UTC")
+
+    several = [request(number, time=NINE + 900.0 * number + 0.5) for number in range(50)]
+    written(tmp_path / "a.jsonl", *several)
+    assert notes(tmp_path, set()) == []

@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.console import lines as console
 from servable.console.lines import SILENT_SECONDS, duration, progress_line
-from servable.replay import output
-from servable.replay.answers import AnswerPair
+from servable.replay import run as output
+from servable.replay.answers import AnswerPair, ReplayResult, ReplaySummary
 from servable.replay.index import CaptureIndex
-from servable.replay.output import announced, progress_of
-from servable.replay.places import LocalPlace
-from servable.replay.sending import ReplayPace
-from servable.replay.skipped import SHOWN, SkippedLines, skipped_lines
-from servable.replay.summary import ReplayResult, ReplaySummary
+from servable.replay.places import SHOWN, LocalPlace, SkippedLines, skipped_lines
+from servable.replay.run import ReplayPace, announced, progress_of
 from tests.servable.replay.captures import NINE, request, written
 
 OK = AnswerPair(
@@ -64,9 +61,7 @@ def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> No
         ),
     ],
 )
-def test_a_replay_is_announced_with_its_window_and_its_pace(
-    index: CaptureIndex, pace: ReplayPace, text: str
-) -> None:
+def test_a_replay_is_announced(index: CaptureIndex, pace: ReplayPace, text: str) -> None:
     assert announced(index, pace) == (
         f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
         "Ctrl-C keeps what was answered"
@@ -105,12 +100,16 @@ def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clo
     # 60 captured seconds are left, and 5 of them are over.
     assert tick.text() == "4 of 10 answered, 0 failed; 0 requests/s; about 55 s left"
 
-
-def test_the_estimate_is_never_below_zero(index: CaptureIndex, clock: Clock) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace())
     answered(summary, tick, 10, moment=NINE + 90.25)
     clock.now += 5
     assert tick.text() == "10 of 10 answered, 0 failed; 2 requests/s; about 0 s left"
+
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
+    summary.add(LATE)
+    tick.answered(summary, NINE)
+    clock.now += 1
+    assert tick.text().startswith("1 of 10 answered, 1 failed; ")
 
 
 def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, clock: Clock) -> None:
@@ -119,10 +118,6 @@ def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, cl
     clock.now += 2
     assert tick.text() == "4 of 10 answered, 0 failed; 2 requests/s; about 3 s left"
 
-
-def test_what_an_earlier_process_answered_is_no_part_of_the_rate(
-    index: CaptureIndex, clock: Clock
-) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
     for _ in range(6):
         summary.add(OK)
@@ -130,24 +125,12 @@ def test_what_an_earlier_process_answered_is_no_part_of_the_rate(
     clock.now += 2
     assert tick.text() == "8 of 10 answered, 0 failed; 1 requests/s; about 2 s left"
 
-
-def test_failures_are_part_of_the_progress(index: CaptureIndex, clock: Clock) -> None:
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
-    summary.add(LATE)
-    tick.answered(summary, NINE)
-    clock.now += 1
-    assert tick.text().startswith("1 of 10 answered, 1 failed; ")
-
-
-def test_before_the_first_answer_there_is_no_rate(index: CaptureIndex, clock: Clock) -> None:
     tick = ticker(index, ReplayPace(as_fast=True))
     clock.now += 2
     assert tick.text() == "0 of 10 answered, 0 failed; 0 requests/s; about 0 s left"
 
 
-def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with progress_line() as show:
         for step in range(5):
             show(lambda step=step: f"line {step}")  # type: ignore[misc]
@@ -155,8 +138,6 @@ def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
     captured = capsys.readouterr()
     assert (captured.err.splitlines(), captured.out) == (["line 2", "line 4"], "")
 
-
-def test_a_line_that_is_not_shown_is_not_made(clock: Clock) -> None:
     def text() -> str:
         raise AssertionError("it was made")
 
@@ -204,9 +185,7 @@ def result(index: CaptureIndex, *replayed: AnswerPair, interrupted: bool = False
     )
 
 
-def test_the_result_as_json_has_what_was_read_sent_answered_and_skipped(
-    skipping: CaptureIndex, tmp_path: Path
-) -> None:
+def test_the_result_is_json_or_lines(skipping: CaptureIndex, tmp_path: Path) -> None:
     found = result(skipping, OK, LATE).as_object()
     assert found.pop("latency_ms")["max"] == 20
     assert found.pop("send_lag_ms")["p99"] == pytest.approx(1, rel=0.03)
@@ -228,15 +207,10 @@ def test_the_result_as_json_has_what_was_read_sent_answered_and_skipped(
         ],
     }
 
-
-def test_the_result_as_lines(skipping: CaptureIndex) -> None:
     answered, failed, latency, folder = result(skipping, OK, LATE, LATE).lines()
     assert (answered, failed) == ("3 of 2 requests answered", "2 failed: timeout")
     assert latency.endswith(" ms; sent late p50 1.0 ms, p99 1.0 ms")
     assert folder == "runs/a: requests and answers, readable by you alone"
-
-
-def test_without_an_answer_there_are_no_latencies(skipping: CaptureIndex) -> None:
     found = result(skipping, LATE)
     assert (found.as_object()["latency_ms"], len(found.lines())) == (None, 3)
 
@@ -250,8 +224,6 @@ def test_no_more_files_that_were_skipped_are_named_than_a_screen_shows() -> None
         "and 3 more; --json lists all",
     ]
 
-
-def test_as_many_files_as_a_screen_shows_are_all_named() -> None:
     skipped = SkippedLines()
     for number in range(SHOWN):
         skipped.add(f"file {number}", 0, "it is odd")

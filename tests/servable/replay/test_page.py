@@ -10,7 +10,7 @@ import pytest
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.measured import style
+from servable.measured import document
 from servable.measured.document import Cell, Tab, shown
 from servable.replay.answers import AnswerPair
 from servable.replay.command import _output_names
@@ -56,9 +56,7 @@ def texts(tab: Tab, table: int = 0) -> list[list[str]]:
     return [[shown(cell)[0] for cell in row.cells] for row in tab.tables[table].rows]
 
 
-def test_the_page_begins_with_the_verdict_in_words_and_color(
-    tmp_path: Path, changed: Comparison
-) -> None:
+def test_the_page_begins_with_the_verdict_in_color(tmp_path: Path, changed: Comparison) -> None:
     file = page.write(tmp_path, changed, title="a against b", where="captured: x", gate=NOT_MET)
     text = file.read_text()
     names = [*changed.outputs, "a against b", "captured: x", "too many"]
@@ -91,7 +89,7 @@ def test_the_first_tab_has_the_sentences_of_the_gate_and_the_chart(
     assert titles == ["Requests that differ most", "By output"]
 
 
-def test_outputs_stand_with_their_counts_the_one_that_differs_most_first(
+def test_outputs_stand_with_counts_and_marks(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
     tab = tabs_of(monkeypatch, changed)["outputs"]
@@ -102,11 +100,15 @@ def test_outputs_stand_with_their_counts_the_one_that_differs_most_first(
     assert rows["label"] == ["20", "20", "", "exact", "0", "20", ""]
     assert texts(tab)[-1][0] == "id"
 
+    tab = tabs_of(monkeypatch, changed)["outputs"]
+    marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
+    assert marks == {"score": "failed", "label": "failed", "id": ""}
+
 
 @pytest.mark.parametrize(
     ("factor", "first"), [(1.0, "label: "), (1.5, "score: ")], ids=["labels", "a score"]
 )
-def test_outputs_that_are_ignored_are_named_after_those_that_differ(
+def test_ignored_outputs_are_named_last(
     monkeypatch: pytest.MonkeyPatch, factor: float, first: str
 ) -> None:
     ignored = Replay(outputs={"id": OutputTolerance(ignored=True)})
@@ -116,24 +118,12 @@ def test_outputs_that_are_ignored_are_named_after_those_that_differ(
     assert differing[0].startswith(first)
 
 
-def test_outputs_that_differ_are_marked(
-    monkeypatch: pytest.MonkeyPatch, changed: Comparison
-) -> None:
-    tab = tabs_of(monkeypatch, changed)["outputs"]
-    marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
-    assert marks == {"score": "failed", "label": "failed", "id": ""}
-
-
-def test_requests_that_differ_most_stand_with_their_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = comparison_of(several(requests=1, failing=1))
     reasons, severity, name, where = texts(tabs_of(monkeypatch, comparison)["differences"])[0]
     assert (reasons, severity, name) == ("status 500", "", "event-0")
     assert where.endswith("a.jsonl, line 1")
 
-
-def test_a_requests_largest_difference_is_in_tolerances(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = (recorded(b'{"predictions": [[%d.0]]}' % value) for value in (100, 101))
     comparison = comparison_of(iter([pair_of(0, *numbers)]))
     # Off by 1 of 100, and the tolerance of numbers in JSON is 1e-5 of the number.
@@ -158,38 +148,25 @@ def test_the_result_is_one_sentence(gate: ReplayVerdict | None, failing: int, te
     assert page.summarize(comparison_of(several(failing=failing)), gate) == text
 
 
-# --- the outputs of the model
-
-
-def test_an_answer_without_names_is_the_models_only_output() -> None:
-    comparison = Comparison(DEFAULTS, only_output="prob")
-    comparison.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
-    comparison.finish()
-    assert list(comparison.outputs) == ["prob"]
-
-
-def test_the_only_output_is_that_of_the_models_signature(environment: Environment) -> None:
+def test_the_only_output_is_the_signature_s(environment: Environment, project: Path) -> None:
     assert _output_names(environment(), None) == ["prob"]
 
-
-def test_a_model_that_is_elsewhere_has_no_known_output(environment: Environment) -> None:
     sha = "0" * 64
     stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{sha}" }}'
     loaded: ValidFile = environment(**{'saved_model = "model"': stored})
     assert _output_names(loaded, None) == []
+    for variant in ["primary", "other"]:
+        assert _output_names(environment(), variant) == (["prob"] if variant == "primary" else [])
 
-
-@pytest.mark.parametrize("variant", ["primary", "other"])
-def test_the_output_is_of_the_variant_that_is_asked(environment: Environment, variant: str) -> None:
-    assert _output_names(environment(), variant) == (["prob"] if variant == "primary" else [])
-
-
-def test_a_model_whose_folder_is_empty_has_no_known_output(
-    environment: Environment, project: Path
-) -> None:
     loaded = environment()
     (project / "model" / "1" / "saved_model.pb").unlink()
     assert _output_names(loaded, None) == []
+
+    # --- the outputs of the model
+    comparison = Comparison(DEFAULTS, only_output="prob")
+    comparison.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
+    comparison.finish()
+    assert list(comparison.outputs) == ["prob"]
 
 
 def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
@@ -208,13 +185,11 @@ def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
     """Return the figure instead of its PNG."""
     with monkeypatch.context() as patch:
-        patch.setattr(style, "png", lambda figure: figure)
+        patch.setattr(document, "png", lambda figure: figure)
         return draw(*given)
 
 
-def test_bars_are_the_shares_of_rows_of_the_outputs_that_differ_the_largest_on_top(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_chart_has_the_largest_share_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
     def pair(number: int) -> AnswerPair:
         before = {"a": 1.0, "b": 1.0, "c": 1.0}
         after = before | {"a": 2.0} | ({"b": 2.0} if number < 5 else {})
@@ -230,10 +205,6 @@ def test_bars_are_the_shares_of_rows_of_the_outputs_that_differ_the_largest_on_t
     assert axes.get_yticks().tolist() == [1, 0]
     assert axes.get_xlim() == pytest.approx((0, 115))
 
-
-def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_chart_shows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     before = {f"{'x' * 20}{number:05}": 1.0 for number in range(20)} | {"x" * 24: 1.0}
     sides = (
         recorded(json.dumps({"predictions": [dict.fromkeys(before, value)]}).encode())
@@ -244,10 +215,6 @@ def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_chart_shows(
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert (len(names), names[0]) == (12, f"{'x' * 20}000…")
 
-
-def test_an_output_that_was_added_is_in_the_chart_without_a_share(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     sides = (recorded(b'{"predictions": [{"a": 1%s}]}' % more) for more in (b"", b', "b": 1'))
     comparison = comparison_of(iter([pair_of(0, *sides)]))
     (axes,) = drawn(monkeypatch, page.draw_shares, comparison).axes

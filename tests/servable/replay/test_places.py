@@ -1,6 +1,7 @@
 """Where captured requests lie, which target they are asked of, and what a run is remembered by."""
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from infra.parameters.loading import ValidFile
 from servable.load.load_target import LoadTarget
 from servable.load.options import TargetOptions
+from servable.replay import command as against
 from servable.replay import places, run
 from servable.replay.command import _question
-from servable.replay.compare import against
 from servable.replay.index import CaptureIndex
 from servable.replay.places import (
     CaptureFile,
@@ -28,7 +29,7 @@ from servable.replay.places import (
     lines_of,
     place_of,
 )
-from servable.replay.sending import ReplayPace
+from servable.replay.run import RUN, ReplayPace, run_folder
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
 from tests.servable.replay.test_command import OPTIONS, Sending
@@ -38,9 +39,7 @@ from tests.servable.replay.test_command import OPTIONS, Sending
 
 @settings(max_examples=50)
 @given(st.lists(st.binary(max_size=6)), st.lists(st.integers(1, 9), max_size=9))
-def test_lines_are_the_same_however_a_file_is_cut_into_chunks(
-    lines: list[bytes], sizes: list[int]
-) -> None:
+def test_lines_do_not_depend_on_chunks(lines: list[bytes], sizes: list[int]) -> None:
     content = b"\n".join(line.replace(b"\n", b"") for line in lines)
     chunks, at = [], 0
     for size in sizes:
@@ -55,18 +54,16 @@ def test_lines_are_the_same_however_a_file_is_cut_into_chunks(
         assert content[offset : offset + len(line)] == line
 
 
-def test_a_file_that_the_disk_refuses_is_named(tmp_path: Path) -> None:
+def test_a_file_or_a_folder_is_a_place_and_what_the_disk_refuses_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path / "a" / "b" / "x.jsonl", request(0))
+    assert LocalPlace(file).files() == LocalPlace(tmp_path).files()
+    assert LocalPlace(file).files() == [CaptureFile(str(file), file.stat().st_size)]
+
     file = CaptureFile(str(tmp_path), 0)
     with pytest.raises(UnreadableFileError, match=r": cannot be read: Is a directory$"):
         list(LocalPlace(tmp_path).chunks(file))
     with pytest.raises(UnreadableFileError):
         LocalPlace(tmp_path).read(file, 0, 1)
-
-
-def test_a_single_file_is_a_place_and_a_folder_is_all_below_it(tmp_path: Path) -> None:
-    file = written(tmp_path / "a" / "b" / "x.jsonl", request(0))
-    assert LocalPlace(file).files() == LocalPlace(tmp_path).files()
-    assert LocalPlace(file).files() == [CaptureFile(str(file), file.stat().st_size)]
 
 
 class Bucket:
@@ -96,25 +93,10 @@ class Bucket:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, name)
 
 
-def test_objects_of_a_prefix_are_listed_by_name_without_folders() -> None:
+def test_objects_are_listed_and_their_parts_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     files = S3Place("s3://bucket/p", Bucket()).files()
     assert [file.name for file in files] == ["s3://bucket/a/x.jsonl", "s3://bucket/b/x.jsonl"]
 
-
-def test_parts_of_an_object_are_fetched_once_and_kept_up_to_a_number(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(places, "_PART_BYTES", 4)
-    monkeypatch.setattr(places, "_MOST_PARTS", 2)
-    bucket = Bucket()
-    place, file = S3Place("s3://bucket/p", bucket), CaptureFile("s3://bucket/k", 10)
-    reads = [place.read(file, offset, size) for offset, size in ((3, 3), (0, 8), (7, 3), (0, 1))]
-    assert reads == [b"345", b"01234567", b"789", b"0"]
-    # The third part takes the place of the first, which is fetched again.
-    assert bucket.ranges == ["bytes=0-3", "bytes=4-7", "bytes=8-9", "bytes=0-3"]
-
-
-def test_what_s3_refuses_is_named_with_the_permissions_that_reading_needs() -> None:
     place = S3Place("s3://bucket/p", Bucket(refused=True))
     with pytest.raises(
         PlaceError, match=r"s3://bucket/p: cannot be read: .*AccessDenied.*s3:ListBucket"
@@ -124,6 +106,15 @@ def test_what_s3_refuses_is_named_with_the_permissions_that_reading_needs() -> N
         PlaceError, match=r"s3://bucket/k: cannot be read: .*kms:Decrypt of its key"
     ):
         place.read(CaptureFile("s3://bucket/k", 10), 0, 1)
+
+    monkeypatch.setattr(places, "_PART_BYTES", 4)
+    monkeypatch.setattr(places, "_MOST_PARTS", 2)
+    bucket = Bucket()
+    place, file = S3Place("s3://bucket/p", bucket), CaptureFile("s3://bucket/k", 10)
+    reads = [place.read(file, offset, size) for offset, size in ((3, 3), (0, 8), (7, 3), (0, 1))]
+    assert reads == [b"345", b"01234567", b"789", b"0"]
+    # The third part takes the place of the first, which is fetched again.
+    assert bucket.ranges == ["bytes=0-3", "bytes=4-7", "bytes=8-9", "bytes=0-3"]
 
 
 def test_only_a_place_in_s3_has_a_client() -> None:
@@ -158,9 +149,7 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"question": {}}'])
-def test_a_folder_whose_run_cannot_be_read_is_not_gone_on_with(
-    tmp_path: Path, text: str | None
-) -> None:
+def test_an_unreadable_run_is_not_gone_on_with(tmp_path: Path, text: str | None) -> None:
     folder = run.run_folder(tmp_path, "prod", {})
     if text is None:
         (folder / run.RUN).unlink()
@@ -231,7 +220,7 @@ def test_an_address_is_asked_as_it_is(prepared: Prepared, project: Path) -> None
     assert prepared.given == [("http://127.0.0.1:9", None, project / "out", OPTIONS)]
 
 
-def test_another_environment_is_asked_at_its_own_first_variant(
+def test_another_environment_has_its_own_variant(
     prepared: Prepared, environment: Environment, project: Path
 ) -> None:
     loaded = environment()
@@ -257,3 +246,24 @@ def test_a_revision_runs_on_this_computer(
     assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
     with pytest.raises(click.UsageError, match="environment prod was not there, or did not load"):
         prepared.target("older", loaded, project)
+
+
+QUESTION = {"place": "captured", "models": ["a"]}
+
+
+@pytest.fixture
+def unfinished(tmp_path: Path) -> Path:
+    return run_folder(tmp_path, "prod", QUESTION)
+
+
+def test_an_unfinished_run_goes_on(
+    unfinished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = [path.stat().st_mode & 0o777 for path in (unfinished, unfinished / RUN)]
+    assert modes == [0o700, 0o600]
+    assert run_folder(tmp_path, "prod", QUESTION) == unfinished
+    assert run_folder(tmp_path, "prod", QUESTION | {"models": ["b"]}) != unfinished
+    monkeypatch.chdir(tmp_path)
+    assert run_folder(tmp_path, "prod", QUESTION) != unfinished
+    (unfinished / RUN).write_text(json.dumps({"finished": True}))
+    assert run_folder(tmp_path, "prod", QUESTION) != unfinished

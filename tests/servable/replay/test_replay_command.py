@@ -182,7 +182,7 @@ def test_no_request_to_send_is_a_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / RUNS).exists()
 
 
-def test_a_page_that_cannot_be_written_does_not_cost_the_comparison(
+def test_an_unwritten_page_costs_no_comparison(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import psutil
 import pytest
 
-from servable.captured.files import CapturedRequest
+from servable.captured.lines import CapturedRequest
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget, container
-from servable.replay import sending
+from servable.replay import run as sending
 from servable.replay.answers import AnswerPair
-from servable.replay.sending import ReplayPace, ReplaySender
+from servable.replay.run import ReplayPace, ReplaySender
 from tests.servable.replay.captures import NINE, request
 from tests.servable.replay.echo_worker import SEND_LAG_MS
 from tests.servable.tune.servers import Answer, Server
@@ -59,7 +59,7 @@ def by_number(echo: Answers) -> list[AnswerPair]:
     return sorted(echo, key=lambda pair: pair.request.event_id)
 
 
-def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
+def test_the_process_is_given_its_plan_and_each_request_s_moment(
     by_number: list[AnswerPair],
 ) -> None:
     assert echoed(by_number[0])["plan"] == {
@@ -67,32 +67,22 @@ def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
         "as_fast": True,
         "objective_ms": 80.0,
     }
-
-
-def test_requests_are_due_at_their_captured_distance_from_the_first(
-    by_number: list[AnswerPair],
-) -> None:
     assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
+    assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
 
 
-def test_every_answer_stands_with_its_own_request_in_the_order_of_the_answers(
-    echo: Answers,
+def test_every_answer_stands_with_its_own_request(
+    echo: Answers, by_number: list[AnswerPair]
 ) -> None:
     bodies = [replayed.answered.body.partition(b"\n")[2] for replayed in echo]
     assert [replayed.request.body for replayed in echo] == bodies
     assert [replayed.request.event_id for replayed in echo] == ["event-1", "event-0", "event-2"]
-
-
-def test_a_request_goes_with_the_headers_that_were_captured(by_number: list[AnswerPair]) -> None:
     assert echoed(by_number[0])["headers"] == {
         "content_type": "application/json",
         "custom_attributes": "tier=gold",
         "accept": "a/b",
         "target_model": "m",
     }
-
-
-def test_a_header_that_was_not_captured_is_not_sent(by_number: list[AnswerPair]) -> None:
     assert echoed(by_number[1])["headers"] == {
         "content_type": "text/csv",
         "custom_attributes": None,
@@ -107,22 +97,13 @@ def test_both_targets_answers_are_kept_apart(by_number: list[AnswerPair]) -> Non
     assert second.body == first.body + b"!"
     heads = [(one.status, one.content_type, one.latency_ms, one.error) for one in (first, second)]
     assert heads == [(200, "t/0", 5.0, ""), (201, "t/1", 6.0, "")]
-
-
-def test_the_lag_of_sending_is_part_of_neither_latency(by_number: list[AnswerPair]) -> None:
     assert by_number[0].send_lag_ms == SEND_LAG_MS
 
 
-def test_the_process_has_the_variables_that_it_is_given(by_number: list[AnswerPair]) -> None:
-    assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
-
-
-def test_a_plan_that_the_process_refuses_is_its_own_sentence(echoes: None) -> None:
+def test_a_process_that_refuses_or_ends_at_its_start_is_reported(echoes: None) -> None:
     with pytest.raises(LoadError, match=r"^no credentials$"):
         ReplaySender([container("http://127.0.0.1:9/refuses")], ReplayPace())
 
-
-def test_a_process_that_ends_at_its_start_is_reported_with_its_last_ten_lines(echoes: None) -> None:
     with pytest.raises(LoadError) as raised:
         ReplaySender([container("http://127.0.0.1:9/ends")], ReplayPace())
     ended, *lines = str(raised.value).splitlines()
@@ -137,9 +118,7 @@ def test_a_process_that_ends_while_requests_are_sent_ends_the_replay(echoes: Non
         list(sender.replay(GIVEN * 100))
 
 
-def test_requests_that_cannot_be_read_any_further_are_reported_after_the_answers_of_the_others(
-    echoes: None,
-) -> None:
+def test_unreadable_requests_are_reported_after_all_answers(echoes: None) -> None:
     def breaking() -> Iterator[tuple[float, CapturedRequest]]:
         yield GIVEN[0]
         raise OSError("gone")
@@ -180,22 +159,15 @@ def replayed() -> dict[str, AnswerPair]:
 TARGET_THAT_IS_OFF = LoadTarget(url="http://127.0.0.1:1/invocations")
 
 
-def test_every_captured_request_is_sent_and_answered(replayed: dict[str, AnswerPair]) -> None:
+def test_whole_answers_and_errors_come_back(replayed: dict[str, AnswerPair]) -> None:
     assert sorted(replayed) == [f"event-{number}" for number in range(4)]
 
-
-def test_the_whole_answer_of_the_server_comes_back(replayed: dict[str, AnswerPair]) -> None:
     answered = replayed["event-3"].answered
     wanted = (200, "application/json", b'{"instances": [[3]]}' * 2)
     assert (answered.status, answered.content_type, answered.body) == wanted
-
-
-def test_an_error_of_the_server_is_an_answer(replayed: dict[str, AnswerPair]) -> None:
     answered = replayed["event-1"].answered
     assert (answered.status, answered.body, answered.error) == (500, b"out of order", "")
 
-
-def test_no_answer_is_an_error_without_a_status(replayed: dict[str, AnswerPair]) -> None:
     other = replayed["event-0"].other
     assert other is not None
     assert (other.status, other.body, bool(other.error)) == (None, b"", True)

@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.captured.files import RecordedAnswer
+from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import (
-    ReplayVerdict,
-    judge,
-    least_rows,
-    most_share,
-    shown_line,
-)
+from servable.replay.compare.gate import ReplayVerdict, judge, least_rows, most_share, shown_line
 from servable.replay.compare.output import ignored_lines, unseen_lines
-from servable.replay.skipped import ReadLines
+from servable.replay.places import ReadLines
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 
 ALL_READ = ReadLines(read=30, skipped=0)
@@ -45,25 +39,20 @@ def verdict(
     return judge(comparison, limits or Replay(), lines)
 
 
-@pytest.mark.parametrize(("share", "rows"), [(1e-4, 30_000), (1e-3, 3_000), (0.015, 200), (1, 3)])
-def test_a_share_takes_three_divided_by_it_rows(share: float, rows: int) -> None:
-    assert least_rows(Replay(detectable_share=share)) == rows
+def test_rows_and_shares_follow_from_a_poisson_count() -> None:
+    for share, rows in [(1e-4, 30_000), (1e-3, 3_000), (0.015, 200), (1, 3)]:
+        assert least_rows(Replay(detectable_share=share)) == rows
+    # 95 % limits of a Poisson count, from a table of chi-square (Pearson and Hartley, table 8): half of the
+    # 95 % quantile of 2 k + 2 degrees of freedom.
+    for differing, limit in [(0, 3.0), (1, 4.744), (4, 9.154), (14, 21.886)]:
+        assert most_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
 
 
-# 95 % limits of a Poisson count, from a table of chi-square (Pearson and Hartley, table 8): half of the 95 %
-# quantile of 2 k + 2 degrees of freedom.
-@pytest.mark.parametrize(("differing", "limit"), [(0, 3.0), (1, 4.744), (4, 9.154), (14, 21.886)])
-def test_the_share_that_may_differ_is_the_limit_of_a_poisson_count(
-    differing: int, limit: float
-) -> None:
-    assert most_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
-
-
-def test_enough_rows_without_a_difference_are_met() -> None:
+def test_enough_rows_without_a_difference_are_met_and_one_too_few_cannot_be_told() -> None:
     assert verdict(comparison_of(alike(30))).held == "met"
+    line = "0 of 3,000 rows show that fewer than 0.1 % of all rows differ, with 95 % confidence"
+    assert shown_line(comparison_of(alike(30))) == line
 
-
-def test_a_row_too_few_cannot_be_told() -> None:
     several = [*alike(29), next(alike(1, rows=99))]
     found = verdict(comparison_of(iter(several)))
     assert (found.held, found.exit_code) == ("cannot be told", 3)
@@ -71,13 +60,11 @@ def test_a_row_too_few_cannot_be_told() -> None:
     assert "detectable_share = 0.0011." in found.missing[0]
 
 
-def test_requests_that_all_failed_have_no_row_and_a_verdict() -> None:
+def test_few_requests_cannot_be_told_however_many_rows_they_have() -> None:
     failed = dataclasses.replace(SAME, status=500)
     found = verdict(comparison_of(pair_of(number, SAME, failed) for number in range(30)))
     assert "0 rows of 0 answers cannot show" in found.missing[0]
 
-
-def test_one_request_cannot_be_told_however_many_rows_it_has() -> None:
     few = Replay(detectable_share=0.05)
     assert verdict(comparison_of(alike(1)), few).held == "cannot be told"
     assert verdict(comparison_of(alike(10, rows=10)), few).held == "met"
@@ -89,40 +76,25 @@ def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
         "cannot be told",
         True,
     )
-
-
-def test_skipped_lines_within_their_limit_are_met() -> None:
     assert verdict(comparison_of(alike(30)), lines=ReadLines(read=100, skipped=1)).held == "met"
-
-
-def test_a_file_that_was_not_read_cannot_be_told() -> None:
     lines = ReadLines(read=30, unread_files=("captured/a.jsonl",))
     assert (
         "captured/a.jsonl was not read" in verdict(comparison_of(alike(30)), lines=lines).lines[0]
     )
 
-
-def test_requests_without_a_captured_answer_cannot_be_told() -> None:
     several = [*alike(30), *(pair_of(number, None, SAME) for number in range(30, 33))]
     found = verdict(comparison_of(iter(several)))
     assert "3 of 33 requests have no captured answer" in found.missing[0]
 
 
-def test_a_difference_in_one_row_is_not_met_whatever_is_missing() -> None:
+def test_a_difference_is_not_met_and_a_share_near_to_its_limit_cannot_be_told() -> None:
     changed = pair_of(30, SAME, answer([*SCORES[:-1], 0.5]))
     assert verdict(comparison_of(iter([changed]))).held == "NOT met"
 
-
-def test_a_share_so_near_to_its_limit_that_it_may_be_above_cannot_be_told() -> None:
     changed = answer([*SCORES[:-27], *np.linspace(0.2, 0.3, 27).tolist()])
     several = [*alike(29), pair_of(29, SAME, changed)]
     limits = Replay(differing_rows_share=0.01)
     assert "up to 1.24 % of all may" in verdict(comparison_of(iter(several)), limits).missing[0]
-
-
-def test_so_many_rows_show_a_share() -> None:
-    line = "0 of 3,000 rows show that fewer than 0.1 % of all rows differ, with 95 % confidence"
-    assert shown_line(comparison_of(alike(30))) == line
 
 
 # --- what is not compared, and what is not seen
@@ -148,11 +120,9 @@ def columns(relative: float | None = None, absolute: float | None = None) -> lis
     return unseen_lines(comparison_of(pairs, Replay(outputs=outputs)))
 
 
-def test_a_column_far_below_its_rows_scale_is_named() -> None:
+def test_a_column_far_below_its_rows_scale_is_named_unless_the_tolerance_sees_it() -> None:
     (line,) = columns()
     assert line.startswith("scores: a change of 1 % in column 2 of 4 is within the tolerance")
-
-
-@pytest.mark.parametrize("tolerance", [{"relative": 1e-9}, {"absolute": 1e-4}])
-def test_a_tolerance_that_sees_the_column_names_none(tolerance: dict[str, float]) -> None:
-    assert columns(**tolerance) == []
+    cases: list[dict[str, float]] = [{"relative": 1e-9}, {"absolute": 1e-4}]
+    for tolerance in cases:
+        assert columns(**tolerance) == []

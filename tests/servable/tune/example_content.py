@@ -5,16 +5,14 @@ import functools
 import numpy as np
 
 from infra.parameters.environment import Environment
-from servable.load.knee import knee
-from servable.load.objective import Objective
-from servable.load.schedule import Schedule
+from servable.load.load_test import Schedule
+from servable.load.objective import Objective, knee
 from servable.measured.precision import Interval
-from servable.tune.content import Content
+from servable.tune.page import Content
 from servable.tune.recommendation import recommend
 from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search
-from servable.tune.search.space import Point
-from servable.tune.search.trial import Budget, Measurement
+from servable.tune.search.space import Budget, Measurement, Point
 from tests.servable.tune.queueing import curve
 from tests.servable.tune.surfaces import FAMILIES, NOISE
 

@@ -17,12 +17,11 @@ from pathlib import Path
 
 import servable.tune.tune
 from servable.load.load_generator import LoadError
+from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
-from servable.load.pace import Pace
 from servable.load.reached import ReadyTarget
-from servable.tune.search.space import Point
-from servable.tune.search.trial import Measurement
+from servable.tune.search.space import Measurement, Point
 from servable.tune.trials import Trials
 from tests.servable.tune.measured import curve, step
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.measured.precision import Interval, Latencies
 
 ASKED = MeasuredTarget(
     target="local",

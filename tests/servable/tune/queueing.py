@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from servable.load.load_test import Schedule
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
-from servable.load.schedule import Schedule
-from servable.measured.latencies import Latencies
-from servable.measured.precision import WINDOW_SECONDS, percentile, throughput
+from servable.measured.precision import WINDOW_SECONDS, Latencies, percentile, throughput
 from servable_scaling.rehearsal.queueing import erlang_c
 
 SIMULATED = MeasuredTarget(

@@ -13,8 +13,7 @@ import zlib
 from pathlib import Path
 
 from servable.tune.search.search import Search, SearchResult
-from servable.tune.search.space import Point, Space
-from servable.tune.search.trial import Budget, Measurement
+from servable.tune.search.space import Budget, Measurement, Point, Space
 
 GRID = {
     "tfs_processes": (1, 2, 4, 8),

@@ -5,18 +5,20 @@ benchmark draws others, from a date.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
-from servable.tune.machine_space import Machines, machines
-from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
-from servable.tune.search.start import rules_of_thumb
+from servable.tune.container_space import Machines, machines
+from servable.tune.search.search import Search, rules_of_thumb
+from servable.tune.search.space import BATCH_SIZE, Budget, Measurement, Point, Space, Value
+from servable.tune.tune import CONFIRM
 from tests.checkouts import ROOT
 
 # Relative standard deviation of one measurement, as of a load test of half a minute.
@@ -163,3 +165,39 @@ FAMILIES: dict[str, Callable[[int], Surface]] = {
     "own grid of prod": own_grid,
     FLAT: flat,
 }
+
+
+TRIALS = 40
+Answer = dict[str, Any]
+"""`point`: the number of the recommended point; `better`: the verdict of our search."""
+
+
+# All searches of one seed follow each other.
+@functools.lru_cache(maxsize=2)
+def make_surface(family: str, seed: int) -> Surface:
+    return FAMILIES[family](seed)
+
+
+def draw_disturbances(seed: int, noise: float) -> Iterator[float]:
+    """Yield factors of one measurement after the other, the same for every search."""
+    chance = np.random.default_rng([7, seed])
+    while True:
+        share = 0.5 if chance.random() * 40 < 1 else 1.0
+        yield float(np.exp(chance.normal(0.0, noise))) * share
+
+
+def search_ours(surface: Surface, seed: int, noise: float) -> Answer:
+    """Run our search with its confirmation; the answer has the kept point and the verdict."""
+    space, factors = surface.space, draw_disturbances(seed, noise)
+
+    def measure_point(point: Point) -> Measurement:
+        return Measurement(value=surface.values[space.number(point) or 0] * next(factors))
+
+    search = Search(space, surface.wanted, seed=seed, confirm=CONFIRM)
+    result = search.run(measure_point, Budget(trials=TRIALS))
+    choice = result.choice
+    return {
+        "point": (choice and space.number(choice.kept)) or 0,
+        "measurements": len(result.trials),
+        "better": choice is not None and choice.better,
+    }

@@ -41,33 +41,28 @@ def capture(tmp_path: Path) -> Path:
     return file
 
 
-def test_each_line_of_a_capture_is_a_body(capture: Path) -> None:
+def test_each_line_of_a_capture_is_a_body(capture: Path, tmp_path: Path) -> None:
     assert [body.content for body in read(capture)] == [b"1,2", b"\x00\x01"]
-
-
-def test_a_captured_body_keeps_its_content_type(capture: Path) -> None:
     assert [body.content_type for body in read(capture)] == ["text/csv", "application/x-npy"]
-
-
-def test_a_captured_body_keeps_its_attributes(capture: Path) -> None:
     assert read(capture)[1].custom_attributes == "tfs-model-name=a"
 
-
-def test_a_captured_body_does_not_go_on_with_the_trace_of_its_capture(tmp_path: Path) -> None:
     file = tmp_path / "traced.jsonl"
     trace = "traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01,inference-id=1"
     file.write_text(captured("CSV", "1,2", customAttributes=[trace]))
     assert read(file)[0].custom_attributes is None
-
-
-def test_a_capture_weighs_as_much_as_a_single_body(capture: Path) -> None:
     assert sum(body.weight for body in read(capture, weight=3.0)) == 3.0
 
 
-def test_json_lines_that_are_no_capture_are_one_body(tmp_path: Path) -> None:
+def test_other_files_and_stdin_are_one_body(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "requests.jsonl"
     file.write_bytes(b'{"a": 1}\n{"a": 2}\n')
     assert [body.content_type for body in read(file)] == ["application/jsonlines"]
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"inputs": 1}')))
+    (body,), _ = bodies_of(["-"], content_type=None, loaded=None)
+    assert (body.content, body.content_type) == (b'{"inputs": 1}', "application/json")
 
 
 @pytest.mark.parametrize(
@@ -109,9 +104,3 @@ def test_without_a_body_the_file_s_own_request_is_sent(
     (loaded.root / "warm.json").write_bytes(b"{}")
     bodies, _ = bodies_of([], content_type=None, loaded=loaded)
     assert [body.content for body in bodies] == [content]
-
-
-def test_a_body_of_standard_input_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"inputs": 1}')))
-    (body,), _ = bodies_of(["-"], content_type=None, loaded=None)
-    assert (body.content, body.content_type) == (b'{"inputs": 1}', "application/json")

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable.tune.search.confirmation import confirmation, pairs_planned
-from servable.tune.search.recommended import ChosenPoint, choose
-from servable.tune.search.space import Space
-from servable.tune.search.trial import TRIALS, Measurement, Trial
+from servable.tune.search.recommended import ChosenPoint, choose, confirmation, pairs_planned
+from servable.tune.search.space import TRIALS, Measurement, Space, Trial
 from tests.verdicts.tune import search
 
 FOUR = Space({"workers": (1, 2, 4, 8)})
@@ -37,17 +35,16 @@ def chosen(*again: tuple[int, float], searched: Sequence[Trial] = SEARCHED) -> C
     return found
 
 
-def test_without_pairs_nothing_is_called_better_however_large_the_gain_of_the_search() -> None:
+def test_without_pairs_or_other_settings_it_cannot_be_told() -> None:
     assert chosen().confirmation.verdict == "cannot be told"
+    assert chosen(searched=SEARCHED[:1]).confirmation.verdict == "cannot be told"
 
 
-def test_a_pair_is_the_choice_and_today_s_settings_in_either_order() -> None:
+def test_pairs_are_compared_in_either_order_as_in_a_textbook_s_paired_t_test() -> None:
     gain = chosen(*PAIRS).confirmation.gain
     assert gain is not None
     assert gain.value == pytest.approx(math.sqrt(190 / 101 * 185 / 99) - 1)
 
-
-def test_the_interval_is_that_of_a_textbook_s_paired_t_test() -> None:
     # By scipy.stats.ttest_1samp(log ratios, 0).confidence_interval(0.95), SciPy 1.17.1.
     gain = confirmation([(math.exp(log), 1.0) for log in (0.10, 0.20, 0.15, 0.05)]).gain
     assert gain is not None
@@ -55,39 +52,23 @@ def test_the_interval_is_that_of_a_textbook_s_paired_t_test() -> None:
     assert ends == pytest.approx([0.02228, 0.22772], abs=0.001)
 
 
-def test_the_better_choice_is_kept() -> None:
+def test_only_what_is_shown_to_be_better_is_kept() -> None:
     assert chosen(*PAIRS, *PAIRS).kept == FOUR.point(BETTER)
-
-
-def test_what_is_not_shown_to_be_better_is_not_kept() -> None:
     assert chosen((BETTER, 180.0), (START, 185.0)).kept == FOUR.point(START)
-
-
-def test_what_is_being_confirmed_stays_the_choice() -> None:
     assert chosen((2, 140.0), (START, 100.0)).point == FOUR.point(2)
 
 
 def test_a_choice_that_fails_once_is_refuted() -> None:
     assert chosen(*PAIRS, (BETTER, 0.0), (START, 100.0)).confirmation.verdict == "not better"
-
-
-def test_where_no_other_settings_ran_none_is_better() -> None:
     failed = [trial(START, 100.0), trial(1, 0.0)]
     assert chosen(searched=failed).confirmation.verdict == "not better"
-
-
-def test_where_no_others_were_tried_it_cannot_be_told() -> None:
-    assert chosen(searched=SEARCHED[:1]).confirmation.verdict == "cannot be told"
 
 
 CALM = [(120.0, 100.0), (121.0, 100.0), (119.0, 100.0), (120.0, 100.0)]
 
 
-def test_a_pair_that_something_else_slowed_is_left_out() -> None:
+def test_pairs_that_something_else_slowed_are_left_out_unless_they_are_many() -> None:
     assert confirmation([*CALM, (60.0, 100.0)]).verdict == "better"
-
-
-def test_pairs_that_are_slow_too_often_count() -> None:
     assert confirmation([*CALM, (60.0, 100.0), (60.0, 100.0)]).verdict == "cannot be told"
 
 
@@ -131,20 +112,15 @@ def test_more_noise_needs_more_pairs() -> None:
 
 
 @pytest.mark.parametrize("pairs", [3, 10])
-def test_settings_that_are_the_same_are_called_better_in_at_most_2_5_of_a_hundred(
-    pairs: int,
-) -> None:
+def test_the_same_settings_are_called_better_in_at_most_2_5_percent(pairs: int) -> None:
     # Draws of a rate of 2.5 % are above 3.8 % less than once in a thousand times.
     chance, draws = np.random.default_rng(pairs), 1500
     measured = np.exp(chance.normal(0, 0.2, (draws, pairs, 2))).tolist()
     assert sum(confirmation(each).verdict == "better" for each in measured) <= 0.038 * draws
 
 
-def test_a_planted_setting_is_kept() -> None:
+def test_a_planted_setting_is_kept_and_where_today_s_are_best_none_is() -> None:
     kept = [search((("one_setting", 0.4, 0.05, "normal"), 11, number))[1] for number in (0, 1)]
     assert sum(kept) >= 1
-
-
-def test_nothing_is_kept_but_today_s_settings_where_they_are_the_best() -> None:
     jobs = ((("today_best", 0.0, 0.2, "heavy_tails"), 12, number) for number in (0, 1))
     assert sum(verdict == "better" for verdict, _, _ in map(search, jobs)) == 0

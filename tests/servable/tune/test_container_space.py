@@ -12,11 +12,19 @@ from infra.parameters.placement import Placement, placements
 from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
 from servable.load.load_target import Body
-from servable.tune.container_space import SettingsGrid, current, grid, settings_at, space
-from servable.tune.machine_space import Machines, machines
+from servable.tune.container_space import (
+    Machines,
+    SettingsGrid,
+    current,
+    grid,
+    machines,
+    settings_at,
+    space,
+)
 from servable.tune.search.space import BATCH_SIZE, Point, Space
 from tests.preflight.overlay import overlaid
 
+Prod = tuple[ValidFile, Placement, Space]
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -27,23 +35,16 @@ def placed(name: str, folder: str = "environments") -> tuple[ValidFile, Placemen
 
 
 @pytest.fixture(scope="module")
-def prod() -> tuple[ValidFile, Placement, Space]:
+def prod() -> Prod:
     loaded, placement = placed("prod")
     return loaded, placement, space(loaded, placement)
 
 
-def test_todays_settings_are_in_it(prod: tuple[ValidFile, Placement, Space]) -> None:
+def test_every_point_of_prod_can_run(prod: Prod) -> None:
     _, placement, tried = prod
     assert tried.number(current(placement)) is not None
-
-
-def test_at_least_five_hundred_points_for_a_machine_of_sixteen_vcpus(
-    prod: tuple[ValidFile, Placement, Space],
-) -> None:
     assert len(prod[2]) >= 500
 
-
-def test_every_point_fits_into_memory(prod: tuple[ValidFile, Placement, Space]) -> None:
     _, placement, tried = prod
     needed = [
         memory(
@@ -56,25 +57,9 @@ def test_every_point_fits_into_memory(prod: tuple[ValidFile, Placement, Space]) 
         for settings in [settings_at(tried.point(number), placement)]
     ]
     assert all(one is None or one.needed_gib <= placement.instance.memory_gib for one in needed)
-
-
-def test_no_batch_is_smaller_than_a_request(prod: tuple[ValidFile, Placement, Space]) -> None:
     sizes = prod[2].grid["batching.max_batch_size"]
     assert min(int(size) for size in sizes if size is not None) >= 500
 
-
-def test_only_the_settings_that_are_named_change() -> None:
-    loaded, placement = placed("local")
-    assert space(loaded, placement, ("onednn",)).names == ("onednn",)
-
-
-def test_an_unknown_setting_is_named_with_those_there_are() -> None:
-    loaded, placement = placed("local")
-    with pytest.raises(ValueError, match="workers: no setting to try; allowed: tfs_processes"):
-        space(loaded, placement, ("workers",))
-
-
-def test_what_preflight_refuses_is_not_tried(prod: tuple[ValidFile, Placement, Space]) -> None:
     loaded, placement, tried = prod
     assert isinstance(loaded, ValidFile)
     settings = settings_at(tried.point(len(tried) - 1), placement)
@@ -82,6 +67,15 @@ def test_what_preflight_refuses_is_not_tried(prod: tuple[ValidFile, Placement, S
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
     other = ValidFile(**{**vars(loaded), "draft": changed})
     assert not errors(check(other))
+
+
+def test_only_named_settings_change_and_unknown_settings_and_types_are_named() -> None:
+    loaded, placement = placed("local")
+    assert space(loaded, placement, ("onednn",)).names == ("onednn",)
+    with pytest.raises(ValueError, match="workers: no setting to try; allowed: tfs_processes"):
+        space(loaded, placement, ("workers",))
+    with pytest.raises(ValueError, match=r"ml\.c5\.huge"):
+        machines(loaded, placement, instance_types=("ml.c5.huge",))
 
 
 def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,33 +108,19 @@ def both() -> Machines:
     )
 
 
-def test_each_instance_type_has_its_own_values(both: Machines) -> None:
+def test_each_instance_type_has_its_own_values_and_load(both: Machines) -> None:
     points = [both.space.point(number) for number in range(len(both.space))]
     found = {(point["instance_type"], point["gunicorn_workers"]) for point in points}
     small = {("ml.c5.xlarge", workers) for workers in (1, 2, 4, 8)}
     assert found == small | {("ml.c5.4xlarge", workers) for workers in (1, 8, 16, 32)}
-
-
-def test_a_larger_machine_is_loaded_more(both: Machines) -> None:
     assert both.larger({"instance_type": "ml.c5.4xlarge", "gunicorn_workers": 8}) == 4.0
-
-
-def test_todays_settings_are_tried_first_and_on_todays_type(both: Machines) -> None:
     first = both.space.point(both.space.nearest(both.wanted[0]))
     assert first["instance_type"] == "ml.c5.xlarge"
 
-
-def test_settings_are_of_the_machine_that_has_them(both: Machines) -> None:
     changed = both.of({"instance_type": "ml.c5.4xlarge"}).at({"gunicorn_workers": 32})
     assert isinstance(changed, ValidFile)
     variant = next(iter(changed.environment.variants.values()))
     assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
-
-
-def test_an_instance_type_that_there_is_not_is_named() -> None:
-    loaded, placement = placed("local")
-    with pytest.raises(ValueError, match=r"ml\.c5\.huge"):
-        machines(loaded, placement, instance_types=("ml.c5.huge",))
 
 
 def body(content_type: str, size: int) -> Body:
@@ -221,21 +201,14 @@ def batched(peak_rps: float | None) -> SettingsGrid:
     update = {"container": container, "min_instances": 1, "max_instances": 1}
     variant = placement.variant.model_copy(update=update)
     return grid(
-        dataclasses.replace(loaded, draft=changed),
-        dataclasses.replace(placement, variant=variant),
+        dataclasses.replace(loaded, draft=changed), dataclasses.replace(placement, variant=variant)
     )
 
 
-@pytest.mark.parametrize(("peak_rps", "tried"), [(19.0, False), (20.0, True), (None, True)])
-def test_batches_are_tried_where_two_requests_may_be_there_at_once(
-    peak_rps: float | None, *, tried: bool
-) -> None:
-    assert (BATCH_SIZE in batched(peak_rps).values) == tried
+def test_batches_are_tried_where_requests_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    for peak_rps, tried in [(19.0, False), (20.0, True), (None, True)]:
+        assert (BATCH_SIZE in batched(peak_rps).values) == tried
 
-
-def test_batches_that_preflight_refuses_are_left_out_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
         return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGenerator
-from servable.load.load_target import Body, LoadTarget, container, endpoint
+from servable.load.load_target import Body, LoadTarget, Pace, container, endpoint
 from servable.load.measurement import LoadStep, Loop
-from servable.load.pace import Pace
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long
 
+Both = tuple[Server, LoadStep, LoadStep]
 BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
 BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
 REGION = "eu-west-1"
@@ -47,7 +47,7 @@ def measured(generator: LoadGenerator) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def both(generator: LoadGenerator) -> tuple[Server, LoadStep, LoadStep]:
+def both(generator: LoadGenerator) -> Both:
     """Two bodies, one three times as often as the other: two users' step, and four users'."""
     seldom = Body(content=b"1,2", content_type="text/csv", custom_attributes="tfs-model-name=a")
     often = Body(content=BODY.content, content_type=BODY.content_type, weight=3.0)
@@ -56,41 +56,21 @@ def both(generator: LoadGenerator) -> tuple[Server, LoadStep, LoadStep]:
         return server, generator.step(2, BRIEF), generator.step(4, BRIEF)
 
 
-def test_every_request_has_its_body_s_content_type(both: tuple[Server, LoadStep, LoadStep]) -> None:
+def test_bodies_are_sent_as_often_as_they_weigh(both: Both) -> None:
     kinds = {(headers["Content-Type"], body) for headers, body in both[0].asked}
     assert kinds == {("text/csv", b"1,2"), ("application/json", BODY.content)}
-
-
-def test_captured_attributes_are_sent_again(both: tuple[Server, LoadStep, LoadStep]) -> None:
     sent = {headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in both[0].asked}
     assert sent == {"tfs-model-name=a", None}
-
-
-def test_bodies_come_as_often_as_they_weigh(both: tuple[Server, LoadStep, LoadStep]) -> None:
     asked = [headers["Content-Type"] for headers, _ in both[0].asked]
     assert asked.count("text/csv") / len(asked) == pytest.approx(0.25, abs=0.1)
 
 
-def test_a_step_has_as_many_users_as_were_asked_for(
-    both: tuple[Server, LoadStep, LoadStep],
-) -> None:
+def test_a_step_counts_without_the_warm_up(both: Both) -> None:
     assert [step.users for step in both[1:]] == [2, 4]
-
-
-def test_the_warm_up_is_not_counted(both: tuple[Server, LoadStep, LoadStep]) -> None:
     server, *steps = both
     assert sum(step.sent for step in steps) < len(server.asked)
-
-
-def test_the_generator_s_share_of_cpu_is_in_every_step(
-    both: tuple[Server, LoadStep, LoadStep],
-) -> None:
     assert 0 < both[1].generator_cpu_share <= 1.1
 
-
-def test_throughput_is_what_was_answered_per_second(
-    both: tuple[Server, LoadStep, LoadStep],
-) -> None:
     step = both[1]
     answered = step.throughput_rps.value * step.seconds
     assert answered == pytest.approx(step.latencies.count, rel=0.3)
@@ -106,26 +86,19 @@ def always(status: int, more: dict[str, str], content: bytes) -> Callable[..., A
     return lambda number, headers, body: (status, more, content)
 
 
-def test_errors_are_counted_by_kind_and_never_among_latencies(measured: Measured) -> None:
+def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) -> None:
     with Server(always(503, {}, b"no")) as server:
         step = measured(container(server.url), 2)
     assert (step.errors, step.latencies.count) == ({"503": step.sent}, 0)
 
-
-def test_a_model_s_error_says_what_the_container_said(measured: Measured) -> None:
     said = b'{"OriginalStatusCode": 500, "Message": "no"}'
     with Server(always(424, {"x-amzn-ErrorType": "ModelError:x"}, said)) as server:
         step = measured(container(server.url), 1)
     assert step.first_answers == {"424 ModelError, 500 from the container": said.decode()}
-
-
-def test_nobody_there_is_an_error_of_every_request(measured: Measured) -> None:
     with Server(ready) as server:
         url = server.url
     assert set(measured(container(url), 1).errors) == {"connection refused"}
 
-
-def test_what_is_not_answered_in_time_is_a_timeout_and_no_latency(measured: Measured) -> None:
     def hang(number: int, headers: dict[str, str], body: bytes) -> Answer:
         time.sleep(1.0)
         return OK
@@ -166,7 +139,7 @@ def test_an_open_loop_sends_at_its_rate_whatever_the_server_does(measured: Measu
 
 
 # At 100 a second: in the middle of the step, and at its end, when nobody would wait for the answers.
-@pytest.mark.parametrize("request_number", [80, pytest.param(180, marks=pytest.mark.long)])
+@pytest.mark.parametrize("request_number", [80, 180])
 def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
     measured: Measured, request_number: int
 ) -> None:
@@ -184,23 +157,17 @@ def two_processes() -> Iterator[LoadGenerator]:
         yield one
 
 
-@pytest.mark.long
-def test_two_processes_share_the_users(two_processes: LoadGenerator) -> None:
+def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
         two_processes.aim(container(server.url), [BODY], loop="closed")
         two_processes.step(4, BRIEF)
     assert len(server.ports) == 4
-
-
-@pytest.mark.long
-def test_two_processes_send_the_rate_together(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
         two_processes.aim(container(server.url), [BODY], loop="open")
         step = two_processes.step(60, BRIEF)
     assert step.sent / step.seconds == pytest.approx(60, rel=0.25)
 
 
-@pytest.mark.long
 def test_a_process_that_ends_during_a_step_ends_the_test() -> None:
     nowhere = container("http://127.0.0.1:1")
     processes = GeneratorProcesses(here=2)

@@ -1,18 +1,22 @@
 """Knee and saturation, on queues whose answers are known and on curves made by hand."""
 
 import statistics
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from servable.load.curve_pictures import label_of
-from servable.load.knee import knee, saturation
-from servable.load.objective import Objective
-from servable.load.schedule import Schedule
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
-from tests.servable.tune.measured import curve, step
+from servable.load.load_generator import LoadGenerator, Progress
+from servable.load.load_target import Pace
+from servable.load.load_test import Schedule, measure
+from servable.load.measurement import LoadStep
+from servable.load.objective import Objective, knee, saturation
+from servable.load.page import format_knee
+from servable.measured.precision import Interval, Latencies
+from servable_scaling.rehearsal.queueing import erlang_c
+from tests.servable.tune.measured import ASKED, curve, step
 from tests.servable.tune.queueing import curve as simulated
-from tests.servable.tune.queueing import mmc_highest_rate
+from tests.servable.tune.queueing import mmc_highest_rate, mmc_latency_above, simulate
 
 REQUESTS = 8000
 # (cores, p99 in ms): work of 10 ms at random; 46 ms is the work's own p99.
@@ -37,15 +41,8 @@ def errors() -> list[tuple[float, float]]:
     return found
 
 
-def test_the_knee_of_known_queues_is_found_within_5_percent_in_the_median(
-    errors: list[tuple[float, float]],
-) -> None:
+def test_knee_and_saturation_of_known_queues_are_found(errors: list[tuple[float, float]]) -> None:
     assert statistics.median(of_knee for of_knee, _ in errors) <= 0.05
-
-
-def test_the_saturation_of_known_queues_is_found_within_5_percent_in_the_median(
-    errors: list[tuple[float, float]],
-) -> None:
     assert statistics.median(of_full for _, of_full in errors) <= 0.05
 
 
@@ -66,37 +63,25 @@ PLATEAU = curve(
 )
 
 
-def test_a_plateau_is_its_own_level_and_not_its_highest_noise() -> None:
+def test_a_plateau_begins_where_it_is_reached_and_is_not_its_highest_noise() -> None:
     found = saturation(PLATEAU)
     assert found is not None
     assert found.rps.value == pytest.approx(319, rel=0.015)
-
-
-def test_a_plateau_is_reached_where_it_begins() -> None:
-    found = saturation(PLATEAU)
-    assert found is not None
     assert 14 <= found.load.value <= 17
 
 
-def test_the_knee_lies_between_the_steps_around_the_objective() -> None:
+def test_the_knee_and_its_interval_lie_between_the_steps_around_the_objective() -> None:
     found = knee(PLATEAU, HUNDRED)
     assert found is not None
     assert 16 < found.load.value < 32
-
-
-def test_the_knee_s_interval_holds_it() -> None:
-    found = knee(PLATEAU, HUNDRED)
-    assert found is not None
     assert found.load.low <= found.load.value <= found.load.high
 
 
-def test_a_collapse_does_not_lower_the_most_that_was_answered() -> None:
+def test_one_odd_step_changes_neither_the_plateau_nor_the_knee() -> None:
     found = saturation(curve(step(1, 100.0), step(2, 200.0), step(4, 198.0), step(8, 90.0)))
     assert found is not None
     assert found.rps.value == pytest.approx(199, rel=0.02)
 
-
-def test_one_bad_step_far_below_does_not_hide_the_knee() -> None:
     steps = [step(users, 20.0 * users, 50.0) for users in (1, 2, 4, 8)]
     late = step(16, 320.0, 400.0)
     hiccup = step(3, 60.0, 72.0)  # its p99 is 107 ms
@@ -105,31 +90,26 @@ def test_one_bad_step_far_below_does_not_hide_the_knee() -> None:
     assert found.load.value > 8
 
 
-def test_a_step_that_fails_does_not_meet_the_objective() -> None:
+def test_failing_and_refused_steps_do_not_meet_the_objective() -> None:
     failing = step(2, 200.0, errors={"500": 10})
     found = knee(curve(step(1, 100.0), failing), HUNDRED)
     assert found is not None
     assert found.load.value < 2
 
-
-def test_a_refused_step_says_nothing() -> None:
     refused = step(2, 200.0, 500.0, send_lags=Latencies.of([100.0] * 99))
     found = knee(curve(step(1, 100.0), refused), HUNDRED)
     assert found is not None
     assert not found.bounded
 
 
-def test_a_curve_that_meets_its_objective_everywhere_says_at_least() -> None:
+def test_a_curve_that_meets_its_objective_everywhere_says_at_least_and_nowhere_none() -> None:
     found = knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
     assert found is not None
     assert (found.load.value, found.bounded) == (2.0, False)
-    assert label_of(found).startswith("knee: at least 200")
+    assert format_knee(found).startswith("knee: at least 200")
     broken = knee(curve(step(1, 100.0), step(2, 200.0, 500.0)), HUNDRED)
     assert broken is not None
-    assert "at least" not in label_of(broken)
-
-
-def test_a_curve_that_meets_it_nowhere_has_no_knee() -> None:
+    assert "at least" not in format_knee(broken)
     assert knee(curve(step(1, 100.0, 500.0)), HUNDRED) is None
 
 
@@ -150,3 +130,89 @@ def test_steps_of_which_next_to_nothing_is_known_have_points_too() -> None:
     found = saturation(curve(*steps))
     assert found is not None
     assert found.rps.low < 100 < found.rps.high
+
+
+def loads(schedule: Schedule, target: Callable[[int], LoadStep]) -> list[float]:
+    steps: list[LoadStep] = []
+    while (load := schedule.next(steps)) is not None:
+        steps.append(target(round(load)))
+        assert len(steps) < 40, "it never ends"
+    return [one.load for one in steps]
+
+
+def full_at_20(users: int) -> LoadStep:
+    """20 requests/s for each user until there are 20; p99 is one and a half of the median."""
+    return step(users, 20.0 * min(users, 20), 50.0 * max(1.0, users / 20))
+
+
+def test_users_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> None:
+    assert loads(Schedule(loop="closed"), full_at_20)[:7] == [1, 2, 4, 8, 16, 32, 64]
+
+    parsed = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
+    # p99 is 75 ms up to 20 users, and 100 ms at 26.7.
+    below, above = max(x for x in parsed if x <= 26), min(x for x in parsed if x > 26)
+    assert above / below <= 1.1
+    parsed = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
+    assert len(parsed) == len(set(parsed))
+
+
+def test_it_ends_at_the_most_at_failures_and_after_given_loads_and_says_why() -> None:
+    parsed = loads(Schedule(loop="closed", most=50), lambda users: step(users, 10.0 * users))
+    assert max(parsed) == 50
+    failing = loads(Schedule(loop="closed"), lambda users: step(users, 1.0, errors={"500": 900}))
+    assert failing == [1]
+    assert loads(Schedule(loop="closed", fixed=(8, 1, 4)), full_at_20) == [8, 1, 4]
+    cases: list[tuple[dict[str, int], str]] = [({"500": 900}, "failing"), ({}, "saturated")]
+    for errors, ended in cases:
+        flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
+        assert Schedule(loop="closed").ended(flat) == ended
+
+
+def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
+    def open_step(rate: int) -> LoadStep:
+        kept_up = min(rate, 100)
+        return step(None, kept_up, rate_rps=rate, seconds=101.0 / rate)
+
+    assert loads(Schedule(loop="open", first=20), open_step)[:4] == [20, 40, 80, 160]
+
+
+def test_after_fixed_loads_it_goes_further_while_more_is_borne() -> None:
+    schedule = Schedule(loop="closed", fixed=(2, 4), objective=HUNDRED, further=3)
+    assert loads(schedule, full_at_20) == [2, 4, 8, 16, 32]
+    schedule = Schedule(loop="closed", fixed=(20, 40), objective=HUNDRED, further=3)
+    assert loads(schedule, full_at_20) == [20, 40]
+
+
+class LateOnce(LoadGenerator):
+    """Its first step was sent late, the others were not; no process is started."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
+        self.steps += 1
+        return step(round(load), 100.0, send_lags=Latencies.of([60.0 if self.steps == 1 else 0.1]))
+
+
+def test_a_step_that_was_sent_late_is_measured_once_more() -> None:
+    schedule = Schedule(loop="closed", fixed=(1.0, 2.0))
+    found = measure(LateOnce(), schedule, Pace(), ASKED)
+    assert [one.refused for one in found.steps] == [None, None]
+
+
+def test_the_simulator_agrees_with_erlang() -> None:
+    # Source: Erlang C table, 5 servers and 4 erlangs offered: 0.5541.
+    assert erlang_c(5, 4.0) == pytest.approx(0.5541, abs=5e-5)
+    for percent in [50, 95]:
+        run = simulate(4, 10.0, load=320, loop="open", seconds=150, seed=1)
+        measured = float(np.percentile(run.latencies_ms, percent)) / 1000
+        above = mmc_latency_above(measured, rate=320, service_rate=100, servers=4)
+        assert above == pytest.approx(1 - percent / 100, rel=0.1)
+    run = simulate(4, 10.0, load=16, loop="closed", seconds=50)
+    assert run.throughput_rps == pytest.approx(400, rel=0.02)
+
+    rate = mmc_highest_rate(99, 60, service_rate=100, servers=4)
+    above = mmc_latency_above(0.060, rate=rate, service_rate=100, servers=4)
+    assert above == pytest.approx(0.01, rel=1e-3)
+    once, again = (simulate(4, 10.0, load=6, loop="closed", seconds=2, seed=3) for _ in range(2))
+    assert once.finished_at.tolist() == again.finished_at.tolist()

@@ -17,13 +17,14 @@ from click.testing import CliRunner
 
 from servable.load.command import load
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.output import say
+from servable.load.run import say
 from tests.checkouts import ROOT
 from tests.servable.tune.measured import curve, step
 from tests.servable.tune.servers import OK, Answer, Server
 
 pytestmark = pytest.mark.long
 
+Interrupted = tuple[int, LoadCurve, list[int]]
 STEP = ["--warm-up-seconds", "0.2", "--step-seconds", "0.8"]
 
 
@@ -82,35 +83,20 @@ def ran(server: Server, body: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return Ran(one.returncode, json.loads(said), LoadCurve.read(folder / CURVE))
 
 
-def test_the_run_s_folder_has_every_step(ran: Ran) -> None:
+def test_a_run_is_told_to_programs_and_written_down(ran: Ran, server: Server) -> None:
     assert [step.users for step in ran.curve.steps] == [1, 3]
-
-
-def test_programs_are_told_the_same(ran: Ran) -> None:
     told = [step["throughput_rps"]["value"] for step in ran.said["steps"]]
     assert told == [step.throughput_rps.value for step in ran.curve.steps]
-
-
-def test_the_exit_code_is_1_where_a_step_was_refused_and_0_elsewhere(ran: Ran) -> None:
     assert ran.code == int(any(step.refused for step in ran.curve.steps))
-
-
-def test_an_address_is_asked_at_invocations(ran: Ran, server: Server) -> None:
     assert server.paths == {"/invocations"}
-
-
-def test_what_was_sent_is_written_down(ran: Ran) -> None:
     assert ran.curve.asked.bodies == ("1 of a.json (application/json)",)
-
-
-def test_this_machine_s_numbers_are_called_relative(ran: Ran) -> None:
     assert ran.said["relative"] is True
 
 
 @pytest.fixture(scope="module")
 def interrupted(
     server: Server, body: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[int, LoadCurve, list[int]]:
+) -> Interrupted:
     """(exit code, curve, processes left) of a run with Ctrl-C in its second step."""
     folder = tmp_path_factory.mktemp("interrupted")
     users = ",".join(["2"] * 50)
@@ -125,15 +111,9 @@ def interrupted(
     return one.returncode, LoadCurve.read(folder / CURVE), [process.pid for process in left]
 
 
-def test_ctrl_c_ends_with_130(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
+def test_ctrl_c_keeps_what_was_measured(interrupted: Interrupted) -> None:
     assert interrupted[0] == 130
-
-
-def test_ctrl_c_keeps_what_was_measured(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
     assert len(interrupted[1].steps) >= 1
-
-
-def test_ctrl_c_leaves_no_process(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
     assert interrupted[2] == []
 
 
@@ -152,24 +132,25 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
-def test_wrong_use_ends_with_2(arguments: list[str]) -> None:
-    assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
-
-
-def test_an_address_without_a_body_says_what_to_give() -> None:
+def test_wrong_use_ends_with_2() -> None:
+    for arguments in WRONG.values():
+        assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
     said = CliRunner().invoke(load, ["http://127.0.0.1:1"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
 
 
-@pytest.mark.long
-def test_the_command_s_own_process_is_not_patched_by_gevent() -> None:
+def test_the_command_imports_neither_gevent_nor_what_takes_time() -> None:
     code = "import servable.load.run, sys; sys.exit('gevent' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert ran.returncode == 0
 
+    code = "import servable.load.command, sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    slow = {"boto3", "botocore", "matplotlib", "numpy", "pydantic", "rich", "infra.preflight.check"}
+    assert "servable.load.options" in ran.stdout.split()
+    assert not slow & set(ran.stdout.split())
 
-@pytest.mark.long
+
 def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path: Path) -> None:
     one = started("local", "--users", "1,2", *STEP, "--json", "--output", tmp_path)
     said, words = one.communicate(timeout=110)
@@ -177,7 +158,6 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
     assert [step["failed"] for step in steps] == [0, 0], words
 
 
-@pytest.mark.long
 def test_a_process_that_joins_shares_the_users(body: Path, tmp_path: Path) -> None:
     load_test = ["--users", "4", "--body", str(body), *STEP, "--output", str(tmp_path)]
     with Server(ready) as server:
@@ -211,11 +191,3 @@ def test_what_failed_is_shown_with_its_first_answer(
 def test_no_other_computer_can_join_unless_an_address_is_named() -> None:
     listen = next(option for option in load.params if option.name == "listen")
     assert listen.default == ("127.0.0.1", 0)
-
-
-def test_its_help_imports_nothing_that_takes_time() -> None:
-    code = "import servable.load.command, sys; print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    slow = {"boto3", "botocore", "matplotlib", "numpy", "pydantic", "rich", "infra.preflight.check"}
-    assert "servable.load.options" in ran.stdout.split()
-    assert not slow & set(ran.stdout.split())

@@ -8,11 +8,11 @@ import pytest
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.load.bodies import read
+from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
-from servable.load.pace import Pace
 from servable.tune.run import Run, TuneOptions, TuneProgress
-from servable.tune.search.trial import Measurement
+from servable.tune.search.space import Measurement
 from servable.tune.trials import LocalTrials
 from tests.conftest import RANKER, VALID, make_project
 
@@ -50,14 +50,8 @@ def measured(trials: LocalTrials) -> Measurement:
     return trials.trial(point, EASY, 1.0)
 
 
-def test_a_trial_s_value_is_its_requests_per_second(measured: Measurement) -> None:
-    assert measured.value == measured.about["rps"]["value"] > 0
-
-
 def test_every_request_of_a_trial_is_answered(measured: Measurement, trials: LocalTrials) -> None:
+    assert measured.value == measured.about["rps"]["value"] > 0
     curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
     assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)
-
-
-def test_without_a_stated_limit_one_caller_alone_sets_it(trials: LocalTrials) -> None:
     assert 0 < trials.objective().most_ms < EASY.most_ms

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from servable.load.temporary.ledger import Ledger
+from servable.load.temporary.endpoints import Ledger
 from servable.tune.run import RUNS, TRIALS_FILE, alone
 from servable.tune.search.search import Search
-from servable.tune.search.space import Space
-from servable.tune.search.trial import Budget, Measurement
+from servable.tune.search.space import Budget, Measurement, Space
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server
 

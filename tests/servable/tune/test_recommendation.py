@@ -1,16 +1,17 @@
 """What follows from a measurement, and what does not when it was made on this computer."""
 
 import dataclasses
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
-from servable.measured.latencies import Latencies
-from servable.measured.precision import Interval
+from servable.load.objective import Knee
+from servable.measured.precision import Interval, Latencies
+from servable.tune.environment_edit import KeyChange, diff, edited
 from servable.tune.recommendation import Recommendation, headline, recommend
-from servable.tune.search.confirmation import Confirmation
-from servable.tune.search.recommended import ChosenPoint, Effect
+from servable.tune.search.recommended import ChosenPoint, Confirmation, Effect
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
 ASKED = MeasuredTarget(
@@ -54,18 +55,13 @@ def _keys(found: Recommendation) -> dict[str, object]:
     return {".".join(change.key): change.value for change in found.changes}
 
 
-def test_only_settings_that_change_are_written() -> None:
+def test_changed_settings_that_are_shown_to_be_better_are_written_with_their_effect() -> None:
     assert _keys(recommended()) == {
         "variants.primary.container.tfs_processes": 4,
         "variants.primary.container.batching.max_batch_size": 64,
     }
-
-
-def test_settings_that_are_not_shown_to_be_better_are_not_written() -> None:
     assert not recommended(choice=UNSURE).changes
-
-
-def test_on_another_instance_type_every_setting_is_written() -> None:
+    assert not recommended(choice=REFUTED).changes
     moved = dataclasses.replace(
         CHOICE,
         point={**CHOICE.point, "instance_type": "ml.c5.4xlarge"},
@@ -77,48 +73,6 @@ def test_on_another_instance_type_every_setting_is_written() -> None:
         "variants.primary.container.gunicorn_workers": 8,
         "variants.primary.container.batching.max_batch_size": 64,
     }
-
-
-@pytest.mark.parametrize("prefix", ["variants.primary.scaling", "alarms", "rollout"])
-def test_a_local_measurement_sets_nothing_that_depends_on_the_machine(prefix: str) -> None:
-    assert not [key for key in _keys(recommended()) if key.startswith(prefix)]
-
-
-def test_what_a_local_measurement_does_not_set_is_said() -> None:
-    assert recommended().withheld
-
-
-def test_forced_it_sets_them() -> None:
-    assert "variants.primary.scaling.max_rps_per_instance" in _keys(recommended(force=True))
-
-
-def test_the_scaling_number_is_the_low_end_of_what_was_measured() -> None:
-    assert _keys(recommended(IN_AWS))["variants.primary.scaling.max_rps_per_instance"] == 98.0
-
-
-def test_the_scaling_target_is_awss_formula() -> None:
-    assert recommended(IN_AWS).scaling_target_per_minute == 100 * 0.5 * 60
-
-
-def test_instances_carry_the_peak_with_safety() -> None:
-    # 1000 requests/s over 98 x 0.5.
-    assert _keys(recommended(IN_AWS))["variants.primary.max_instances"] == 21
-
-
-def test_the_least_instances_carry_the_quiet_hour() -> None:
-    assert _keys(recommended(IN_AWS))["variants.primary.min_instances"] == 1
-
-
-def test_an_alarms_threshold_is_the_measured_percentile_rounded_up() -> None:
-    assert _keys(recommended(IN_AWS))["alarms.p99_latency_ms"] == 88.0
-
-
-def test_a_bake_outlasts_the_alarms_window_and_the_metrics_delay() -> None:
-    # 500 requests of a tenth of 20 a second: five minutes; the alarm needs three and two.
-    assert _keys(recommended(IN_AWS))["rollout.bake_minutes"] == 6
-
-
-def test_each_key_says_what_going_back_to_today_would_do() -> None:
     reasons = {change.key[-1]: change.reason for change in recommended().changes}
     assert reasons == {
         "tfs_processes": "with 1 as today, the others as chosen: -30% (-40% to -20%)",
@@ -128,35 +82,93 @@ def test_each_key_says_what_going_back_to_today_would_do() -> None:
     }
 
 
-def test_the_effect_of_all_keys_together_is_said_once() -> None:
+def test_a_local_measurement_sets_what_depends_on_the_machine_only_if_forced() -> None:
+    for prefix in ["variants.primary.scaling", "alarms", "rollout"]:
+        assert not [key for key in _keys(recommended()) if key.startswith(prefix)]
+    assert recommended().withheld
+    assert "variants.primary.scaling.max_rps_per_instance" in _keys(recommended(force=True))
+
+
+def test_a_measurement_in_aws_sets_scaling_alarms_and_bake() -> None:
+    assert _keys(recommended(IN_AWS))["variants.primary.scaling.max_rps_per_instance"] == 98.0
+    assert recommended(IN_AWS).scaling_target_per_minute == 100 * 0.5 * 60
+    # 1000 requests/s over 98 x 0.5.
+    assert _keys(recommended(IN_AWS))["variants.primary.max_instances"] == 21
+    assert _keys(recommended(IN_AWS))["variants.primary.min_instances"] == 1
+    assert _keys(recommended(IN_AWS))["alarms.p99_latency_ms"] == 88.0
+    # 500 requests of a tenth of 20 a second: five minutes; the alarm needs three and two.
+    assert _keys(recommended(IN_AWS))["rollout.bake_minutes"] == 6
+
+
+def test_the_headline_says_what_was_shown() -> None:
     assert headline(CHOICE, "throughput") == (
         "The chosen settings together are better than today's: "
         "+20.0% requests/s, 95 % interval +10.0% to +30.0%."
     )
+    assert "when they were measured again" in headline(REFUTED, "throughput")
+    assert headline(UNSURE, "throughput").startswith(
+        "Today's settings stay: no difference above 12.0% was shown (the best of the others: +5.0% "
+    )
+    said = headline(UNSURE, "throughput")
+    assert "12 more would tell; end other programs, or give --new and 2.8 times the trials" in said
+    none = dataclasses.replace(CHOICE, confirmation=Confirmation())
+    assert "too few trials were left to compare" in headline(none, "throughput")
 
 
 REFUTED = dataclasses.replace(CHOICE, confirmation=Confirmation(pairs=1, refuted=True))
 
 
-def test_what_failed_when_measured_again_is_not_recommended() -> None:
-    assert not recommended(choice=REFUTED).changes
+ROOT = Path(__file__).resolve().parents[3]
+FILES = sorted((ROOT / "environments").glob("*.toml"))
+NOTE = "measured 2026-11-21, servable tune"
+TEXT = """\
+# the file's own words
+[variants.primary.container]
+tfs_processes    = 4   # one for each four vCPUs
+gunicorn_workers = 16
+batching         = { max_batch_size = 512, timeout_micros = 1000 }   # 500 candidates
+
+[alarms]
+p99_latency_ms = 100
+"""
 
 
-def test_what_failed_when_measured_again_is_said() -> None:
-    assert "when they were measured again" in headline(REFUTED, "throughput")
+def change(key: str, value: object) -> KeyChange:
+    return KeyChange(key=tuple(key.split(".")), value=value, reason="")
 
 
-def test_a_difference_that_was_not_shown_is_said_with_its_size() -> None:
-    assert headline(UNSURE, "throughput").startswith(
-        "Today's settings stay: no difference above 12.0% was shown (the best of the others: +5.0% "
-    )
+CHANGES = [
+    change("variants.primary.container.tfs_processes", 8),
+    change("variants.primary.container.onednn", False),
+    change("variants.primary.container.batching.timeout_micros", 0),
+    change("variants.primary.scaling.max_rps_per_instance", 98.5),
+]
 
 
-def test_what_cannot_be_told_says_how_many_pairs_more_would_tell() -> None:
-    said = headline(UNSURE, "throughput")
-    assert "12 more would tell; end other programs, or give --new and 2.8 times the trials" in said
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_every_environment_file_says_what_was_recommended(file: Path) -> None:
+    after = tomllib.loads(edited(file.read_text(encoding="utf-8"), CHANGES, note=NOTE))
+    variant = after["variants"]["primary"]
+    assert (
+        variant["container"]["tfs_processes"],
+        variant["container"]["onednn"],
+        variant["container"]["batching"]["timeout_micros"],
+        variant["scaling"]["max_rps_per_instance"],
+    ) == (8, False, 0, 98.5)
 
 
-def test_too_few_trials_to_compare_anything_are_said() -> None:
-    none = dataclasses.replace(CHOICE, confirmation=Confirmation())
-    assert "too few trials were left to compare" in headline(none, "throughput")
+def test_comments_stay_and_only_what_is_recommended_changes() -> None:
+    for comment in ["# the file's own words", "# one for each four vCPUs", "# 500 candidates"]:
+        assert comment in edited(TEXT, CHANGES, note=NOTE)
+    line = next(one for one in edited(TEXT, CHANGES, note=NOTE).splitlines() if "max_rps" in one)
+    assert line.endswith(f"# {NOTE}")
+
+    after = edited(TEXT, CHANGES[:1], note=NOTE).splitlines()
+    kept = [one for one in TEXT.splitlines() if "tfs_processes" not in one]
+    assert [one for one in after if "tfs_processes" not in one] == kept
+
+    same = [change("variants.primary.container.tfs_processes", 4)]
+    assert edited(TEXT, same, note=NOTE) == TEXT
+    once = edited(TEXT, CHANGES, note=NOTE)
+    assert edited(once, CHANGES, note=NOTE) == once
+    assert diff("environments/prod.toml", "a\n", "b\n").startswith("--- environments/prod.toml")

@@ -13,10 +13,10 @@ from selenium.webdriver.common.by import By
 from servable.load.page import write_load_report
 from servable.measured import document
 from servable.measured.document import About, ReportTable, Row, Tab
-from servable.measured.latencies import Latencies
+from servable.measured.precision import Latencies
 from servable.report.command import distinguished, report
 from servable.tune import page
-from servable.tune.content import RUN, Content
+from servable.tune.page import RUN, Content
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
 
@@ -28,19 +28,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page.write(tmp_path_factory.mktemp("report"), [content()], diff="+tfs_processes = 4\n")
 
 
-def test_it_fetches_nothing(written: Path) -> None:
+def test_the_page_is_one_file_with_pictures_beside_it(written: Path) -> None:
     text = re.sub(r"base64,[^\"]*", "", written.read_text(encoding="utf-8"))
     assert not re.search(r"(https?:)?//\w|url\(|@import|<link[^>]+href=\"(?!data:)", text)
-
-
-def test_every_picture_is_a_file_too(written: Path) -> None:
     assert sorted(file.stem for file in (written.parent / "pictures").glob("*.png")) == PICTURES
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_is_1200_pixels_wide(written: Path, name: str) -> None:
-    with Image.open(written.parent / "pictures" / f"{name}.png") as picture:
-        assert picture.width == 1200
+    for name in PICTURES:
+        with Image.open(written.parent / "pictures" / f"{name}.png") as picture:
+            assert picture.width == 1200
+    assert "Relative: measured on this computer" in written.read_text(encoding="utf-8")
 
 
 def test_a_text_is_never_markup(tmp_path: Path) -> None:
@@ -49,10 +44,6 @@ def test_a_text_is_never_markup(tmp_path: Path) -> None:
     tab = Tab("tab", text, texts=[text], tables=[table], diff=text)
     file = document.write(tmp_path, [tab], title=text, abouts=[About(text, text)])
     assert text not in file.read_text(encoding="utf-8")
-
-
-def test_a_local_measurement_is_called_relative(written: Path) -> None:
-    assert "Relative: measured on this computer" in written.read_text(encoding="utf-8")
 
 
 def test_three_runs_are_no_comparison(tmp_path: Path) -> None:
@@ -66,8 +57,6 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     page.write(tmp_path, [Content(label="refused", curve=empty, knee=None)])
     assert (tmp_path / "pictures" / "throughput.png").exists()
 
-
-def test_a_run_whose_every_step_was_refused_has_a_page_that_says_so(tmp_path: Path) -> None:
     curve = content().curve
     late = dataclasses.replace(curve.steps[0], send_lags=Latencies.of([60.0] * 101))
     refused = dataclasses.replace(curve, steps=(late,))
@@ -77,8 +66,6 @@ def test_a_run_whose_every_step_was_refused_has_a_page_that_says_so(tmp_path: Pa
         encoding="utf-8"
     )
 
-
-def test_a_run_of_which_every_request_failed_has_a_page_too(tmp_path: Path) -> None:
     curve = content().curve
     failed = dataclasses.replace(
         curve.steps[0], latencies=Latencies.of([]), errors={"400 Bad Request": 1_796}
@@ -115,7 +102,7 @@ def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
     ).read_text(encoding="utf-8")
 
 
-def test_a_folder_without_a_run_is_named_and_ends_with_2(
+def test_a_folder_without_a_run_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert report.main([str(tmp_path)], standalone_mode=False) == 2
@@ -129,7 +116,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 
 @pytest.mark.long
-def test_every_tab_shows_its_part_and_hides_the_others(
+def test_every_tab_opens_and_every_picture_is_drawn(
     written: Path, browser: webdriver.Chrome
 ) -> None:
     browser.get(written.as_uri())
@@ -144,6 +131,25 @@ def test_every_tab_shows_its_part_and_hides_the_others(
         shown.append((open_ones, tab.get_attribute("aria-controls")))
         browser.save_screenshot(str(written.parent / f"{tab.get_attribute('aria-controls')}.png"))
     assert [one for one, _ in shown] == [[name] for _, name in shown]
+
+    browser.get(written.as_uri())
+    script = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
+    assert browser.execute_script(script) == 0
+
+    browser.get(written.as_uri())
+    browser.find_element(By.ID, "tab-trials").click()
+    heads = browser.find_elements(By.CSS_SELECTOR, "#trials th button")
+    names = [head.text for head in heads]
+    at = next(number for number, name in enumerate(names) if name.startswith("requests/s"))
+    heads[at].click()
+    script = (
+        "return [...document.querySelectorAll('#trials tbody tr')]"
+        f".map(row => row.cells[{at}].dataset.value).filter(Boolean).map(Number)"
+    )
+    values = browser.execute_script(script)
+    assert values == sorted(values)
+    browser.get(written.as_uri())
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.long
@@ -163,9 +169,7 @@ def test_nothing_is_wider_than_the_screen(
 
 
 @pytest.mark.long
-def test_words_are_light_where_the_reader_prefers_dark_pages(
-    written: Path, browser: webdriver.Chrome
-) -> None:
+def test_words_are_light_on_dark_pages(written: Path, browser: webdriver.Chrome) -> None:
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
     browser.get(written.as_uri())
@@ -174,36 +178,3 @@ def test_words_are_light_where_the_reader_prefers_dark_pages(
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     text, page_colour = (int(re.findall(r"\d+", colour)[0]) for colour in colours)
     assert text - page_colour > 150
-
-
-@pytest.mark.long
-def test_every_picture_is_drawn(written: Path, browser: webdriver.Chrome) -> None:
-    browser.get(written.as_uri())
-    script = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
-    assert browser.execute_script(script) == 0
-
-
-@pytest.mark.long
-def test_a_click_on_a_heading_sorts_by_its_numbers(
-    written: Path, browser: webdriver.Chrome
-) -> None:
-    browser.get(written.as_uri())
-    browser.find_element(By.ID, "tab-trials").click()
-    heads = browser.find_elements(By.CSS_SELECTOR, "#trials th button")
-    names = [head.text for head in heads]
-    at = next(number for number, name in enumerate(names) if name.startswith("requests/s"))
-    heads[at].click()
-    script = (
-        "return [...document.querySelectorAll('#trials tbody tr')]"
-        f".map(row => row.cells[{at}].dataset.value).filter(Boolean).map(Number)"
-    )
-    values = browser.execute_script(script)
-    assert values == sorted(values)
-
-
-@pytest.mark.long
-def test_the_browser_has_nothing_to_complain_about(
-    written: Path, browser: webdriver.Chrome
-) -> None:
-    browser.get(written.as_uri())
-    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]

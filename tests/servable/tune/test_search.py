@@ -1,27 +1,45 @@
 """The search: what it finds, when it stops, and that nothing is lost when it is killed."""
 
+import dataclasses
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
-from servable.tune.search.search import Search, SearchResult, kept_trials
-from servable.tune.search.space import Point, Space
-from servable.tune.search.trial import Budget, Measurement, Trial, logarithms
+from servable.tune.search.search import Proposal, Search, SearchResult, kept_trials, propose
+from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, logarithms
+from servable.tune.tune import TimePlan
 from tests.servable.tune.searching import GRID, search, value
-from tests.servable.tune.surface_search import make_surface, search_ours
-from tests.servable.tune.surfaces import FAMILIES
+from tests.servable.tune.surfaces import FAMILIES, make_surface, search_ours
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIALS = 14
+SLOW = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
+FIRST = {name: values[0] for name, values in GRID.items()}
+
+
+def measured_value(point: Point) -> Measurement:
+    return Measurement(value=value(point))
+
+
+def searched(
+    start: Point,
+    measure: Callable[[Point], Measurement] = measured_value,
+    *,
+    trials: int = 18,
+    confirm: int = 2,
+    file: Path | None = None,
+) -> SearchResult:
+    search = Search(Space(GRID), [start], confirm=confirm, file=file)
+    return search.run(measure, Budget(trials=trials))
 
 
 @pytest.fixture(scope="module")
@@ -29,85 +47,68 @@ def uninterrupted() -> SearchResult:
     return search(None, None, 0.0, TRIALS)
 
 
-def test_forty_noisy_measurements_find_nine_tenths_of_the_best() -> None:
+def test_noisy_measurements_find_nine_tenths_of_the_best_and_20_percent_that_were_planted() -> None:
     surface = make_surface("queueing, 4 cores", 0)
     values = surface.values
     assert values[search_ours(surface, 0, 0.05)["point"]] >= 0.9 * values.max()
 
-
-def test_twenty_percent_more_that_were_planted_are_not_called_flat() -> None:
-    best = {name: values[-1] for name, values in GRID.items()}
     noise = np.random.default_rng(4)
 
     def measure(point: Point) -> Measurement:
-        planted = 1.2 if point["tfs_processes"] == best["tfs_processes"] else 1.0
+        planted = 1.2 if point["tfs_processes"] == GRID["tfs_processes"][-1] else 1.0
         return Measurement(value=100 * planted * float(np.exp(noise.normal(0, 0.2))))
 
-    start = {name: values[0] for name, values in GRID.items()}
-    found = Search(Space(GRID), [start], confirm=2).run(measure, Budget(trials=40))
+    found = searched(FIRST, measure, trials=40)
     assert (len(found.trials), found.stopped) == (40, "20 trials are done")
 
 
 @pytest.mark.parametrize("points", [1, 2, 3])
 def test_a_space_of_few_points_ends(points: int) -> None:
     space = Space({"tfs_processes": (1, 2, 4)[:points]})
-    found = Search(space, [{"tfs_processes": 1}], confirm=2).run(
-        lambda _: Measurement(value=100.0), Budget(trials=40)
-    )
-    assert len(found.trials) <= 40
+    search = Search(space, [{"tfs_processes": 1}], confirm=2)
+    assert len(search.run(lambda _: Measurement(value=100.0), Budget(trials=40)).trials) <= 40
 
 
-def test_the_choice_is_one_that_ran(uninterrupted: SearchResult) -> None:
+def test_todays_settings_are_first_and_the_choice_ran(uninterrupted: SearchResult) -> None:
     assert uninterrupted.choice is not None
     assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
-
-
-def test_a_point_that_never_starts_is_not_chosen() -> None:
-    def measure(point: object) -> Measurement:
-        assert isinstance(point, dict)
-        if point["tfs_processes"] == 8:
-            return Measurement(value=0.0, failure="out of memory")
-        return Measurement(value=100.0 * int(point["tfs_processes"]))
-
-    start = {name: values[0] for name, values in GRID.items()}
-    found = Search(Space(GRID), [start]).run(measure, Budget(trials=20))
-    assert found.choice is not None
-    assert found.choice.point["tfs_processes"] == 4
-
-
-def test_where_nothing_runs_nothing_is_chosen() -> None:
-    start = {name: values[0] for name, values in GRID.items()}
-    found = Search(Space(GRID), [start]).run(
-        lambda _: Measurement(value=0.0, failure="no"), Budget(trials=12)
-    )
-    assert found.choice is None
-
-
-def test_todays_settings_are_measured_first() -> None:
     start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
-    found = Search(Space(GRID), [start]).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=1)
-    )
-    assert found.trials[0].point == start
+    assert searched(start, trials=1, confirm=0).trials[0].point == start
 
 
-def test_a_gain_that_is_real_has_an_interval_above_nothing() -> None:
-    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
-    found = Search(Space(GRID), [start], confirm=2).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=18)
-    )
+def test_what_does_not_run_is_not_chosen() -> None:
+    def measure(point: Point) -> Measurement:
+        processes = int(point["tfs_processes"] or 0)
+        if processes == 8:
+            return Measurement(value=0.0, failure="out of memory")
+        return Measurement(value=100.0 * processes)
+
+    found = searched(FIRST, measure, trials=20, confirm=0).choice
+    assert found is not None
+    assert found.point["tfs_processes"] == 4
+    nothing = Measurement(value=0.0, failure="no")
+    assert searched(FIRST, lambda _: nothing, trials=12, confirm=0).choice is None
+
+
+def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
+    found = searched(SLOW)
     assert found.choice is not None
     assert found.choice.better
+    # Confirmed in pairs that begin with either.
+    again = [trial.point == SLOW for trial in found.trials if trial.confirms]
+    assert again == [False, True, True, False] * 2
 
-
-def test_a_gain_that_is_luck_has_an_interval_around_nothing() -> None:
     noise = np.random.default_rng(3)
-    start = {name: values[0] for name, values in GRID.items()}
-    found = Search(Space(GRID), [start], confirm=2).run(
-        lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=30)
+    luck = searched(
+        FIRST, lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), trials=30
     )
-    assert found.choice is not None
-    assert not found.choice.better
+    assert luck.choice is not None
+    assert not luck.choice.better
+    # Where today's settings win, the best of the others is compared with them.
+    space = Space(GRID)
+    best = max((space.point(number) for number in range(len(space))), key=value)
+    last = searched(best).trials[-4:]
+    assert [trial.point == best for trial in last] == [False, True, True, False]
 
 
 def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
@@ -123,26 +124,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
     assert found.point == good
 
 
-def test_the_choice_and_todays_settings_are_confirmed_in_pairs_that_begin_with_either() -> None:
-    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
-    found = Search(Space(GRID), [start], confirm=2).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=18)
-    )
-    again = [trial.point == start for trial in found.trials if trial.confirms]
-    assert again == [False, True, True, False] * 2
-
-
-def test_where_todays_settings_win_the_best_of_the_others_is_compared_with_them() -> None:
-    space = Space(GRID)
-    best = max((space.point(number) for number in range(len(space))), key=value)
-    found = Search(space, [best], confirm=2).run(
-        lambda point: Measurement(value=value(point)), Budget(trials=18)
-    )
-    assert [trial.point == best for trial in found.trials[-4:]] == [False, True, True, False]
-
-
 def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> None:
-    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     measured = 0
 
     def measure(point: Point) -> Measurement:
@@ -152,24 +134,17 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
             raise KeyboardInterrupt
         return Measurement(value=value(point))
 
-    def run() -> SearchResult:
-        search = Search(Space(GRID), [start], confirm=2, file=tmp_path / "study")
-        return search.run(measure, Budget(trials=18))
-
     with pytest.raises(KeyboardInterrupt):
-        run()
-    found = run()
-    assert [trial.point == start for trial in found.trials[-8:]] == [False, True, True, False] * 2
+        searched(SLOW, measure, file=tmp_path / "study")
+    found = searched(SLOW, measure, file=tmp_path / "study")
+    assert [trial.point == SLOW for trial in found.trials[-8:]] == [False, True, True, False] * 2
 
 
 def test_a_run_whose_choice_was_confirmed_takes_no_more_pairs(tmp_path: Path) -> None:
     # Each further look at the same pairs would be another chance of a false verdict.
     search = Search(Space(GRID), [], confirm=2, file=tmp_path / "study")
-    ended = [
-        len(search.run(lambda point: Measurement(value=value(point)), Budget(trials=trials)).trials)
-        for trials in (18, 80)
-    ]
-    assert ended == [18, 18]
+    runs = [search.run(measured_value, Budget(trials=trials)) for trials in (18, 80)]
+    assert [len(run.trials) for run in runs] == [18, 18]
 
 
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,8 +164,12 @@ def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Sea
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
 
+    search(tmp_path / "study", None, 0.0, 12)
+    search(tmp_path / "study", tmp_path / "log", 0.0, 12)
+    assert not (tmp_path / "log").exists()
 
-def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
+
+def test_a_line_that_was_cut_off_costs_one_trial(
     tmp_path: Path, uninterrupted: SearchResult
 ) -> None:
     study = tmp_path / "study"
@@ -200,15 +179,7 @@ def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
     assert (_points(found), len(kept_trials(study))) == (_points(uninterrupted), TRIALS)
 
 
-def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:
-    search(tmp_path / "study", None, 0.0, 12)
-    search(tmp_path / "study", tmp_path / "log", 0.0, 12)
-    assert not (tmp_path / "log").exists()
-
-
-def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
-    tmp_path: Path, uninterrupted: SearchResult
-) -> None:
+def test_killed_it_repeats_no_trial(tmp_path: Path, uninterrupted: SearchResult) -> None:
     study, log = tmp_path / "study", tmp_path / "log"
     command = [sys.executable, "-m", "tests.servable.tune.searching", str(study), str(log), "0.1"]
     killed = subprocess.Popen([*command, str(TRIALS)], cwd=ROOT)
@@ -225,33 +196,36 @@ def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
     assert (_points(found) == _points(uninterrupted), _done(log) - TRIALS in (0, 1)) == (True, True)
 
 
-def test_minutes_are_a_budget() -> None:
+def test_minutes_and_dollars_are_a_budget_of_which_a_part_is_kept_back_for_the_end() -> None:
     trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=50.0)]
     assert (Budget(minutes=1).ended(trials), Budget(minutes=2).ended(trials)) == (
         "0.8 of 1 minutes are spent",
         None,
     )
 
-
-def test_minutes_say_how_many_trials_there_may_be_once_some_were_measured() -> None:
     trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=30.0)] * 2
     budget = Budget(trials=40, minutes=10)
     assert (budget.fit(()), budget.fit(trials)) == (40, 20)
 
-
-def test_dollars_are_a_budget() -> None:
     measured = Measurement(value=1.0, about={"usd": 2.0})
     trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
     ends = [Budget(usd=usd).ended(trials) for usd in (3.9, 4.1)]
     assert [one is not None for one in ends] == [True, False]
 
+    assert Budget(minutes=5).without(4, [trial(30.0)]).minutes == 3.0
+    assert Budget(trials=10).without(4, []).trials == 6
+    assert Budget(usd=5.0).without(4, [trial(usd=0.5)]).usd == 3.0
 
-def test_without_batching_its_timeout_is_no_choice() -> None:
+    assert Budget(minutes=0.1).seconds_left([trial(30.0)]) == 0.0
+
+    spent = [trial(usd=0.5)]
+    ends = [Budget(usd=usd).ended(spent) for usd in (0.9, 1.1)]
+    assert [one is not None for one in ends] == [True, False]
+
+
+def test_points_of_a_space_differ_in_what_has_an_effect() -> None:
     grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
     assert len(Space(grid)) == 4
-
-
-def test_on_and_one_are_different_values() -> None:
     space = Space({"onednn": (False, True), "tfs_processes": (0, 1)})
     assert space.number({"onednn": True, "tfs_processes": 1}) == 3
 
@@ -275,3 +249,30 @@ def _done(log: Path) -> int:
     if not log.exists():
         return 0
     return sum('"done"' in line for line in log.read_text(encoding="utf-8").splitlines())
+
+
+def trial(seconds: float = 30.0, **about: float) -> Trial:
+    return Trial(number=0, point={}, measured=Measurement(value=1.0, about=about), seconds=seconds)
+
+
+# 2.5 load curves of 48 s are two minutes, and nine trials of 20 s three.
+PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, confirm=4, trials=40)
+
+
+def test_minutes_are_planned_for_load_curves_and_trials() -> None:
+    assert PLAN.fit == 9
+    assert PLAN.refusal is None
+
+    shorter = dataclasses.replace(PLAN, minutes=4.9)
+    assert (shorter.refusal or "").endswith("give --minutes 5 or more")
+    assert dataclasses.replace(PLAN, minutes=4, trials=6).refusal is None
+
+    short = TimePlan(minutes=1, curve_seconds=61, trial_seconds=23, confirm=4, trials=40)
+    asked = int((short.refusal or "").split("--minutes ")[1].split()[0])
+    assert dataclasses.replace(short, minutes=asked).refusal is None
+
+    fewer = dataclasses.replace(PLAN, minutes=9.5, trials=5)
+    # Two load curves of 48 s and five trials of 20 s.
+    assert str(fewer).startswith("about 3.3 minutes, at most 9.5: two load curves of about 48 s")
+    for part in ["at most 5:", "about 48 s", "about 9 trials of about 20 s"]:
+        assert part in str(PLAN)

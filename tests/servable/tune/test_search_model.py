@@ -13,17 +13,17 @@ from servable.tune.search.gaussian_process import (
     Prediction,
     covariance,
 )
-from servable.tune.search.next_point import (
+from servable.tune.search.search import (
     AGAIN_EVERY,
     AGAIN_FROM,
     LAST,
     chance_to_run,
     expected_improvement,
     propose,
+    rules_of_thumb,
 )
-from servable.tune.search.space import Space
-from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import NOISE, TRIALS, bent, noise_of, undisturbed
+from servable.tune.search.space import NOISE, TRIALS, Space, bent, noise_of, undisturbed
+from tests.servable.tune.surfaces import FAMILIES
 
 SETTINGS, LEVELS = 3, 4
 GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(
@@ -46,18 +46,14 @@ def directly(one: Array, other: Array, parameters: Array) -> Array:
 
 @given(one=GRIDS, other=GRIDS, parameters=PARAMETERS)
 @settings(max_examples=30, deadline=None)
-def test_a_kernel_looked_up_is_the_kernel_computed(
-    one: Array, other: Array, parameters: Array
-) -> None:
+def test_a_kernel_is_looked_up_as_computed(one: Array, other: Array, parameters: Array) -> None:
     found = covariance(Levels.of(one, other), parameters)
     assert found == pytest.approx(directly(one, other, parameters))
 
 
 @given(points=GRIDS, parameters=PARAMETERS)
 @settings(max_examples=30, deadline=None)
-def test_a_covariance_has_no_negative_variance_in_any_direction(
-    points: Array, parameters: Array
-) -> None:
+def test_a_covariance_has_no_negative_variance(points: Array, parameters: Array) -> None:
     found = covariance(Levels.of(points, points), parameters)
     assert np.linalg.eigvalsh(found).min() > -1e-8 * np.trace(found)
 
@@ -91,7 +87,16 @@ def test_what_failed_makes_its_neighbours_unlikely_and_not_those_far_away() -> N
     assert (found[0] > 0.9, found[4] < 0.1) == (True, True)
 
 
-def test_a_rule_without_batching_finds_a_point_without_it() -> None:
+def test_counts_stand_by_their_logarithm_and_anything_else_by_its_rank() -> None:
+    column = Space({"gunicorn_workers": (1, 2, 4, 16)}).features[:, 0]
+    assert column == pytest.approx([0, 0.25, 0.5, 1])
+    column = Space({"batching.timeout_micros": (0, 1000, 5000)}).features[:, 0]
+    assert column == pytest.approx([0, 0.5, 1])
+    for four in ["tfs_processes", "inter_op_threads", "intra_op_threads"]:
+        space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
+        at = space.number({**one, four: 4})
+        assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
+
     grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
     space = Space(grid)
     found = space.point(
@@ -103,42 +108,18 @@ def test_a_rule_without_batching_finds_a_point_without_it() -> None:
 COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_threads": (1, 4)}
 
 
-def test_twice_as_many_are_one_step() -> None:
-    column = Space({"gunicorn_workers": (1, 2, 4, 16)}).features[:, 0]
-    assert column == pytest.approx([0, 0.25, 0.5, 1])
-
-
-def test_a_hundredth_of_the_best_counts_as_more_than_a_tenth() -> None:
+def test_a_poor_value_is_bent_toward_the_best_and_half_of_it_hardly() -> None:
     best, poor = bent(np.log([100.0, 1.0]))
     assert np.exp(poor - best) > 0.1
-
-
-def test_what_is_no_count_stands_by_its_rank() -> None:
-    column = Space({"batching.timeout_micros": (0, 1000, 5000)}).features[:, 0]
-    assert column == pytest.approx([0, 0.5, 1])
-
-
-@pytest.mark.parametrize("four", ["tfs_processes", "inter_op_threads", "intra_op_threads"])
-def test_four_threads_crowd_the_cores_alike_whichever_setting_they_come_from(four: str) -> None:
-    space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
-    at = space.number({**one, four: 4})
-    assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
-
-
-@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
-def test_bent_values_keep_their_order(logs: Array) -> None:
-    order = np.argsort(logs, kind="stable")
-    assert np.diff(bent(logs)[order]).min() >= 0
-
-
-@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
-def test_the_best_value_is_not_bent(logs: Array) -> None:
-    assert bent(logs).max() == logs.max()
-
-
-def test_half_of_the_best_is_still_a_third_below_it_when_bent() -> None:
     best, half = bent(np.log([100.0, 50.0]))
     assert np.exp(half - best) < 2 / 3
+
+
+@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
+def test_bent_values_keep_their_order_and_the_best(logs: Array) -> None:
+    order = np.argsort(logs, kind="stable")
+    assert np.diff(bent(logs)[order]).min() >= 0
+    assert bent(logs).max() == logs.max()
 
 
 @pytest.mark.parametrize("vcpus", [1, 2, 4, 8, 36])
@@ -175,29 +156,17 @@ def test_late_and_last_measurements_repeat_what_could_be_the_best(
     assert proposed(trials=trials, more=more) == repeats
 
 
-def test_repeats_say_how_noisy_a_measurement_is() -> None:
+def test_repeats_say_how_noisy_a_measurement_is_without_those_that_something_slowed() -> None:
     logs = np.random.default_rng(1).normal(0, 0.2, 200)
     assert noise_of(np.repeat(np.arange(50), 4), logs) == pytest.approx(0.2, rel=0.15)
-
-
-def test_different_points_say_nothing_of_the_noise() -> None:
     assert noise_of(np.arange(3), np.array([0.0, 1.0, 2.0])) == NOISE
-
-
-@pytest.mark.parametrize(
-    ("values", "learnt"),
-    [
+    for values, learnt in [
         ([100.0, 64.0, 100.0], [True, False, True]),
         ([100.0, 66.0, 100.0], [True, True, True]),
         ([50.0, 100.0], [False, True]),
         ([0.0, 100.0], [True, True]),
-    ],
-    ids=["below two thirds", "above", "of two", "a failure"],
-)
-def test_a_repeat_that_something_slowed_is_not_learnt_from(
-    values: list[float], learnt: list[bool]
-) -> None:
-    assert undisturbed(np.zeros(len(values), int), values).tolist() == learnt
+    ]:
+        assert undisturbed(np.zeros(len(values), int), values).tolist() == learnt
 
 
 def test_a_measurement_that_all_others_contradict_is_not_believed() -> None:
@@ -209,11 +178,15 @@ def test_a_measurement_that_all_others_contradict_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize(("trials", "times"), [(15, 1), (16, 2), (36, 3)])
-def test_todays_settings_are_repeated_at_once_as_often_as_the_trials_bear(
-    trials: int, times: int
-) -> None:
+def test_todays_settings_are_repeated_as_trials_bear(trials: int, times: int) -> None:
     space, tried = Space(COUNTS), list[int]()
     for _ in range(5):
         number = propose(space, [3, 1, 2, 0, 5], tried, [1.0] * len(tried), trials).number
         tried.append(number or 0)
     assert tried.count(3) == times
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_grid_has_500_points_and_a_seed_gives_the_same_surface_twice(family: str) -> None:
+    assert len(FAMILIES[family](0).space) >= 500
+    assert FAMILIES[family](7).values.tolist() == FAMILIES[family](7).values.tolist()

@@ -21,9 +21,9 @@ import servable.tune.page
 import servable.tune.tune
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
-from servable.measured.latencies import Latencies
+from servable.measured.precision import Latencies
 from servable.tune.command import tune
-from servable.tune.content import RUN, Content
+from servable.tune.page import RUN, Content
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import SearchResult
 from servable.tune.search.space import Point
@@ -100,20 +100,29 @@ def returned(*arguments: str) -> Result:
     )
 
 
-def test_what_check_refuses_is_not_measured(project: Path) -> None:
+def test_what_cannot_be_tuned_is_said_at_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = (project / "environments" / "prod.toml").read_text()
     (project / "environments" / "bad.toml").write_text(text.replace('"model"', '"no_model"'))
     said = CliRunner().invoke(tune, ["bad", "--body", "a.json"], standalone_mode=False)
     (project / "environments" / "bad.toml").unlink()
     assert (said.return_value, "no_model" in said.stderr) == (2, True)
-
-
-def test_without_a_request_it_says_what_to_give(project: Path) -> None:
     said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
+    said = returned("--minutes", "1", "--p99-ms", "71")
+    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
+    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
+
+    monkeypatch.setattr("infra.parameters.prices.Prices.instance", lambda *_: None)
+    said = returned("--for", "cost").stderr
+    assert (
+        "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"
+        in said
+    )
 
 
-def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
+def test_where_aws_does_not_answer_it_says_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -124,32 +133,43 @@ def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
     assert (said.return_value, "could not be asked" in said.stderr) == (2, True)
 
 
-def test_what_cannot_be_measured_ends_with_2_and_no_trace(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_fails_leaves_a_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FormulaTrials, "fails_at", 3)
+    said = returned("--p99-ms", "72").stderr
+    report = Path(said.splitlines()[-1].removeprefix("report of what was measured: "))
+    assert len(Content.read(report.with_name(RUN)).trials) == 2
+
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
     said = returned()
     last = said.stderr.splitlines()[-2:]
     wanted = ["servable tune: as the test wants", "report of what was measured: "]
     began = [line[: len(start)] for line, start in zip(last, wanted, strict=True)]
     assert (said.return_value, began) == (2, wanted)
+    monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
+    assert returned().return_value == 130
 
 
 def not_served(*_: object) -> NoReturn:
     raise NotServedError("no ping")
 
 
-def test_without_a_limit_settings_that_do_not_start_are_said(
+def test_settings_that_do_not_start_are_named(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
+        return not_served() if asked[-1] == "choice" else whole(trials, *asked)
+
+    whole = FormulaTrials.full_curve
+    monkeypatch.setattr(FormulaTrials, "full_curve", stopped)
+    said = returned("--trials", "12", "--p99-ms", "78").stderr
+    assert "the choice did not start again: no ping; the same command goes on" in said
+
     monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings do not start: no ping" in said
 
 
-def test_on_a_busy_computer_it_stops_with_what_load_says(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late = step(1, 50.0, 200.0, send_lags=Latencies.of([90.0] * 101))
 
     def busy(trials: FormulaTrials, *asked: Any) -> LoadCurve:
@@ -164,18 +184,6 @@ def test_on_a_busy_computer_it_stops_with_what_load_says(
     )
 
 
-def test_a_choice_that_does_not_start_again_is_said(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
-        return not_served() if asked[-1] == "choice" else whole(trials, *asked)
-
-    whole = FormulaTrials.full_curve
-    monkeypatch.setattr(FormulaTrials, "full_curve", stopped)
-    said = returned("--trials", "12", "--p99-ms", "78").stderr
-    assert "the choice did not start again: no ping; the same command goes on" in said
-
-
 def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
     with (
         alone(tmp_path / "run"),
@@ -185,7 +193,9 @@ def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
         pass
 
 
-def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_alarm_or_price_is_a_new_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     file = project / "environments" / "prod.toml"
     (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
@@ -195,64 +205,29 @@ def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyP
         ran()
     file.write_text(before)
     assert len(set((project / RUNS).iterdir()) - known) == 2
+    for goal, runs in [("cost", 2), ("throughput", 1)]:
+        monkeypatch.setattr(FormulaTrials, "_objective", not_served)
+        found = []
+        for usd in (7, 8):
+            price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
+            ran("--for", goal, "--setting", "gunicorn_workers", "--set", price)
+            found.append(set((project / RUNS).iterdir()))
+        # Other tests of this file may have begun the first one.
+        assert len(found[1] - found[0]) == runs - 1
 
 
-@pytest.mark.parametrize(("goal", "runs"), [("cost", 2), ("throughput", 1)])
-def test_another_price_is_another_run_only_where_cost_is_searched(
-    project: Path, monkeypatch: pytest.MonkeyPatch, goal: str, runs: int
-) -> None:
-    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
-    found = []
-    for usd in (7, 8):
-        price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
-        ran("--for", goal, "--setting", "gunicorn_workers", "--set", price)
-        found.append(set((project / RUNS).iterdir()))
-    # Other tests of this file may have begun the first one.
-    assert len(found[1] - found[0]) == runs - 1
-
-
-def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("infra.parameters.prices.Prices.instance", lambda *_: None)
-    said = returned("--for", "cost").stderr
-    assert (
-        "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"
-        in said
-    )
-
-
-def test_minutes_that_hold_no_comparison_are_refused_before_anything_is_measured(
-    project: Path,
-) -> None:
-    said = returned("--minutes", "1", "--p99-ms", "71")
-    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
-
-
-def test_a_run_that_fails_later_leaves_a_report(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FormulaTrials, "fails_at", 3)
-    said = returned("--p99-ms", "72").stderr
-    report = Path(said.splitlines()[-1].removeprefix("report of what was measured: "))
-    assert len(Content.read(report.with_name(RUN)).trials) == 2
-
-
-def test_what_will_be_done_with_the_minutes_is_said(shown: "Shown") -> None:
+def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> None:
     assert "at most 9.5: two load curves of about" in shown.result.stderr
+    assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
+    assert "+++ environments/prod.toml" in shown.result.stdout
+    lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
+    assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
 
 
-def test_dollars_that_leave_no_trial_are_said(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_few_dollars_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
     monkeypatch.setattr(servable.tune.tune, "_searched", lambda *_: nothing)
     assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
-
-
-def test_ctrl_c_ends_with_130(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
-    assert returned().return_value == 130
 
 
 CHANCE = random.Random(1)
@@ -278,7 +253,7 @@ def shown(project: Path) -> Shown:
 
 
 @pytest.fixture(scope="module")
-def told(shown: Shown) -> Result:
+def told(shown: "Shown") -> Result:
     """The same command again, for programs."""
     return ran("--trials", "12", "--json")
 
@@ -294,46 +269,19 @@ def written(told: Result, project: Path) -> str:
     return after
 
 
-def test_the_better_settings_are_shown_and_the_file_stays(shown: Shown) -> None:
-    assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
-
-
-def test_the_diff_has_the_file_s_path_from_the_project(shown: Shown) -> None:
-    assert "+++ environments/prod.toml" in shown.result.stdout
-
-
-def test_a_budget_that_leaves_no_trial_is_said(project: Path) -> None:
-    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
-
-
-def test_every_trial_is_told_with_what_is_left(shown: Shown) -> None:
-    lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
-    assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
-
-
-def test_programs_are_told_the_same(told: Result) -> None:
+def test_programs_are_told_the_same_and_nothing_is_measured_again(told: Result) -> None:
     said = json.loads(told.stdout)
     content = Content.read(Path(said["report"]).with_name(RUN))
     assert content.recommendation is not None
     choice = dict(content.recommendation.choice.point)
     wanted = (choice, True, len(content.trials))
     assert (said["settings"], said["better"], said["trials"]) == wanted
-
-
-def test_this_machine_s_numbers_set_no_alarm(told: Result) -> None:
-    said = json.loads(told.stdout)
     assert (said["relative"], "alarms" in said["diff"]) == (True, False)
-
-
-def test_finished_it_measures_nothing_again(told: Result) -> None:
     assert not [line for line in told.stderr.splitlines() if "/12 " in line]
 
 
 def test_written_the_file_has_the_settings_and_keeps_its_comments(written: str) -> None:
     assert ("gunicorn_workers = 8" in written, COMMENT in written) == (True, True), written
-
-
-def test_forced_this_machine_s_numbers_are_written_too(written: str) -> None:
     assert "p99_latency_ms" in written
 
 
@@ -353,7 +301,7 @@ def test_the_verdict_is_the_exit_code(
     assert returned("--trials", "12", "--p99-ms", limit).return_value == code
 
 
-def test_where_nothing_is_better_the_file_stays_also_with_write(
+def test_where_nothing_is_better_the_file_stays(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "rps", staticmethod(lambda point: 100.0))
@@ -363,7 +311,7 @@ def test_where_nothing_is_better_the_file_stays_also_with_write(
     assert (json.loads(said.stdout)["written"], after) == (False, before)
 
 
-def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: Shown) -> None:
+def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: "Shown") -> None:
     price = ("--set", 'prices.instance_usd_per_hour={"ml.c5.xlarge" = 2}')
     said = ran("--trials", "8", "--json", "--for", "cost", *price, "--new")
     (first, *_) = Content.read(Path(json.loads(said.stdout)["report"]).with_name(RUN)).trials
@@ -427,10 +375,6 @@ def trials(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.long
-def test_killed_and_resumed_it_ends_with_the_same_trials(killed: Killed) -> None:
+def test_killed_and_resumed_it_ends_with_the_same_trials_and_repeats_none(killed: Killed) -> None:
     assert killed.trials == killed.uninterrupted
-
-
-@pytest.mark.long
-def test_killed_and_resumed_no_trial_is_measured_twice(killed: Killed) -> None:
     assert killed.finished == len(killed.trials)

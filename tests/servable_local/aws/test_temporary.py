@@ -17,8 +17,12 @@ from click.testing import CliRunner
 
 from servable.load.command import load
 from servable.load.reached import deployed
-from servable.load.temporary.endpoints import BudgetSpentError, TemporaryEndpoints
-from servable.load.temporary.live import TemporaryError, live_variant
+from servable.load.temporary.endpoints import (
+    BudgetSpentError,
+    TemporaryEndpoints,
+    TemporaryError,
+    live_variant,
+)
 from servable.load.temporary.removal import PREFIX, TAG, is_abandoned, owner, remove_endpoint, tags
 from servable.project import account as operations_account
 from servable_local.aws.local_aws import LocalAws

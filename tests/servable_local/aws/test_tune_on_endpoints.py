@@ -20,19 +20,19 @@ from click.testing import CliRunner
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.load.load_generator import LoadError
-from servable.load.pace import Pace
+from servable.load.load_target import Pace
 from servable.load.temporary.endpoints import (
     BudgetSpentError,
     NotInServiceError,
     TemporaryEndpoints,
+    live_variant,
 )
-from servable.load.temporary.live import live_variant
 from servable.load.temporary.removal import PREFIX
 from servable.project import account as operations_account
 from servable.tune.command import tune
-from servable.tune.machine_space import machines
+from servable.tune.container_space import machines
 from servable.tune.run import Run, TuneOptions, TuneProgress
-from servable.tune.temporary_trials import LEDGER, TemporaryTrials
+from servable.tune.trials import LEDGER, TemporaryTrials
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID, valid

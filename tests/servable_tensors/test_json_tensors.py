@@ -12,7 +12,7 @@ from hypothesis import given
 
 from servable_handler.refusal import refusal_of
 from servable_local.container.http_messages import HttpError as TheirRefusal
-from servable_local.container.model_server import json_tensors as theirs
+from servable_local.container.model_server import predict_request as theirs
 from servable_tensors import TensorError, json_tensors, wire
 from servable_tensors.json_tensors import JsonValueError, arrays_of, parse, parse_answer, to_array
 from servable_tensors.signature import Signature, TensorSpec

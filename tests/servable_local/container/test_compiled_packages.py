@@ -139,7 +139,7 @@ USED = """
 import importlib, sys
 from pathlib import Path
 from servable_local.container.compiled_packages import compiled_packages
-from servable_local.container.image_imports import give_imports_of_the_image
+from servable_local.container.gunicorn.user_code import give_imports_of_the_image
 packages = compiled_packages(Path("code"))
 give_imports_of_the_image([*packages.paths, Path("code/lib")])
 print(importlib.import_module(sys.argv[1]).__file__)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.loaded_models import SOCKET, ask
+from servable_local.container.model_servers import SOCKET, ask
 
 
 @pytest.fixture

@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.container.http_messages import HttpAnswer, HttpRequest, encoded
+from servable_local.container.http_messages import (
+    BadRequestError,
+    HttpAnswer,
+    HttpRequest,
+    RequestReader,
+    encoded,
+)
 from servable_local.container.nginx.routes import passed_on
-from servable_local.container.request_reader import BadRequestError, RequestReader
 
 TWO = (
     b"POST /invocations?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"

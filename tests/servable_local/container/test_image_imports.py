@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.catalog.images import image_modules
-from servable_local.container import image_imports
+from servable_local.container.gunicorn import user_code
 from tests.packaging.wheelhouse import wheel
 
 # Installed here, and not in the image.
@@ -18,7 +18,7 @@ BEGIN = """
 import os, sys
 from pathlib import Path
 import psutil
-from servable_local.container.image_imports import give_imports_of_the_image
+from servable_local.container.gunicorn.user_code import give_imports_of_the_image
 give_imports_of_the_image([Path("code"), Path("code/lib")])
 """
 
@@ -115,7 +115,7 @@ def test_the_path_of_processes_that_the_code_starts_is_the_images(tmp_path: Path
 
 def test_the_table_says_what_the_catalog_says() -> None:
     """Each is written down for itself: `servable check` reads the one, the local container the other."""
-    table = Path(image_imports.__file__).with_name("image_modules.json")
+    table = Path(user_code.__file__).with_name("image_modules.json")
     read = json.loads(table.read_text())
     for version, modules in read["versions"].items():
         modules = read.get(modules, modules) if isinstance(modules, str) else modules
@@ -161,7 +161,7 @@ def test_the_containers_model_folder_is_where_the_archive_is_here(tmp_path: Path
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "vocab.txt").write_text("a b c")
     program = (
-        "from servable_local.container.gunicorn.model_folder import open_here\n"
+        "from servable_local.container.gunicorn.master import open_here\n"
         "open_here(Path.cwd())\nfile = '/opt/ml/model/code/vocab.txt'\n"
         "print(open(file).read(), Path(file).read_text(), os.path.isfile(file))"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.gunicorn.models import foreign
+from servable_local.container.gunicorn.app import foreign
 
 
 @pytest.fixture

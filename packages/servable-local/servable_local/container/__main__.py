@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import psutil
 
-from servable_local.container import parent_watchdog
+from servable_local.container import child_process
 from servable_local.container.child_process import ContainerStartError, Events, log
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
@@ -86,9 +86,9 @@ def main() -> None:
     # What the container and its code write is for the owner alone; processes inherit it.
     os.umask(0o077)
     events = Events()
-    parent_watchdog.adopt_orphans()
+    child_process.adopt_orphans()
     end = EndpointTermination(options.folder)
-    parent_watchdog.hold(end, parent_pid=options.parent_pid)
+    child_process.hold(end, parent_pid=options.parent_pid)
     asyncio.run(_serve(options, events, end))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from servable_client.part_sizes import ASK_AGAIN_EVERY, MEASUREMENTS, PartSizes
+from servable_client.split import ASK_AGAIN_EVERY, MEASUREMENTS, PartSizes
 
 ROWS = 500
 CONNECTIONS = 10

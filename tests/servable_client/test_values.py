@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from servable_client import BadAnswerError, BadInputError, FakeEndpoint
 from servable_client.arrays import as_arrays
+from servable_client.batches import merged
 from servable_client.formats import decode, encode
-from servable_client.merging import merged
 from servable_client.options import Selection
 from tests.servable_client.array_strategies import quick
 

@@ -9,8 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from servable_handler.call import Call
-from servable_handler.refusal import RequestError
+from servable_handler.request import Call, RequestError
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, RestConnections
 from tests.servable_handler.fake_model_server import FakeModelServer

@@ -1,10 +1,10 @@
-"""servable_handler/refusal.py, through Falcon itself."""
+"""servable_handler/request.py, through Falcon itself."""
 
 import falcon
 import falcon.testing
 import pytest
 
-from servable_handler.refusal import RequestError, as_falcon, falcon_answer
+from servable_handler.request import RequestError, as_falcon, falcon_answer
 
 
 class Raising:

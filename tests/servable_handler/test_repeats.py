@@ -14,7 +14,7 @@ from typing import Self
 
 import pytest
 
-from servable_handler.refusal import RequestError
+from servable_handler.request import RequestError
 from servable_handler.transport.model_servers import ModelServers
 from tests.servable_handler.endpoints import ROOT
 from tests.servable_handler.mortal_server import DEADLY

@@ -1,11 +1,11 @@
-"""servable_handler/transport/server_choice.py, on a clock that the tests turn."""
+"""servable_handler/transport/model_servers.py, on a clock that the tests turn."""
 
 import random
 
 import hypothesis.strategies as st
 from hypothesis import given
 
-from servable_handler.transport.server_choice import PROBE_ANYWAY_SECONDS, ServerChoice
+from servable_handler.transport.model_servers import PROBE_ANYWAY_SECONDS, ServerChoice
 
 
 class Clock:

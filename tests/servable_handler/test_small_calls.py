@@ -10,14 +10,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from servable_handler.refusal import RequestError
+from servable_handler.request import RequestError
+from servable_handler.transport.channels import MOST_BYTES, SmallCalls
 from servable_handler.transport.http2.grpc_connection import (
     CallFailedError,
     GrpcConnection,
     UnsupportedError,
 )
 from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read
-from servable_handler.transport.http2.small_calls import MOST_BYTES, SmallCalls
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, DeadlineError, NotTakenError
 from tests.servable_handler.fake_model_server import FakeModelServer

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import gevent
 
-from servable_handler.transport.http2.line import line_to
+from servable_handler.transport.http2.frames import line_to
 from servable_handler.transport.rest import BrokenOffError, DeadlineError
 
 

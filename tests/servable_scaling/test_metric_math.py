@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.metric_math import Expression, UnknownExpressionError
+from servable_scaling.alarms.query import Expression, UnknownExpressionError
 
 NUMBERS = st.floats(-1e6, 1e6)
 

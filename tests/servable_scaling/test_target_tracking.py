@@ -13,7 +13,7 @@ from servable_scaling.scalable_target import (
     TargetTracking,
     scaling_policy,
 )
-from servable_scaling.target_tracking import alarm_requests
+from servable_scaling.scaling_policies import alarm_requests
 from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, target, tracking
 
 

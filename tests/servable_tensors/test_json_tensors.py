@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_handler.refusal import refusal_of
+from servable_handler.request import refusal_of
 from servable_local.container.http_messages import HttpError as TheirRefusal
 from servable_local.container.model_server import predict_request as theirs
 from servable_tensors import TensorError, json_tensors, wire

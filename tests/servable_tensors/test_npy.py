@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_handler.refusal import refusal_of
+from servable_handler.request import refusal_of
 from servable_tensors import TensorError
 from servable_tensors.npy import from_npy, from_npz, to_npy, to_npz
 from tests.servable_handler.conftest import npy, npz

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 
 from servable_tensors import wire
-from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.predict_messages import arrays_in
+from servable_tensors.tensor_walk import LayoutCache
 from servable_tensors.tensors import UnknownTypeError, to_array, to_proto
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_handler.refusal import refusal_of
+from servable_handler.request import refusal_of
 from servable_tensors import TensorError, wire
 from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
 from servable_tensors.tensor_walk import packed_varints
 from servable_tensors.tensors import to_proto
-from servable_tensors.wire_fields import fields
+from servable_tensors.wire import fields
 
 
 def request(**tensors: Any) -> bytes:

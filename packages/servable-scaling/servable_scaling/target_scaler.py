@@ -10,20 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from servable_scaling import activities as words
-from servable_scaling.activities import ReasonCode, ScalingActivity
+from servable_scaling import scalable_target as words
 from servable_scaling.scalable_target import (
     COPIES,
+    ReasonCode,
     ScaledTarget,
+    ScalingActivity,
     ScalingPolicy,
     ScheduledAction,
     StepScaling,
     SuspendedState,
     TargetTracking,
 )
+from servable_scaling.scaling_policies import (
+    adjusted,
+    aggregated,
+    capacity_in,
+    capacity_out,
+    step_of,
+)
 from servable_scaling.schedule import ActionSchedule
-from servable_scaling.step_scaling import adjusted, aggregated, step_of
-from servable_scaling.target_tracking import capacity_in, capacity_out
 
 _UNSCALABLE = (
     "The endpoint is being updated; auto scaling is blocked while the update is in progress."

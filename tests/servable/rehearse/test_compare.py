@@ -27,8 +27,7 @@ from servable.rehearse.comparison import (
     list_policies,
 )
 from servable.rehearse.comparison_output import build_json, list_conclusions
-from servable_scaling.rehearsal.fleet import InstanceModel
-from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.servable.rehearse.test_rehearse import SCALED
 

@@ -14,7 +14,7 @@ from servable.cost.command import cost
 from servable.rehearse import rehearsal
 from servable.rehearse.command import rehearse
 from servable_client.retries import WAKE_LOOK_SECONDS
-from servable_scaling.rehearsal.sleeping import ASKS_AGAIN_SECONDS
+from servable_scaling.rehearsal.scenario import ASKS_AGAIN_SECONDS
 from servable_scaling.rehearsal.traffic import whole_requests
 from tests.conftest import VALID
 

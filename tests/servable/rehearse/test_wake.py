@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from infra.parameters.scaling_properties import sleep_policies
 from servable.rehearse import rehearsal
 from servable.rehearse.command import rehearse
-from servable_scaling.watched_alarm import WatchedAlarm
+from servable_scaling.autoscaling import WatchedAlarm
 from tests.servable_scaling.minutes import Numbers, at
 
 ROOT = Path(__file__).resolve().parents[3]

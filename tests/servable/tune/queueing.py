@@ -16,7 +16,7 @@ from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
 from servable.load.schedule import Schedule
 from servable.measured.latencies import Latencies
 from servable.measured.precision import WINDOW_SECONDS, percentile, throughput
-from servable_scaling.rehearsal.queueing import erlang_c
+from servable_scaling.rehearsal.fleet import erlang_c
 
 SIMULATED = MeasuredTarget(
     target="simulated",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from servable_scaling.rehearsal.queueing import erlang_c
+from servable_scaling.rehearsal.fleet import erlang_c
 from tests.servable.tune.queueing import mmc_highest_rate, mmc_latency_above, simulate
 
 

@@ -98,20 +98,15 @@ def test_what_would_change_is_refused_unsent(values: Any, form: Any) -> None:
     assert len(echo.calls) == before
 
 
-def test_a_masked_array_is_refused_with_what_to_do() -> None:
+def test_what_no_tensor_holds_is_refused_with_what_to_do() -> None:
     with pytest.raises(BadInputError, match=r"x: holds a masked array.*give x.filled"):
         echo.predict(x=np.ma.masked_array([1.0], [False]))
-
-
-def test_a_lone_surrogate_is_refused_with_what_to_do() -> None:
     with pytest.raises(BadInputError, match="half of a surrogate pair"):
         echo.predict(x="\ud800")
-
-
-@pytest.mark.parametrize("name", ["\ud800", 1, b"x"])
-def test_the_name_of_an_input_is_text(name: Any) -> None:
-    with pytest.raises(BadInputError):
-        echo.predict({name: [1.0]})
+    cases: list[Any] = ["\ud800", 1, b"x"]
+    for name in cases:
+        with pytest.raises(BadInputError):
+            echo.predict({name: [1.0]})
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -124,17 +119,17 @@ def test_a_shape_without_values_arrives_or_is_refused(form: Any, shape: tuple[in
         assert echo.predict(x=np.zeros(shape), format=form)["x"].shape == shape
 
 
-@pytest.mark.parametrize("form", ["protobuf", "json"])
-def test_zeros_at_the_end_of_text_arrive(form: Any) -> None:
-    found = echo.predict(x=["a\0", "b"], format=form)["x"]
-    assert found.tolist() == [b"a\0", b"b"]
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_what_is_no_number_arrives_as_such(form: Any) -> None:
-    found = echo.predict(x=[np.nan, np.inf, -np.inf, -0.0], format=form)["x"]
-    np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, -0.0])
-    assert np.signbit(found[3])
+def test_zeros_scalars_and_what_is_no_number_arrive() -> None:
+    cases: list[Any] = ["protobuf", "json"]
+    for form in cases:
+        found = echo.predict(x=["a\0", "b"], format=form)["x"]
+        assert found.tolist() == [b"a\0", b"b"]
+    for form in FORMS:
+        found = echo.predict(x=[np.nan, np.inf, -np.inf, -0.0], format=form)["x"]
+        np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, -0.0])
+        assert np.signbit(found[3])
+    for form in FORMS:
+        assert echo.predict(x=np.float64(0.1), format=form)["x"].tolist() == 0.1
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -142,11 +137,6 @@ def test_what_is_no_number_arrives_as_such(form: Any) -> None:
 def test_types_and_byte_orders_arrive_with_their_values(form: Any, dtype: str) -> None:
     array = np.array([[0, 1], [1, 0]], dtype)
     np.testing.assert_array_equal(echo.predict(x=array, format=form)["x"], array.astype(float))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_scalar_arrives_as_a_scalar(form: Any) -> None:
-    assert echo.predict(x=np.float64(0.1), format=form)["x"].tolist() == 0.1
 
 
 @pytest.mark.parametrize(

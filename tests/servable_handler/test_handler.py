@@ -102,11 +102,8 @@ def test_a_caller_that_accepts_anything_gets_the_form_it_sent(
     assert ask(body, content_type, accept_header="*/*")[2] == own
 
 
-def test_rows_are_answered_as_predictions(ask: Ask) -> None:
+def test_rows_are_answered_as_predictions_and_columns_as_outputs(ask: Ask) -> None:
     assert json.loads(ask(ROWS, settings=GRPC)[1]) == {"predictions": SUMS}
-
-
-def test_columns_are_answered_as_outputs(ask: Ask) -> None:
     assert json.loads(ask(b'{"inputs": [[1, 2, 3]]}', settings=GRPC)[1]) == {"outputs": [6.0]}
 
 
@@ -194,13 +191,13 @@ def test_a_message_of_another_rank_is_refused_by_the_signature_that_it_names(
     assert ask(request.SerializeToString(), "application/x-protobuf")[0] == status
 
 
-def test_the_signature_of_the_attributes_wins_over_that_of_a_message(ask: Ask) -> None:
+def test_the_rank_of_a_message_is_that_of_the_attributes_signature(
+    ask: Ask, server: FakeModelServer
+) -> None:
     body = protobuf(pixels=np.ones(2, np.float32))
     attributes = "tfs-signature-name=image"
     assert ask(body, "application/x-protobuf", custom_attributes=attributes)[0] == 400
 
-
-def test_a_message_of_the_signatures_rank_is_relayed(server: FakeModelServer, ask: Ask) -> None:
     body = protobuf(pixels=np.ones((1, 1, 1, 1), np.float32))
     ask(body, "application/x-protobuf", custom_attributes="tfs-signature-name=image")
     assert [name for name, _ in relayed(server)] == ["Predict"]
@@ -260,7 +257,7 @@ def test_a_npy_of_every_type_and_shape_comes_back_as_it_is(
     )
 
 
-def test_a_string_tensor_in_npy_comes_back_as_bytes(ask: Ask) -> None:
+def test_strings_and_bfloat16_come_back_over_grpc(ask: Ask) -> None:
     answer = ask(
         npy(np.array(["häll", "o"])),
         "application/x-npy",
@@ -268,9 +265,6 @@ def test_a_string_tensor_in_npy_comes_back_as_bytes(ask: Ask) -> None:
         custom_attributes="tfs-signature-name=echo_string",
     )[1]
     assert np.load(io.BytesIO(answer)).tolist() == ["häll".encode(), b"o"]
-
-
-def test_bfloat16_is_taken_and_given_as_float32(ask: Ask) -> None:
     answer = ask(
         npy(np.array([1.5, 3.140625], np.float32)),
         "application/x-npy",
@@ -278,9 +272,6 @@ def test_bfloat16_is_taken_and_given_as_float32(ask: Ask) -> None:
         custom_attributes="tfs-signature-name=echo_bfloat16",
     )[1]
     assert np.load(io.BytesIO(answer)).tolist() == [1.5, 3.140625]
-
-
-def test_bytes_in_json_that_are_no_utf8_come_back_over_grpc(ask: Ask) -> None:
     answer = ask(
         b'{"inputs": [{"b64": "/w=="}]}',
         accept_header="application/x-npy",
@@ -370,17 +361,13 @@ def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
     ), answer
 
 
-def test_the_model_servers_own_words_are_kept(server: FakeModelServer, ask: Ask) -> None:
+def test_errors_of_the_model_server_keep_their_words_or_get_some(
+    server: FakeModelServer, ask: Ask
+) -> None:
     server.rest_answer = 404, b'{"error": "no such model"}'
     assert ask(ROWS)[:2] == (404, b'{"error": "no such model"}')
-
-
-def test_an_error_without_words_gets_some(server: FakeModelServer, ask: Ask) -> None:
     server.rest_answer = 500, b"<html>"
     assert ask(ROWS)[:2] == (500, b'{"error": "the model server answered 500"}')
-
-
-def test_a_full_queue_is_429(server: FakeModelServer, ask: Ask) -> None:
     server.rest_answer = (
         503,
         (b'{"error": "The batch scheduling queue to which this task was submitted is full"}'),
@@ -388,19 +375,14 @@ def test_a_full_queue_is_429(server: FakeModelServer, ask: Ask) -> None:
     assert ask(ROWS)[0] == 429
 
 
-def test_a_model_that_takes_too_long_is_504(server: FakeModelServer, ask: Ask) -> None:
+def test_a_model_that_takes_too_long_is_504_at_the_earlier_deadline(
+    server: FakeModelServer, ask: Ask
+) -> None:
     server.delay_seconds = 1
     assert ask(ROWS, timeout=0.2)[0] == 504
-
-
-def test_a_deadline_of_its_own_is_kept(server: FakeModelServer, ask: Ask) -> None:
+    assert ask(protobuf(x=X), "application/x-protobuf", timeout=0.2)[0] == 504
     server.delay_seconds = 2
     assert ask(ROWS, settings=Settings(timeout_seconds=1))[0] == 504
-
-
-def test_a_model_that_takes_too_long_over_grpc_is_504(server: FakeModelServer, ask: Ask) -> None:
-    server.delay_seconds = 1
-    assert ask(protobuf(x=X), "application/x-protobuf", timeout=0.2)[0] == 504
 
 
 @pytest.mark.parametrize(
@@ -448,17 +430,11 @@ def page(body: bytes, context: Any) -> dict[str, Any]:
     return {"x": [[float(len(word)) for word in body.split()]]}
 
 
-def test_preprocess_makes_the_tensors(ask: Ask) -> None:
+def test_hooks_make_the_tensors_the_body_and_its_content_type(ask: Ask) -> None:
     answer = ask(b"a bb ccc", "text/html", hooks=Hooks(preprocess=page))
     assert json.loads(answer[1]) == {"predictions": [6.0]}
-
-
-def test_postprocess_makes_the_body(ask: Ask) -> None:
     hooks = Hooks(postprocess=lambda tensors, context: f"sum {tensors['y'][0]:g}")
     assert ask(b"[[1,2,3]]", hooks=hooks) == (200, b"sum 6", "text/plain; charset=utf-8")
-
-
-def test_postprocess_may_name_its_content_type(ask: Ask) -> None:
     hooks = Hooks(postprocess=lambda tensors, context: (b"<p>", "text/html"))
     assert ask(b"[[1,2,3]]", hooks=hooks) == (200, b"<p>", "text/html")
 
@@ -471,36 +447,37 @@ def failing(*given: Any) -> Any:
     raise KeyError("the secret of the request")
 
 
-def test_a_hooks_input_error_is_400_with_its_message(ask: Ask) -> None:
-    status, answer, _ = ask(b"", "text/html", hooks=Hooks(preprocess=refusing))
-    assert (status, answer) == (400, b'{"error": "the page has no title"}')
-
-
-@pytest.mark.parametrize("name", ["preprocess", "postprocess"])
-def test_a_hooks_failure_is_500_and_names_the_hook(name: str, ask: Ask) -> None:
-    status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(**{name: failing}))
-    said = json.loads(answer)["error"]
-    assert (status, f"the hook {name} failed (KeyError in test_handler.py" in said) == (500, True)
-
-
-def test_a_hooks_failure_never_tells_the_requests_content(
+def test_what_a_hook_raises_is_said_without_the_requests_content(
     ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
+    status, answer, _ = ask(b"", "text/html", hooks=Hooks(preprocess=refusing))
+    assert (status, answer) == (400, b'{"error": "the page has no title"}')
+    for name in ["preprocess", "postprocess"]:
+        status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(**{name: failing}))
+        said = json.loads(answer)["error"]
+        assert (status, f"the hook {name} failed (KeyError in test_handler.py" in said) == (
+            500,
+            True,
+        )
     answer = ask(b"[[1,2,3]]", hooks=Hooks(preprocess=failing))[1]
     assert b"secret" not in answer + caplog.text.encode()
 
-
-def test_tensors_of_preprocess_that_do_not_fit_are_the_hooks_mistake(ask: Ask) -> None:
     hooks = Hooks(preprocess=lambda body, context: {"x": [1.0]})
     status, answer, _ = ask(b"", hooks=hooks)
     assert (status, b"the hook preprocess: x: got float32 [1]" in answer) == (500, True)
 
 
-def test_a_request_is_one_line_at_debug(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_is_one_line_at_debug_without_the_body(
+    ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "servable")
     ask(ROWS)
     (line,) = [json.loads(record.message) for record in caplog.records if record.name == "servable"]
     assert (line["status"], line["bytes_in"], line["in"]) == (200, len(ROWS), "application/json")
+
+    caplog.set_level(logging.DEBUG, "servable")
+    ask(b'{"inputs": "a secret"}', settings=GRPC)
+    assert "secret" not in caplog.text
 
 
 def test_a_failure_is_one_line_at_warning(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
@@ -512,53 +489,35 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 TRACED = f"traceparent={PARENT},inference-id=order-42"
 
 
-@pytest.mark.parametrize("body", [ROWS, b"{"], ids=["answered", "refused"])
-def test_the_log_line_has_the_trace_and_the_inference_id(
-    body: bytes, ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "servable")
-    ask(body, custom_attributes=TRACED)
-    line = json.loads(caplog.records[-1].message)
-    assert (line["traceparent"], line["inference_id"]) == (PARENT, "order-42")
-
-
-def test_a_request_that_is_refused_by_its_headers_has_its_trace_in_the_log(
+def test_a_log_line_has_the_trace_and_the_inference_id_that_are_valid(
     ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
+    for body in [ROWS, b"{"]:
+        caplog.set_level(logging.DEBUG, "servable")
+        ask(body, custom_attributes=TRACED)
+        line = json.loads(caplog.records[-1].message)
+        assert (line["traceparent"], line["inference_id"]) == (PARENT, "order-42")
     ask(ROWS, "image/png", custom_attributes=TRACED)
     assert json.loads(caplog.records[-1].message)["traceparent"] == PARENT
+    for sent in ["traceparent=00-1-2-3", 'inference-id="}\n{"event": "forged"}']:
+        caplog.set_level(logging.DEBUG, "servable")
+        status, _, _ = ask(ROWS, custom_attributes=sent)
+        line = caplog.records[-1].message
+        assert (status, {"traceparent", "inference_id"} & json.loads(line).keys()) == (200, set())
 
 
-@pytest.mark.parametrize("sent", ["traceparent=00-1-2-3", 'inference-id="}\n{"event": "forged"}'])
-def test_a_malformed_trace_is_answered_and_not_logged(
-    sent: str, ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "servable")
-    status, _, _ = ask(ROWS, custom_attributes=sent)
-    line = caplog.records[-1].message
-    assert (status, {"traceparent", "inference_id"} & json.loads(line).keys()) == (200, set())
-
-
-def test_a_malformed_trace_chooses_no_signature_for_others(server: FakeModelServer) -> None:
+def test_a_trace_chooses_no_plan(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     sent = "traceparent=tfs-signature-name=image"
     answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=sent))
     (plan,) = handler._plans._plans.values()
     assert plan.aim.signature is None
 
-
-def test_requests_that_differ_in_their_trace_share_a_plan(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(3):
         sent = f"tfs-model-version=1,inference-id={number}"
         answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=sent))
     assert len(handler._plans._plans) == 1
-
-
-def test_a_log_line_never_holds_the_body(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "servable")
-    ask(b'{"inputs": "a secret"}', settings=GRPC)
-    assert "secret" not in caplog.text
 
 
 def test_the_time_of_each_stage_is_in_a_header_where_it_is_asked_for(
@@ -632,33 +591,28 @@ def test_a_npy_of_a_form_that_was_seen_is_answered_as_the_first_one(
         assert answers[0][0] == 200
 
 
-def test_a_header_of_another_type_is_not_taken_for_one_that_was_seen(ask: Ask) -> None:
+def test_a_npy_of_another_type_or_order_is_not_taken_for_one_that_was_seen(ask: Ask) -> None:
     assert ask(npy(X), "application/x-npy", accept_header="*/*")[0] == 200
     assert ask(npy(X.view(np.int32)), "application/x-npy", accept_header="*/*")[0] == 400
-
-
-def test_numbers_in_fortrans_order_stay_in_their_places(ask: Ask) -> None:
     for _ in range(2):
         answer = ask(npy(np.asfortranarray(X)), "application/x-npy", accept_header="*/*")[1]
         assert np.load(io.BytesIO(answer)).tolist() == SUMS
 
 
-def test_a_refusal_of_headers_is_not_kept(ask: Ask) -> None:
+def test_plans_are_few_and_none_is_kept_for_long_or_refused_headers(
+    ask: Ask, server: FakeModelServer
+) -> None:
     statuses = [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]]
     assert statuses == [415, 200, 415]
 
+    handler = Handler(Settings(), Hooks(), server.variables)
+    handler._plans.of(server.context(accept_header="x" * 3000), None)
+    assert handler._plans._plans == {}
 
-def test_plans_are_forgotten_before_they_are_many(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(1000):
         handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"), None)
     assert len(handler._plans._plans) <= 256
-
-
-def test_headers_without_measure_are_not_kept(server: FakeModelServer) -> None:
-    handler = Handler(Settings(), Hooks(), server.variables)
-    handler._plans.of(server.context(accept_header="x" * 3000), None)
-    assert handler._plans._plans == {}
 
 
 INT32 = {"custom_attributes": "tfs-signature-name=echo_int32"}
@@ -692,12 +646,16 @@ def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
     assert "Predict" not in dict(server.requests)
 
 
-def test_a_list_of_integers_fits_any_type_that_holds_them(
+def test_lists_and_strings_of_preprocess_fit_the_signatures_types(
     server: FakeModelServer, ask: Ask
 ) -> None:
     hooks = Hooks(preprocess=lambda body, context: {"v": [1, 255]})
     told = {"custom_attributes": "tfs-signature-name=echo_uint8"}
     assert ask(b"", hooks=hooks, **told)[1] == b'{"predictions": [1, 255]}'
+
+    ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": ["a\0", b"b\0"]}), **TEXT)
+    request = wire.PredictRequest.FromString(dict(server.requests)["Predict"])
+    assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
 
 
 @pytest.mark.parametrize(
@@ -712,12 +670,6 @@ def test_what_is_wrong_whatever_was_sent_is_the_hooks_mistake(
 ) -> None:
     answer = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **INT32)
     assert (answer[0], words in json.loads(answer[1])["error"]) == (500, True), answer
-
-
-def test_a_zero_at_the_end_of_a_string_stays(server: FakeModelServer, ask: Ask) -> None:
-    ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": ["a\0", b"b\0"]}), **TEXT)
-    request = wire.PredictRequest.FromString(dict(server.requests)["Predict"])
-    assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
 
 
 @pytest.mark.parametrize(
@@ -744,7 +696,7 @@ def bomb(count: int) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def test_explaining_a_refusal_makes_no_arrays(
+def test_explaining_a_refusal_makes_no_arrays_and_parses_no_long_text(
     server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servable_tensors.codecs.to_array", None)
@@ -752,17 +704,15 @@ def test_explaining_a_refusal_makes_no_arrays(
     assert (status, b"x: not given; '" in answer) == (400, True), answer
     assert b"and 6 more" in answer
 
-
-def test_a_long_text_is_not_parsed_to_explain_a_refusal(
-    server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
     server.rest_answer = 400, b'{"error": "no"}'
     monkeypatch.setattr("servable_tensors.codecs.parse", None)
     body = b'{"instances": [' + b" " * (1 << 20) + b"[1]]}"
     assert ask(body)[:2] == (400, b'{"error": "no"}')
 
 
-def test_one_value_for_many_is_not_made_into_text(ask: Ask) -> None:
+def test_over_rest_strings_are_base64_and_one_value_for_many_is_refused(
+    ask: Ask, server: FakeModelServer
+) -> None:
     request = wire.PredictRequest()
     tensor = request.inputs["v"]
     tensor.dtype = 1
@@ -773,8 +723,6 @@ def test_one_value_for_many_is_not_made_into_text(ask: Ask) -> None:
     )
     assert (answer[0], b"send every value" in answer[1]) == (400, True), answer
 
-
-def test_a_string_that_is_no_utf8_is_base64_over_rest(server: FakeModelServer, ask: Ask) -> None:
     body = protobuf(v=np.array([b"\xff", b"a"], object))
     ask(body, "application/x-protobuf", settings=Settings("rest"), **TEXT)
     sent = json.loads(server.requests[-1][1])

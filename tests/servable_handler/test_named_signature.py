@@ -65,12 +65,6 @@ def test_a_refusal_of_json_explains_the_signature_that_it_names(
     server.rest_answer = 400, b'{"error": "no"}'
     _, answer, _ = ask(b'{"signature_name": "two", "inputs": {"a": [1], "b": [2]}}')
     assert json.loads(answer)["error"].startswith("b: holds 2, no string")
-
-
-def test_a_refusal_of_json_that_fits_the_signature_it_names_is_the_model_servers(
-    server: FakeModelServer, ask: Ask
-) -> None:
-    server.rest_answer = 400, b'{"error": "no"}'
     _, answer, _ = ask(json.dumps({"signature_name": "two", "inputs": TWO}).encode())
     assert json.loads(answer)["error"] == "no"
 
@@ -81,11 +75,5 @@ def test_a_refusal_of_a_message_explains_the_signature_that_it_names(
     server.grpc_answer = refusing  # type: ignore[method-assign]
     body = message("two", a=np.array([1.5], np.float32), b=np.array([b"x"], object))
     assert json.loads(ask(body, PROTOBUF)[1])["error"].startswith("a: got float32 [1]")
-
-
-def test_a_refusal_of_a_message_that_fits_the_signature_it_names_is_the_model_servers(
-    server: FakeModelServer, ask: Ask
-) -> None:
-    server.grpc_answer = refusing  # type: ignore[method-assign]
     body = message("two", a=np.array([1], np.int64), b=np.array([b"x"], object))
     assert json.loads(ask(body, PROTOBUF)[1])["error"] == "the model server refuses: no"

@@ -34,12 +34,8 @@ def with_own(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.usefixtures("with_own")
-def test_a_class_in_the_table_is_what_an_accept_header_may_name() -> None:
+def test_a_class_in_the_table_is_named_by_an_accept_header_and_by_the_client() -> None:
     assert prediction.chosen(OWN, JSON) == OWN
-
-
-@pytest.mark.usefixtures("with_own")
-def test_a_class_in_the_table_is_a_format_of_the_client() -> None:
     sent = FakeEndpoint(lambda x: {"y": x}).predict([1.5, 2.5], format="own")
     assert sent["y"].tolist() == [1.5, 2.5]
 

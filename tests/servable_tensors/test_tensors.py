@@ -137,13 +137,11 @@ def test_a_value_that_its_type_does_not_hold_is_no_tensor(
         to_array(wire.TensorProto(dtype=wire.DataType[dtype], **values))
 
 
-def test_one_value_stands_for_all() -> None:
+def test_one_value_stands_for_all_and_none_for_zeros() -> None:
     message = wire.TensorProto(dtype=1, float_val=[1.5])
     message.tensor_shape.dim.add(size=3)
     assert to_array(message).tolist() == [1.5, 1.5, 1.5]
 
-
-def test_no_value_stands_for_zeros() -> None:
     message = wire.TensorProto(dtype=3)
     message.tensor_shape.dim.add(size=2)
     assert to_array(message).tolist() == [0, 0]

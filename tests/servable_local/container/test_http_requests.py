@@ -110,7 +110,7 @@ def test_a_header_has_at_most_8_kb_and_a_head_32_kb(piece: int) -> None:
     assert rejected.value.status == 414
 
 
-def test_a_head_without_an_end_isnt_kept() -> None:
+def test_a_head_is_counted_alone_and_one_without_an_end_isnt_kept() -> None:
     reader = RequestReader(8080)
     reader.feed(HEAD + b"X-Big: ")
     for _ in range(8):
@@ -118,8 +118,6 @@ def test_a_head_without_an_end_isnt_kept() -> None:
     with pytest.raises(BadRequestError, match="too long"):
         reader.feed(b"a" * 4096)
 
-
-def test_a_head_after_a_long_body_is_counted_alone() -> None:
     reader = RequestReader(8080)
     body = b"a" * 100_000
     reader.feed(HEAD + b"Content-Length: 100000\r\n\r\n" + body + HEAD[:10])
@@ -153,41 +151,29 @@ def test_a_caller_who_waits_before_the_body_is_told_to_continue_once() -> None:
     reader.feed(b"b")
     assert (reader.wants_continue, len(reader.requests)) == (False, 1)
 
-
-def test_a_caller_who_has_sent_the_body_isnt_told_to_continue() -> None:
     reader = RequestReader(8080)
     reader.feed(HEAD + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\nab")
     assert not reader.wants_continue
 
 
-def test_a_header_whose_name_has_other_characters_is_left_out() -> None:
+def test_headers_are_read_and_passed_on_as_nginx_does() -> None:
     ((request, _),) = _read(HEAD + b"X_One: 1\r\nX-Two: \xe9\r\n\r\n", [])
     assert (request.headers.get("X_One"), request.headers.get("X-Two")) == (None, "\xe9")
 
-
-def test_gunicorn_gets_the_query_and_the_last_content_type() -> None:
     data = b"POST /models?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: a/b\r\nTE: trailers\r\n"
     ((request, _),) = _read(data + b"Content-Type: c/d\r\nX-A: 1\r\n\r\n", [])
     assert passed_on(request) == (
         b"POST /models?a=1 HTTP/1.0\r\nHost: gunicorn_upstream\r\nConnection: close\r\n"
         b"Content-Type: c/d\r\nX-A: 1\r\n\r\n"
     )
-
-
-def test_a_header_that_is_not_there_is_none() -> None:
     assert _read(TWO, [])[0][0].headers.get("Accept") is None
 
-
-def test_an_answer_has_the_length_of_its_body() -> None:
-    assert b"Content-Length: 3\r\n" in encoded(HttpAnswer(200, b"abc"), keep_alive=True)
-
-
-def test_the_answer_to_head_has_the_length_and_not_the_body() -> None:
-    found = encoded(HttpAnswer(200, b"abc"), keep_alive=True, head=True)
-    assert (b"Content-Length: 3\r\n" in found, found.endswith(b"\r\n\r\n")) == (True, True)
-
-
-def test_space_after_a_headers_value_is_none_of_it() -> None:
     data = b"GET /ping HTTP/1.1\r\nHost: localhost:8080\r\nAccept:  text/csv \r\n\r\n"
     ((request, _),) = _read(data, [])
     assert request.headers.get("Accept") == "text/csv"
+
+
+def test_an_answer_has_the_length_of_its_body_also_to_head() -> None:
+    assert b"Content-Length: 3\r\n" in encoded(HttpAnswer(200, b"abc"), keep_alive=True)
+    found = encoded(HttpAnswer(200, b"abc"), keep_alive=True, head=True)
+    assert (b"Content-Length: 3\r\n" in found, found.endswith(b"\r\n\r\n")) == (True, True)

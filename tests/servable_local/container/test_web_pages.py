@@ -115,7 +115,7 @@ def test_a_target_in_absolute_form_is_refused(where: str, without_code: Endpoint
     assert _status(_sent(port, _post(path, _own(port), "Content-Type: application/json"))) == 400
 
 
-def test_a_refused_request_does_not_overtake_the_one_before_it(
+def test_a_refused_request_is_answered_in_its_turn_and_the_last(
     without_code: EndpointProcess,
 ) -> None:
     port = _port(without_code)
@@ -124,35 +124,30 @@ def test_a_refused_request_does_not_overtake_the_one_before_it(
     answer = _sent(port, first + second + first)
     assert [one[:3] for one in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"403"]
 
-
-def test_nothing_after_a_refused_request_is_answered(without_code: EndpointProcess) -> None:
     port = _rest_port(without_code)
     wanted = _post(PREDICT, _own(port), "Content-Type: application/json")
     answer = _sent(port, _post(PREDICT, _own(port), FORM, "Origin: null", body=b"{}") + wanted)
     assert (answer.count(b"HTTP/1.1 "), b"predictions" in answer) == (1, False)
 
 
-@pytest.mark.parametrize(
-    "name", ["Access-Control-Request-Method: POST", "Access-Control-Request-Private-Network: true"]
-)
-def test_a_browsers_question_before_a_request_gets_no_permission(
-    name: str, without_code: EndpointProcess
+def test_no_answer_permits_another_origin(
+    without_code: EndpointProcess, with_code: EndpointProcess
 ) -> None:
-    port = _port(without_code)
-    lines = ["OPTIONS /invocations HTTP/1.1", _own(port), "Origin: https://evil.example", name]
-    answer = _sent(port, "\r\n".join(lines).encode() + b"\r\n\r\n")
-    assert (_status(answer), b"access-control" in answer.lower()) == (403, False)
+    for name in [
+        "Access-Control-Request-Method: POST",
+        "Access-Control-Request-Private-Network: true",
+    ]:
+        port = _port(without_code)
+        lines = ["OPTIONS /invocations HTTP/1.1", _own(port), "Origin: https://evil.example", name]
+        answer = _sent(port, "\r\n".join(lines).encode() + b"\r\n\r\n")
+        assert (_status(answer), b"access-control" in answer.lower()) == (403, False)
 
-
-def test_a_websocket_is_refused(with_code: EndpointProcess) -> None:
     port = _port(with_code)
     lines = ["GET /invocations HTTP/1.1", _own(port), "Connection: Upgrade", "Upgrade: websocket"]
     lines += ["Origin: https://evil.example", "Sec-WebSocket-Version: 13"]
     lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
     assert _status(_sent(port, "\r\n".join(lines).encode() + b"\r\n\r\n")) in (400, 403)
 
-
-def test_no_answer_allows_another_origin_to_read_it(with_code: EndpointProcess) -> None:
     port = _port(with_code)
     answer = _sent(port, _post("/invocations", _own(port), "Content-Type: application/json"))
     assert (_status(answer), b"access-control" in answer.lower()) == (200, False)

@@ -302,10 +302,7 @@ TWO = npz(a=np.array([1, 2]), b=np.array(["x", "y"]))
 )
 def test_several_outputs_stand_side_by_side(accept: str, answer: bytes, ask: Ask) -> None:
     found = ask(
-        TWO,
-        "application/x-npz",
-        accept_header=accept,
-        custom_attributes="tfs-signature-name=two",
+        TWO, "application/x-npz", accept_header=accept, custom_attributes="tfs-signature-name=two"
     )
     assert found[1] == answer
 
@@ -395,12 +392,7 @@ def test_a_model_that_takes_too_long_is_504_at_the_earlier_deadline(
     ids=["none", "model-and-version", "signature"],
 )
 def test_a_relayed_request_asks_for_what_the_attributes_say(
-    told: dict[str, Any],
-    name: str,
-    version: int,
-    signature: str,
-    server: FakeModelServer,
-    ask: Ask,
+    told: dict[str, Any], name: str, version: int, signature: str, server: FakeModelServer, ask: Ask
 ) -> None:
     ask(protobuf(x=X), "application/x-protobuf", **told)
     spec = wire.PredictRequest.FromString(relayed(server)[0][1]).model_spec

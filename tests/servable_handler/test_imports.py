@@ -44,11 +44,7 @@ def test_the_image_is_known_to_hold_it() -> None:
 
 def run(code: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()

@@ -56,7 +56,7 @@ def model(folder: Path, word: str, *, version: str = "") -> None:
     (code / "words.py").write_text(f"WORD = {word!r}\n")
     (code / "lib").mkdir()
     (code / "lib" / f"vendored_{word}.py").write_text("")
-    with (code / "servable_handler" / "refusal.py").open("a") as file:
+    with (code / "servable_handler" / "request.py").open("a") as file:
         file.write(f"\nVERSION = {version!r}\n")
 
 

@@ -1,4 +1,4 @@
-"""transport/http2/small_calls.py against gRPC's own server, and against servers that say odd things."""
+"""transport/channels.py against gRPC's own server, and against servers that say odd things."""
 
 import socket
 import struct
@@ -390,9 +390,7 @@ def test_a_connection_is_given_up_before_its_window_for_answers_ends(
     ],
     ids=lambda options: next(iter(options)).removeprefix("grpc."),
 )  # fmt: skip
-def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(
-    options: dict[str, int],
-) -> None:
+def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(options: dict[str, int]) -> None:
     with FakeModelServer(options) as server:
         one = ModelServers((server.grpc_port,), (server.rest_port,))
         bodies = [str(number).encode() * 1_000 for number in range(60)]

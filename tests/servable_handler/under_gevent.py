@@ -1,4 +1,4 @@
-"""transport/http2/line.py as in a worker: in a process of its own, since patching cannot be taken back."""
+"""transport/http2/frames.py as in a worker: in a process of its own, since patching cannot be taken back."""
 
 import json
 import socket

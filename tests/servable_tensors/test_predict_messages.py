@@ -1,4 +1,4 @@
-"""servable_tensors/predict_messages.py and layout_cache.py: what protobuf reads, read again or not."""
+"""servable_tensors/predict_messages.py, with the cache of layouts: what protobuf reads, read again or not."""
 
 from contextlib import suppress
 from typing import Any

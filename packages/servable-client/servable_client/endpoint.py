@@ -41,12 +41,7 @@ class Calls:
         self._json_only = False
 
     def predict(
-        self,
-        arrays: Arrays,
-        options: Options,
-        deadline: Deadline,
-        form: str,
-        trace: Trace,
+        self, arrays: Arrays, options: Options, deadline: Deadline, form: str, trace: Trace
     ) -> Outputs:
         """Encode, send and decode one prediction.
 

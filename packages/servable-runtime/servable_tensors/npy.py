@@ -201,7 +201,7 @@ def from_npz(
             if unpacked > MOST_UNPACKED_BYTES:
                 raise TensorTooLargeError(
                     f"the .npz unpacks to {unpacked} bytes; "
-                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request",
+                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request"
                 )
             names = [file.filename.removesuffix(".npy") for file in files]
             if len(set(names)) < len(names):

@@ -128,7 +128,7 @@ def _walked(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
                 if repeated > MOST_TENSOR_BYTES:
                     raise TensorError(
                         f"{name:.60}: with single values that stand for all, the inputs take more "
-                        f"than {MOST_TENSOR_BYTES // _MIB} MiB together; send less in one request",
+                        f"than {MOST_TENSOR_BYTES // _MIB} MiB together; send less in one request"
                     )
             elif number == 3:
                 text_of(body, start, end)

@@ -1,7 +1,7 @@
 """One scalable target: what its policies and schedules do, minute by minute. Pure.
 
 The order within a minute: what was begun is looked at, schedules run, then policies whose alarms
-act. Sources (2026-11-22): the pages named in target_tracking.py, step_scaling.py and activities.py;
+act. Sources (2026-11-22): the pages named in scaling_policies.py and scalable_target.py;
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html,
 https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (no scaling while updating).
 """

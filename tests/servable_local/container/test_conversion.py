@@ -5,11 +5,7 @@ import pytest
 
 from servable_local.container.http_messages import HttpAnswer
 from servable_local.container.image_code import ImageCode, image_code
-from servable_local.container.nginx.routes import (
-    accepted,
-    converted,
-    from_csv_up_to_2_19,
-)
+from servable_local.container.nginx.routes import accepted, converted, from_csv_up_to_2_19
 from servable_tensors.text_bodies import from_csv, from_json
 
 

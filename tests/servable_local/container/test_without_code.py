@@ -71,10 +71,7 @@ def test_golden_requests_lines_and_chunks_are_answered(without_code: EndpointPro
 def test_another_or_no_content_type_is_415(without_code: EndpointProcess) -> None:
     assert post(without_code, b"x", "application/x-npy").status_code == 415
     answer = post(without_code, b"x", None)
-    assert (answer.status_code, answer.text) == (
-        415,
-        '{"error":"Unsupported Media Type: Unknown"}',
-    )
+    assert (answer.status_code, answer.text) == (415, '{"error":"Unsupported Media Type: Unknown"}')
 
 
 def test_accepting_json_takes_the_line_breaks_out(without_code: EndpointProcess) -> None:

@@ -35,13 +35,7 @@ from servable_local.container.settings import (
     without_effect,
 )
 from servable_local.container.supervisor import Supervisor
-from servable_tensors.archive import (
-    ArchiveError,
-    LayoutError,
-    find_code,
-    find_models,
-    unpack,
-)
+from servable_tensors.archive import ArchiveError, LayoutError, find_code, find_models, unpack
 
 _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0

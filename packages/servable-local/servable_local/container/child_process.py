@@ -115,10 +115,7 @@ class ChildProcess:
         # -P: the working folder is not searched for modules, whatever it holds.
         command = [sys.executable, "-P", "-m", module, "--parent-pid", str(os.getpid())]
         self._process = subprocess.Popen(
-            [*command, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
+            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
         self.pid = self._process.pid
         self.module = module

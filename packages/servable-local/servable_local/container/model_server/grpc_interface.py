@@ -76,7 +76,7 @@ class GrpcInterface:
                 "GetModelMetadata": (self.metadata, wire.GetModelMetadataRequest),
             },
             "tensorflow.serving.ModelService": {
-                "GetModelStatus": (self.status, wire.GetModelStatusRequest),
+                "GetModelStatus": (self.status, wire.GetModelStatusRequest)
             },
         }
 

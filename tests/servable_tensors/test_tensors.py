@@ -51,18 +51,18 @@ def test_strings_come_back_as_they_went(texts: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, "bfloat16"])
-@pytest.mark.parametrize("shape", [(), (3,), (0, 2), (2, 2)], ids=str)
-def test_tensorflow_reads_what_we_write(name: str, shape: tuple[int, ...]) -> None:
-    import tensorflow as tf
+def test_tensorflow_reads_what_we_write(name: str) -> None:
+    for shape in [(), (3,), (0, 2), (2, 2)]:
+        import tensorflow as tf
 
-    array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
-    message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
-    read = tf.make_ndarray(_theirs(message))
-    assert (read.dtype.name, read.shape, read.astype("c16").tolist()) == (
-        name,
-        shape,
-        array.astype("c16").tolist(),
-    )
+        array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
+        message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
+        read = tf.make_ndarray(_theirs(message))
+        assert (read.dtype.name, read.shape, read.astype("c16").tolist()) == (
+            name,
+            shape,
+            array.astype("c16").tolist(),
+        )
 
 
 def _theirs(message: Any) -> Any:

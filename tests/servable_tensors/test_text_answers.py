@@ -56,7 +56,6 @@ def test_csv_quotes_what_needs_it() -> None:
     assert as_csv({"y": texts(b'a,"b"', b"c")}) == b'"a,""b"""\nc\n'
 
 
-@pytest.mark.parametrize("form", [as_rows, as_lines, as_csv])
 @pytest.mark.parametrize(
     "outputs",
     [
@@ -66,9 +65,10 @@ def test_csv_quotes_what_needs_it() -> None:
     ],
     ids=["two-batches", "scalar", "mixed"],
 )
-def test_outputs_without_common_rows_are_refused_by_name(form: Any, outputs: Any) -> None:
-    with pytest.raises(TensorError, match=r"no rows in common \(a \["):
-        form({name: np.asarray(array) for name, array in outputs.items()})
+def test_outputs_without_common_rows_are_refused_by_name(outputs: Any) -> None:
+    for form in [as_rows, as_lines, as_csv]:
+        with pytest.raises(TensorError, match=r"no rows in common \(a \["):
+            form({name: np.asarray(array) for name, array in outputs.items()})
 
 
 def test_complex_numbers_are_no_json() -> None:

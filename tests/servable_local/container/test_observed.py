@@ -157,14 +157,14 @@ def _variables(row: Row) -> dict[str, str]:
     return variables
 
 
-@pytest.mark.parametrize("case", STARTS)
-def test_variables_are_refused_where_the_image_ends_or_hangs_over_them(case: str) -> None:
-    try:
-        read_settings(_variables(STARTS[case]), gunicorn=case in ECHO)
-    except SettingsError:
-        assert case in REFUSED
-    else:
-        assert case not in REFUSED
+def test_variables_are_refused_where_the_image_ends_or_hangs_over_them() -> None:
+    for case in STARTS:
+        try:
+            read_settings(_variables(STARTS[case]), gunicorn=case in ECHO)
+        except SettingsError:
+            assert case in REFUSED
+        else:
+            assert case not in REFUSED
 
 
 @pytest.mark.long

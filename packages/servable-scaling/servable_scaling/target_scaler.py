@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from servable_scaling import scalable_target as words
 from servable_scaling.scalable_target import (
     COPIES,
     ReasonCode,
@@ -21,6 +20,10 @@ from servable_scaling.scalable_target import (
     StepScaling,
     SuspendedState,
     TargetTracking,
+    bounds_set,
+    setting,
+    triggered,
+    unscaled,
 )
 from servable_scaling.scaling_policies import (
     adjusted,
@@ -95,7 +98,7 @@ class _Proposal:
 
     @property
     def cause(self) -> str:
-        return words.triggered(self.breach.alarm, self.policy.name)
+        return triggered(self.breach.alarm, self.policy.name)
 
 
 class TargetScaler:
@@ -208,7 +211,7 @@ class TargetScaler:
             if not schedule.due(at):
                 continue
             bounds = self.target.within(action.minimum, action.maximum)
-            activity = words.bounds_set(bounds, len(self.activities), action.name, at)
+            activity = bounds_set(bounds, len(self.activities), action.name, at)
             self._keep(activity, decision)
             if updating or bounds.minimum > bounds.maximum:
                 activity.status, activity.ended = "Failed", at
@@ -343,7 +346,7 @@ class TargetScaler:
         at, before = decision.at, decision.resource.desired
         if self._running is not None:
             self._running.override(at)
-        activity = words.setting(self.target, len(self.activities), cause, desired, at)
+        activity = setting(self.target, len(self.activities), cause, desired, at)
         self._running, self._running_policy, self._before = activity, policy, before
         self._cool(datetime.max, desired)
         self._unscaled = None
@@ -352,12 +355,12 @@ class TargetScaler:
 
     def _leave(self, decision: Decision, breach: Breach, code: ReasonCode) -> None:
         """Record an activity that did not scale; of equal ones in a row only the first."""
-        cause = words.triggered(breach.alarm, self.policies[breach.policy].name)
+        cause = triggered(breach.alarm, self.policies[breach.policy].name)
         if self._unscaled == (cause, code):
             return
         self._unscaled = (cause, code)
         number, capacity = len(self.activities), decision.resource.desired
-        activity = words.unscaled(self.target, number, cause, code, capacity, decision.at)
+        activity = unscaled(self.target, number, cause, code, capacity, decision.at)
         self._keep(activity, decision)
 
     def refuse(self, activity: ScalingActivity, at: datetime, reason: str) -> None:

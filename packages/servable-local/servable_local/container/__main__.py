@@ -18,8 +18,13 @@ from typing import NoReturn
 
 import psutil
 
-from servable_local.container import child_process
-from servable_local.container.child_process import ContainerStartError, Events, log
+from servable_local.container.child_process import (
+    ContainerStartError,
+    Events,
+    adopt_orphans,
+    hold,
+    log,
+)
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
@@ -80,9 +85,9 @@ def main() -> None:
     # What the container and its code write is for the owner alone; processes inherit it.
     os.umask(0o077)
     events = Events()
-    child_process.adopt_orphans()
+    adopt_orphans()
     end = EndpointTermination(options.folder)
-    child_process.hold(end, parent_pid=options.parent_pid)
+    hold(end, parent_pid=options.parent_pid)
     asyncio.run(_serve(options, events, end))
 
 

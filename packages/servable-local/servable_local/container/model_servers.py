@@ -63,21 +63,21 @@ class LoadedModels:
         write_beside(self._file, json.dumps(entries, default=str))
 
 
-SOCKET = "control.sock"
+CONTROL_SOCKET = "control.sock"
 
 
-def ask(folder: Path, **question: Any) -> dict[str, Any]:
+def ask_supervisor(folder: Path, **question: Any) -> dict[str, Any]:
     """One question, one answer, both JSON. Raises `OSError` when nobody is there."""
     with socket.socket(socket.AF_UNIX) as connection:
         if sys.platform == "linux":
             # By a descriptor of the folder: a path of more than 107 letters is no address.
             descriptor = os.open(folder, os.O_RDONLY)
             try:
-                connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+                connection.connect(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
             finally:
                 os.close(descriptor)
         else:  # of at most 103 letters on macOS
-            connection.connect(str(folder / SOCKET))
+            connection.connect(str(folder / CONTROL_SOCKET))
         connection.sendall(json.dumps(question).encode() + b"\n")
         with connection.makefile("rb") as lines:
             answer: dict[str, Any] = json.loads(lines.readline())

@@ -15,7 +15,6 @@ from typing import Any, Unpack
 import falcon
 import requests
 
-from servable_local.container import model_servers
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.gunicorn.user_code import (
     CallTarget,
@@ -25,7 +24,7 @@ from servable_local.container.gunicorn.user_code import (
     load,
 )
 from servable_local.container.image_code import HEADER, MODEL_NAME, AttributesError, ImageCode
-from servable_local.container.model_servers import LoadedModel, LoadedModels
+from servable_local.container.model_servers import LoadedModel, LoadedModels, ask_supervisor
 from servable_local.container.ports import HOST
 
 
@@ -219,7 +218,7 @@ class Models:
     def _invoke(self, request: Any, response: Any, model: str) -> None:
         loaded = self._loaded.all()
         if model in loaded and loaded[model].ended and self._unloads_ended:
-            model_servers.ask(self._folder, unload=model)
+            ask_supervisor(self._folder, unload=model)
             loaded = {}
         if model not in loaded:
             refuse(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
@@ -259,7 +258,7 @@ class Models:
         return bad
 
     def _ask_supervisor(self, response: Any, **question: Any) -> None:
-        answer = model_servers.ask(self._folder, **question)
+        answer = ask_supervisor(self._folder, **question)
         response.status = falcon.code_to_http_status(answer["status"])
         response.text = answer["body"]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
-from servable_local.container import child_process
-from servable_local.container.child_process import Events, begin_child
+from servable_local.container.child_process import Events, begin_child, die_with
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.gunicorn.app import Invocations, Models, Ping, application
 from servable_local.container.gunicorn.user_code import (
@@ -79,7 +78,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
         return self._app
 
     def _begin_worker(self, server: Any, worker: Any) -> None:
-        child_process.die_with(os.getppid())
+        die_with(os.getppid())
         os.chdir(self._working_folder)
 
 

@@ -15,8 +15,7 @@ from typing import NoReturn
 
 from google.protobuf.message import DecodeError
 
-from servable_local.container import child_process
-from servable_local.container.child_process import Events, log
+from servable_local.container.child_process import Events, die_with, log
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server import grpc_interface, rest
@@ -87,7 +86,7 @@ _LONGEST = 2000
 
 def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
     """In the child of a fork. Loads, warms up, then listens: who reaches it reaches a ready one."""
-    child_process.die_with(parent_pid)
+    die_with(parent_pid)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())

@@ -123,12 +123,10 @@ def test_a_failing_model_server_and_a_full_queue_are_503(plain_double: Double) -
     assert (answer.status_code, "queue" in answer.json()["error"]) == (503, True)
 
 
-def test_a_slow_model_delays_its_answers(plain_double: Double) -> None:
+def test_a_slow_model_delays_its_answers_and_answers_many_at_once(plain_double: Double) -> None:
     plain_double.process.faults.slow(latency_ms=300)
     assert plain_double.post(ROW).elapsed.total_seconds() >= 0.3
 
-
-def test_a_slow_model_answers_many_at_once(plain_double: Double) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     plain_double.process.faults.slow(latency_ms=500)

@@ -78,6 +78,7 @@ def test_an_exception_is_500_and_falcons_errors_are_as_they_are(coded: Endpoint)
     assert (answer.status_code, answer.json()["title"]) == (400, "No")
     answer = coded.do("too_many")
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "3")
+    assert coded.post(ROW, attributes="tfs-model-version=1=1").status_code == 400
 
 
 def test_the_code_has_its_lib_one_import_and_the_variables(coded: Endpoint) -> None:
@@ -88,10 +89,6 @@ def test_the_code_has_its_lib_one_import_and_the_variables(coded: Endpoint) -> N
     assert found == {"OMP_NUM_THREADS": "1"}
     found = coded.do("the_environment", ["TFS_DEFAULT_MODEL_NAME"]).json()
     assert found == {"TFS_DEFAULT_MODEL_NAME": "numbers"}
-
-
-def test_an_attribute_with_two_equal_signs_is_400(coded: Endpoint) -> None:
-    assert coded.post(ROW, attributes="tfs-model-version=1=1").status_code == 400
 
 
 def test_what_the_code_prints_goes_to_the_log(coded_double: Double, folder: Path) -> None:

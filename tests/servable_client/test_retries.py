@@ -47,13 +47,10 @@ def test_what_may_have_been_executed_or_is_wrong_is_not_repeated() -> None:
             predict([kind("no")], retry_unsafe=True)
 
 
-def test_a_deadline_over_before_anything_was_sent_says_that_nothing_was_executed() -> None:
+def test_a_failure_says_whether_and_how_often_it_was_tried() -> None:
     with pytest.raises(DeadlineExceededError) as caught:
         Retries(Backoff()).run(lambda seconds: None, Deadline(-1), unsafe=False)
     assert caught.value.executed == "no"
-
-
-def test_the_last_failure_is_raised_and_says_how_often_it_was_tried() -> None:
     with pytest.raises(ThrottledError, match=r"no \(3 attempts\)"):
         FakeEndpoint(lambda x: {}, failures=[ThrottledError("no")] * 9, attempts=3).predict(x=1)
 

@@ -40,11 +40,11 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 NOT_FOUND = "Endpoint ranker of account 123456789012 not found."
 
 
-def test_arrays_go_in_and_come_out(connect: Connect) -> None:
+def test_arrays_go_in_and_come_out_of_the_variant_that_is_told(
+    connect: Connect, server: RuntimeServer
+) -> None:
     np.testing.assert_array_equal(connect().predict(x=X)["y"], X * 2)
 
-
-def test_the_variant_that_answered_is_told(server: RuntimeServer, connect: Connect) -> None:
     def answer(received: Received) -> Reply:
         reply = doubled(received)
         reply.headers["x-Amzn-Invoked-Production-Variant"] = "green"

@@ -242,23 +242,17 @@ def test_measured_parts_are_never_all_of_one_length(rows: int, measured: int) ->
     assert max(made) <= measured + 1
 
 
-def test_with_one_row_in_each_part_the_values_tell_rows_or_nothing_is_guessed() -> None:
+def test_which_outputs_are_one_for_all_parts_is_seen_or_can_be_said() -> None:
     found = FakeEndpoint(lambda x: {"y": x}).predict(x=np.arange(3.0), split=1)
     assert found["y"].tolist() == [0, 1, 2]
     with pytest.raises(BadAnswerError, match=r'Split\(rows=1, constant=frozenset\(\{"y"\}\)\)'):
         FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=1)
+    cases: list[tuple[set[str], list[float]]] = [({"y"}, [0]), (set(), [0, 0, 0])]
+    for constant, wanted in cases:
+        split = Split(rows=1, constant=frozenset(constant))
+        found = FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=split)
+        assert found["y"].tolist() == wanted
 
-
-@pytest.mark.parametrize(("constant", "wanted"), [({"y"}, [0]), (set(), [0, 0, 0])])
-def test_which_outputs_are_one_for_all_parts_can_be_said(
-    constant: set[str], wanted: list[float]
-) -> None:
-    split = Split(rows=1, constant=frozenset(constant))
-    found = FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=split)
-    assert found["y"].tolist() == wanted
-
-
-def test_an_output_that_is_said_to_be_constant_is_there_and_is() -> None:
     split = Split(rows=1, constant=frozenset({"label"}))
     with pytest.raises(BadAnswerError, match="names label; the model's outputs are labels, score"):
         FakeEndpoint(labelled).predict(x=np.arange(3.0), split=split)

@@ -116,23 +116,19 @@ def test_json_from_the_threshold_on_goes_over_grpc(server: FakeModelServer, ask:
 IMAGE = {"pixels": [[[1.0], [2.0]], [[3.0], [4.0]]], "size": 2.0}
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
+def test_json_of_another_rank_than_the_signatures_is_refused_unsent_and_says_why(
+    server: FakeModelServer, ask: Ask
+) -> None:
+    cases: list[dict[str, Any]] = [
         {"instances": [{"pixels": [1.0, 2.0], "size": 2.0}]},
         {"inputs": {"pixels": [1.0, 2.0], "size": [2.0]}},
         {"inputs": {"pixels": [[[[[1.0]]]]], "size": [2.0]}},
         {"instances": [{"size": 2.0, "pixels": 1.0}], "signature_name": "image"},
-    ],
-)
-def test_json_of_another_rank_than_the_signatures_is_refused_before_the_model_server_has_it(
-    request_: dict[str, Any], server: FakeModelServer, ask: Ask
-) -> None:
-    answer = ask(json.dumps(request_).encode(), custom_attributes="tfs-signature-name=image")
-    assert (answer[0], relayed(server)) == (400, [])
+    ]
+    for request_ in cases:
+        answer = ask(json.dumps(request_).encode(), custom_attributes="tfs-signature-name=image")
+        assert (answer[0], relayed(server)) == (400, [])
 
-
-def test_the_refusal_of_a_rank_names_the_input_and_the_signature(ask: Ask) -> None:
     body = b'{"signature_name": "image", "inputs": {"pixels": [1.0], "size": [2.0]}}'
     _, answer, _ = ask(body)
     wanted = "pixels: got 1 dimensions; the signature wants float32 [any, 2, 2, 1]. The signature"
@@ -277,22 +273,19 @@ def test_a_single_json_line_is_one_row_where_lines_are_answered(
 TWO = npz(a=np.array([1, 2]), b=np.array(["x", "y"]))
 
 
-@pytest.mark.parametrize(
-    ("accept", "answer"),
-    [
+def test_several_outputs_stand_side_by_side_and_are_no_npy(ask: Ask) -> None:
+    for accept, answer in [
         ("text/csv", b"1,x\n2,y\n"),
         ("application/jsonlines", b'{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n'),
         ("application/json", b'{"outputs": {"a": [1, 2], "b": ["x", "y"]}}'),
-    ],
-)
-def test_several_outputs_stand_side_by_side(accept: str, answer: bytes, ask: Ask) -> None:
-    found = ask(
-        TWO, "application/x-npz", accept_header=accept, custom_attributes="tfs-signature-name=two"
-    )
-    assert found[1] == answer
-
-
-def test_several_outputs_are_no_npy(ask: Ask) -> None:
+    ]:
+        found = ask(
+            TWO,
+            "application/x-npz",
+            accept_header=accept,
+            custom_attributes="tfs-signature-name=two",
+        )
+        assert found[1] == answer
     status, answer, _ = ask(
         TWO,
         "application/x-npz",
@@ -416,6 +409,11 @@ def test_hooks_make_the_tensors_the_body_and_its_content_type(ask: Ask) -> None:
     assert ask(b"[[1,2,3]]", hooks=hooks) == (200, b"<p>", "text/html")
 
 
+def giving(value: Any) -> Any:
+    """A hook that returns this value."""
+    return lambda *_: value
+
+
 def refusing(body: bytes, context: Any) -> Any:
     raise InputError("the page has no title")
 
@@ -533,39 +531,39 @@ def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> N
     assert json.loads(handler(io.BytesIO(body), context)[0]) == {"outputs": SUMS}
 
 
-@pytest.mark.parametrize(
-    ("length", "sent", "status"),
-    [(10**9, b"", 413), (100, b"short", 400), (None, ROWS, 200), (0, b"", 400)],
-)
-def test_a_body_is_as_long_as_it_says(
-    length: int | None, sent: bytes, status: int, server: FakeModelServer
-) -> None:
-    handler = Handler(Settings(), Hooks(), server.variables)
-    context = server.context(
-        request_content_type="application/json" if sent else "application/x-npz"
-    )
-    context.content_length = length
-    assert answer_of(handler, sent, context)[0] == status
+def test_a_body_is_as_long_as_it_says(server: FakeModelServer) -> None:
+    for length, sent, status in [
+        (10**9, b"", 413),
+        (100, b"short", 400),
+        (None, ROWS, 200),
+        (0, b"", 400),
+    ]:
+        handler = Handler(Settings(), Hooks(), server.variables)
+        context = server.context(
+            request_content_type="application/json" if sent else "application/x-npz"
+        )
+        context.content_length = length
+        assert answer_of(handler, sent, context)[0] == status
 
 
-@pytest.mark.parametrize("number", [number for number in ECHOED if number != STRING])
 def test_a_npy_of_a_form_that_was_seen_is_answered_as_the_first_one(
-    number: int, server: FakeModelServer
+    server: FakeModelServer,
 ) -> None:
-    context = server.context(
-        request_content_type="application/x-npy",
-        accept_header="*/*",
-        custom_attributes=f"tfs-signature-name=echo_{wire.dtype_name(number)}",
-    )
-    random, dtype = np.random.default_rng(0), array_dtype(number)
-    known = Handler(Settings(), Hooks(), server.variables)
-    for _ in range(3):
-        # Any bytes: a truth value comes back as 0 or 1, half of a bfloat16's bits do not.
-        body = npy(random.integers(0, 256, 4 * dtype.itemsize, np.uint8).view(dtype))
-        unknowing = Handler(Settings(), Hooks(), server.variables)
-        answers = [answer_of(one, body, context) for one in (known, unknowing)]
-        assert answers[0] == answers[1]
-        assert answers[0][0] == 200
+    for number in [number for number in ECHOED if number != STRING]:
+        context = server.context(
+            request_content_type="application/x-npy",
+            accept_header="*/*",
+            custom_attributes=f"tfs-signature-name=echo_{wire.dtype_name(number)}",
+        )
+        random, dtype = np.random.default_rng(0), array_dtype(number)
+        known = Handler(Settings(), Hooks(), server.variables)
+        for _ in range(3):
+            # Any bytes: a truth value comes back as 0 or 1, half of a bfloat16's bits do not.
+            body = npy(random.integers(0, 256, 4 * dtype.itemsize, np.uint8).view(dtype))
+            unknowing = Handler(Settings(), Hooks(), server.variables)
+            answers = [answer_of(one, body, context) for one in (known, unknowing)]
+            assert answers[0] == answers[1]
+            assert answers[0][0] == 200
 
 
 def test_a_npy_of_another_type_or_order_is_not_taken_for_one_that_was_seen(ask: Ask) -> None:
@@ -597,9 +595,10 @@ FLOAT32 = {"custom_attributes": "tfs-signature-name=echo_float32"}
 TEXT = {"custom_attributes": "tfs-signature-name=echo_string"}
 
 
-@pytest.mark.parametrize(
-    ("made", "told", "words"),
-    [
+def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
+    server: FakeModelServer, ask: Ask
+) -> None:
+    cases: list[tuple[Any, dict[str, str], str]] = [
         (
             [2**40 + 7],
             INT32,
@@ -613,14 +612,11 @@ TEXT = {"custom_attributes": "tfs-signature-name=echo_string"}
         (np.array([2**64 - 1], "u8"), INT32, "v: holds 18446744073709551615, which int32"),
         ([2**70], INT32, "v: holds 1180591620717411303424, which int32"),
         ([1e300], FLOAT32, "v: holds 1e+300, which float32 cannot hold"),
-    ],
-)
-def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
-    made: Any, told: dict[str, str], words: str, server: FakeModelServer, ask: Ask
-) -> None:
-    status, answer, _ = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **told)
-    assert (status, words in json.loads(answer)["error"]) == (400, True), answer
-    assert "Predict" not in dict(server.requests)
+    ]
+    for made, told, words in cases:
+        status, answer, _ = ask(b"", hooks=Hooks(preprocess=giving({"v": made})), **told)
+        assert (status, words in json.loads(answer)["error"]) == (400, True), answer
+        assert "Predict" not in dict(server.requests)
 
 
 def test_lists_and_strings_of_preprocess_fit_the_signatures_types(
@@ -635,32 +631,21 @@ def test_lists_and_strings_of_preprocess_fit_the_signatures_types(
     assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
 
 
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
+def test_what_is_wrong_whatever_was_sent_is_the_hooks_mistake(ask: Ask) -> None:
+    cases: list[tuple[Any, str]] = [
         (np.ma.masked_array([1, 2], [True, False]), "v: got a masked array"),
         ([1.5], "v: got float64 [1]"),
-    ],
-)
-def test_what_is_wrong_whatever_was_sent_is_the_hooks_mistake(
-    made: Any, words: str, ask: Ask
-) -> None:
-    answer = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **INT32)
-    assert (answer[0], words in json.loads(answer[1])["error"]) == (500, True), answer
-
-
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
+    ]
+    for made, words in cases:
+        answer = ask(b"", hooks=Hooks(preprocess=giving({"v": made})), **INT32)
+        assert (answer[0], words in json.loads(answer[1])["error"]) == (500, True), answer
+    cases = [
         ({"y": np.float32(1)}, "Object of type float32 is not JSON serializable"),
         ("\ud800", "a lone surrogate"),
-    ],
-)
-def test_what_postprocess_returns_and_cannot_be_sent_is_said(
-    made: Any, words: str, ask: Ask
-) -> None:
-    status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(postprocess=lambda tensors, context: made))
-    assert (status, words in json.loads(answer)["error"]) == (500, True), answer
+    ]
+    for made, words in cases:
+        status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(postprocess=giving(made)))
+        assert (status, words in json.loads(answer)["error"]) == (500, True), answer
 
 
 def bomb(count: int) -> bytes:

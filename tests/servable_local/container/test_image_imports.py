@@ -108,7 +108,7 @@ importlib.metadata.version("psutil")
     assert "PackageNotFoundError" in ran.stderr
 
 
-def test_versions_of_packages_are_found(tmp_path: Path) -> None:
+def test_versions_path_and_own_modules_are_the_images(tmp_path: Path) -> None:
     (tmp_path / "code" / "lib").mkdir(parents=True)
     wheel(tmp_path, "mine")
     zipfile.ZipFile(tmp_path / "mine-1.0-py3-none-any.whl").extractall(tmp_path / "code" / "lib")
@@ -117,9 +117,6 @@ from importlib.metadata import version
 print([version(name)[0].isdigit() for name in ("numpy", "PyYAML", "mine")])
 """
     assert run(program, tmp_path).stdout == "[True, True, True]\n"
-
-
-def test_path_and_own_modules_are_the_images(tmp_path: Path) -> None:
     program = "import tfs_utils\nprint(os.environ['PYTHONPATH'], tfs_utils.DEFAULT_CONTENT_TYPE)"
     assert run(program, tmp_path).stdout == "code:code/lib application/json\n"
 

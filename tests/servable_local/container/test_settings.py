@@ -27,8 +27,18 @@ from servable_local.container.settings import (
 )
 
 
-def test_zero_threads_leave_them_to_tensorflow() -> None:
+def test_odd_values_with_which_the_image_serves_are_taken() -> None:
     assert read_settings({"SAGEMAKER_TFS_INTER_OP_PARALLELISM": "0"}).inter_op_threads == 0
+    for name, text in [
+        ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "0"),
+        ("SAGEMAKER_TFS_NGINX_LOGLEVEL", ""),
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", ""),
+        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gevent "),
+        ("SAGEMAKER_SAFE_PORT_RANGE", "9000 - 9010-x"),
+        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "None"),
+        ("OMP_NUM_THREADS", "abc"),
+    ]:
+        read_settings({name: text})
 
 
 def test_a_value_that_the_image_refuses_is_a_sentence() -> None:
@@ -49,7 +59,7 @@ def test_multi_model_mode_runs_on_the_class_asked_for_or_the_images() -> None:
         assert settings.worker_class == worker_class
 
 
-def test_the_wait_for_a_model_is_the_images() -> None:
+def test_the_wait_for_a_model_is_the_images_that_deployments_are_advised_by() -> None:
     for text, waits in [("6", 3.0), ("50", 25.4), ("60", 51.0), ("300", 204.6), ("1", 0.6)]:
         settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": text})
         assert settings.load_wait_seconds == pytest.approx(waits)
@@ -63,6 +73,15 @@ def test_the_wait_for_a_model_is_the_images() -> None:
         variables = {"SAGEMAKER_TFS_VERSION": tensorflow}
         variables["SAGEMAKER_TFS_INSTANCE_COUNT"] = str(processes)
         assert read_settings(variables).load_wait_seconds == pytest.approx(waits)
+    for tensorflow in ["2.19", "2.20"]:
+        image = image_code(tensorflow)
+        for seconds in range(1, 3601):
+            assert image.real_wait_seconds(seconds) == real_wait_seconds(seconds, tensorflow), (
+                seconds
+            )
+        for processes in range(1, 9):
+            advised = default_seconds(tensorflow, processes=processes)
+            assert image.wait_seconds(processes) == advised
 
 
 @pytest.mark.parametrize(
@@ -113,22 +132,6 @@ def test_a_value_for_gunicorn_is_refused_where_there_is_code_alone(name: str, te
         read_settings({name: text})
     with pytest.raises(SettingsError, match=name):
         read_settings({name: text, "SAGEMAKER_MULTI_MODEL": "true"}, gunicorn=False)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "0"),
-        ("SAGEMAKER_TFS_NGINX_LOGLEVEL", ""),
-        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", ""),
-        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gevent "),
-        ("SAGEMAKER_SAFE_PORT_RANGE", "9000 - 9010-x"),
-        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "None"),
-        ("OMP_NUM_THREADS", "abc"),
-    ],
-)
-def test_an_odd_value_with_which_the_image_serves_is_taken(name: str, text: str) -> None:
-    read_settings({name: text})
 
 
 def test_what_has_no_effect_is_listed() -> None:
@@ -211,13 +214,3 @@ def test_every_variable_of_the_containers_own_table_is_one_that_a_deployment_can
     of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
     unknown = {name for name in VARIABLES if setting_of(name) is None}
     assert unknown == of_sagemaker | of_the_model
-
-
-@pytest.mark.parametrize("tensorflow", ["2.19", "2.20"])
-def test_the_wait_for_a_model_is_the_one_that_deployments_are_advised_by(tensorflow: str) -> None:
-    image = image_code(tensorflow)
-    for seconds in range(1, 3601):
-        assert image.real_wait_seconds(seconds) == real_wait_seconds(seconds, tensorflow), seconds
-    for processes in range(1, 9):
-        advised = default_seconds(tensorflow, processes=processes)
-        assert image.wait_seconds(processes) == advised

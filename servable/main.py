@@ -38,6 +38,7 @@ COMMANDS = {
     "history": "List what was deployed when, and restore an earlier deployment.",
     "verify": "Compare what is live with what was deployed.",
     "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",
+    "openapi": "Print an OpenAPI description of the JSON that an endpoint takes and returns.",
     "batch": "Run a table through an environment's model, by a transform job or on this computer.",
     "serve": "Serve an environment's endpoint on this computer.",
     "tune": "Search the best container settings of an environment.",

@@ -74,12 +74,10 @@ def test_each_stated_setting_is_written_to_the_variable_of_its_key(
     assert {setting_of(variable) for variable in written} == keys
 
 
-def test_settings_left_out_render_only_the_default_model() -> None:
+def test_settings_left_out_have_the_images_defaults() -> None:
     rendered = variables_of(ContainerSettings(), default_model="ranker")
     assert rendered == {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}
 
-
-def test_batching_has_the_images_defaults() -> None:
     variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
     image = start(variables, vcpus=4, gpus=0, has_code=False).batching
     assert image is not None
@@ -168,11 +166,8 @@ def test_a_variable_without_effect_has_the_reason(
     assert inert_reason(variable, tensorflow=tensorflow) == reason
 
 
-def test_an_unknown_version_is_taken_for_the_newest() -> None:
+def test_variables_are_sorted_and_an_unknown_version_is_taken_for_the_newest() -> None:
     assert "TF_DISABLE_MKL" not in variables_of(ContainerSettings(onednn=False), default_model="m")
-
-
-def test_variables_are_sorted_because_templates_are_compared() -> None:
     names = list(variables_of(ContainerSettings(onednn=True, tfs_processes=2), default_model="m"))
     assert names == sorted(names)
 

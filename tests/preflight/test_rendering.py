@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.reference import markdown
 from infra.preflight.rendering import counted, line, listed, not_checked, summary, to_mend
@@ -30,9 +28,8 @@ def test_the_page_lists_every_rule() -> None:
     assert len(text.split()) <= 6_000
 
 
-@pytest.mark.parametrize(
-    ("findings", "words"),
-    [
+def test_a_summary_counts_findings_by_severity_each_number_with_its_noun() -> None:
+    for findings, words in [
         ([], "ok"),
         ([SKIPPED], "ok, 1 not checked"),
         ([ERROR], "1 error"),
@@ -40,30 +37,19 @@ def test_the_page_lists_every_rule() -> None:
         ([WARNING, WARNING, SKIPPED, SKIPPED], "2 warnings, 2 not checked"),
         ([ACCEPTED], "1 acknowledged"),
         ([SKIPPED, ACCEPTED, WARNING, ERROR], "1 error, 1 warning, 1 acknowledged, 1 not checked"),
-    ],
-)
-def test_a_summary_counts_findings_by_severity(findings: list[Finding], words: str) -> None:
-    assert summary(findings) == words
+    ]:
+        assert summary(findings) == words
+    for number, words in [(0, "0 rows"), (1, "1 row"), (2, "2 rows")]:
+        assert counted(number, "row") == words
 
 
-@pytest.mark.parametrize(("number", "words"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows")])
-def test_a_number_has_its_noun(number: int, words: str) -> None:
-    assert counted(number, "row") == words
-
-
-@pytest.mark.parametrize(
-    ("finding", "text"),
-    [
+def test_a_severity_stands_before_the_message_and_errors_under_their_number() -> None:
+    for finding, text in [
         (ERROR, f"{ERROR} [gpu-idle]"),
         (WARNING, f"warning: {WARNING} [gpu-idle]"),
         (ACCEPTED, f"acknowledged: {ACCEPTED} [gpu-idle]"),
-    ],
-)
-def test_a_severity_other_than_error_stands_before_the_message(finding: Finding, text: str) -> None:
-    assert line(finding) == text
-
-
-def test_errors_are_listed_under_their_number() -> None:
+    ]:
+        assert line(finding) == text
     lines = f"  {ERROR}\n  {ERROR}"
     assert (to_mend([ERROR, ERROR]), listed([])) == (f"2 to mend:\n{lines}", "")
 

@@ -45,23 +45,14 @@ def found(project: Path) -> list[Finding]:
     return check(overlaid(project, FAULTS))
 
 
-def test_every_fault_is_found_at_once_with_its_key_and_value(found: list[Finding]) -> None:
+def test_every_fault_is_found_at_once_with_key_value_range_and_remedy(found: list[Finding]) -> None:
     assert {one.rule: (one.key, one.given) for one in found} == EXPECTED
-
-
-def test_every_fault_has_file_range_and_remedy(found: list[Finding]) -> None:
     told = [
         one for one in found if one.file == "environments/prod.toml" and one.allowed and one.remedy
     ]
     assert len(told) == len(EXPECTED)
-
-
-def test_the_value_stands_in_the_sentence(found: list[Finding]) -> None:
     silent = [one.rule for one in found if str(one.given) not in str(one).replace(",", "")]
     assert silent == []
-
-
-def test_errors_come_as_errors(found: list[Finding]) -> None:
     assert sum(one.severity is Severity.ERROR for one in found) == 10
 
 

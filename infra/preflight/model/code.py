@@ -93,7 +93,8 @@ class Code(CodeFolderRule):
                     needs = f"AWS's image, whose modules are known: {place} {fault.problem}"
                     yield self.not_checked(key, needs)
                     continue
-                finding = self.finding(key, f"{place}: {fault.problem}", remedy=fault.remedy)
+                remedy = fault.remedy.replace("ENV", self.loaded.name)
+                finding = self.finding(key, f"{place}: {fault.problem}", remedy=remedy)
                 yield replace(finding, severity=Severity(fault.severity))
 
 

@@ -20,8 +20,8 @@ help:            # this list
 
 install: .venv/.tuning  # .venv and node_modules: every command; what tests and checks need, make test and make check install
 
-demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CLI, and invoke it
-	@$(BIN)/python -m scripts.demo
+demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CLI, and invoke it; V=1 shows stack events
+	@$(BIN)/python -m scripts.demo $(if $(V),-v)
 
 test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
 # Three workers for two cores: tests wait for sockets, clocks and processes a quarter of their time.

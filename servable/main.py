@@ -113,8 +113,20 @@ def show_version() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """The console script: runs the command and turns errors of use into a message and an exit code."""
+    """Run the console script."""
     escape_output()
+    words = {*(sys.argv[1:] if arguments is None else arguments)}
+    try:
+        _exit_with_code(arguments)
+    except BaseException as end:
+        # `eval "$(servable local up)" && cdk deploy` must not deploy with the shell's own credentials.
+        if "local" in words and not words & {"status", "down"} and getattr(end, "code", True):
+            print("false")
+        raise
+
+
+def _exit_with_code(arguments: list[str] | None) -> Any:
+    """Run the command, turn errors of use into a message, and exit."""
     try:
         refuse_hidden()
         code = _run(arguments) or 0

@@ -267,7 +267,7 @@ def test_what_check_knows_is_an_error_at_the_construct(
         ({"instance_type": cdk.Fn.import_value("type")}, "instance_type: .*give the type"),
         ({"handler": "servble"}, "^handler: 'servble': Input should be 'servable'$"),
         ({"name": "a b"}, "^name: 'a b': [^;]*$"),
-        ({"variables": {"A": 1}}, "^variables: 1: "),
+        ({"environment": {"A": 1}}, "^environment: 1: "),
         ({"version": 7}, "^version: .*leave it out"),
         ({"vpc": True, "network": Network()}, "^network: .*give one of the two"),
     ],

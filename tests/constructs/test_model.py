@@ -48,7 +48,7 @@ def test_variables_come_from_typed_settings_and_the_file(synthesise: Synthesise)
         "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "1",
     }
 
-    found = synthesise(VALID + 'variables = { TABLE = "users" }\n')
+    found = synthesise(VALID + 'environment = { TABLE = "users" }\n')
     environment = found.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
     assert (environment["TABLE"], environment["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]) == (
         "users",

@@ -31,10 +31,10 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
         (
             "variants.primary.max_instnces",
             "unknown key 'max_instnces'",
-            "components, container, copy_memory_mib, core_dumps, download_timeout_seconds, inference_ami, "
-            "initial_instances, instance_pools, instance_type, max_instances, min_instances, model, "
-            "provision_timeout_seconds, routing, scaling, serverless, shadow, sleep_after_minutes, "
-            "ssm_access, start_seconds, startup_timeout_seconds, variables, volume_gb, weight",
+            "components, container, copy_memory_mib, core_dumps, download_timeout_seconds, environment, "
+            "inference_ami, initial_instances, instance_pools, instance_type, max_instances, min_instances, "
+            "model, provision_timeout_seconds, routing, scaling, serverless, shadow, sleep_after_minutes, "
+            "ssm_access, start_seconds, startup_timeout_seconds, volume_gb, weight",
             "did you mean max_instances?",
         )
     ]
@@ -183,7 +183,7 @@ def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
 
 
 def test_identifiers_of_sagemaker_are_taken_and_hyphens_in_variables_not(project: Path) -> None:
-    (found,) = overlaid(project, 'variants.primary.variables = { "MY-TABLE" = "x" }').findings
+    (found,) = overlaid(project, 'variants.primary.environment = { "MY-TABLE" = "x" }').findings
     assert found.allowed == (
         "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
     )

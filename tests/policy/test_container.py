@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 
 from infra.policy.container import (
+    SETTINGS as KEY_OF,
+)
+from infra.policy.container import (
     Batching,
     ContainerSettings,
     inert_reason,
@@ -17,6 +20,7 @@ from infra.policy.container import (
     worker_class_of,
 )
 from servable_handler.settings import Settings, read_settings
+from servable_local.container.settings import KEYS
 from tests.policy.container_oracle import start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,8 +126,12 @@ def test_a_variable_is_written_by_one_setting(variable: str, setting: str | None
 
 
 def test_a_setting_names_the_variable_that_it_writes() -> None:
-    plain = [name for name in ContainerSettings.model_fields if name != "batching"]
-    assert [setting_of(variable_of(name)) for name in plain] == plain
+    assert [KEY_OF[str(variable_of(name))] for name in KEY_OF.values()] == [*KEY_OF.values()]
+    assert variable_of("instance_type") is None
+
+
+def test_the_local_container_has_the_same_key_for_each_variable() -> None:
+    assert KEYS == KEY_OF
 
 
 # serve.py of the image: up to 2.19 multi-model mode starts Gunicorn with gthread.
@@ -153,8 +161,10 @@ def test_workers_are_of_the_class_that_the_image_starts(
         (
             "TF_DISABLE_POOL_ALLOCATOR",
             "2.20",
-            "TensorFlow 2.20 does not read it; use the key onednn",
+            "TensorFlow 2.20 does not read it, and has no switch for it",
         ),
+        ("KMP_AFFINITY", "2.20", "TensorFlow 2.20 has no OpenMP"),
+        ("KMP_AFFINITY", "2.3", None),
         ("TF_DISABLE_MKL", "2.3", None),
         ("PYTHONPATH", "2.20", "the image overwrites it; put modules into the code folder"),
         ("MY_OWN", "2.20", None),

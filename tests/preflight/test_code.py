@@ -179,8 +179,16 @@ def test_an_own_image_has_names_checked_and_no_imports(
 def test_a_variable_that_the_code_reads_is_set_in_every_variant(
     environment: Environment, project: Path
 ) -> None:
-    for variables, count in [('variables = { TABLE = "x" }', 0), ("", 1)]:
+    for variables, count in [('environment = { TABLE = "x" }', 0), ("", 1)]:
         code = "import os\nX = os.environ['TABLE']\ndef handler(data, context): ...\n"
         (project / "code" / "inference.py").write_text(code)
         text = f"{WITH_CODE}{variables}\n"
         assert len([one for one in check(environment(text)) if one.rule == "code"]) == count
+
+
+def test_a_variable_that_is_read_into_a_key_is_set(environment: Environment, project: Path) -> None:
+    code = "import os\nX = os.environ['TF_ENABLE_ONEDNN_OPTS']\ndef handler(data, context): ...\n"
+    (project / "code" / "inference.py").write_text(code)
+    pasted = 'environment = { TF_ENABLE_ONEDNN_OPTS = "0" }\n'
+    found = [check(environment(WITH_CODE + more)) for more in ("", pasted)]
+    assert [[one.rule for one in each].count("code") for each in found] == [1, 0]

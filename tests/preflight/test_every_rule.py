@@ -30,11 +30,11 @@ class Row:
 
 def _variables(count: int) -> str:
     lines = [f'V{number} = "1"' for number in range(count)]
-    return "\n".join(["[variants.primary.variables]", *lines])
+    return "\n".join(["[variants.primary.environment]", *lines])
 
 
 def _long(characters: int) -> str:
-    return f'variants.primary.variables.TABLE = "{"x" * characters}"'
+    return f'variants.primary.environment.TABLE = "{"x" * characters}"'
 
 
 def _address(characters: int) -> str:
@@ -52,7 +52,7 @@ def _filled(total: int) -> str:
     rest = total - sum(map(len, [*own, *own.values()]))
     values = [f'V{number:02} = "{"x" * 997}"' for number in range(rest // 1000)]
     last = f'W00 = "{"x" * (rest % 1000 - 3)}"'
-    return "\n".join(["[variants.primary.variables]", *values, last])
+    return "\n".join(["[variants.primary.environment]", *values, last])
 
 
 def _of_aws(repository: str, tag: str) -> str:
@@ -95,7 +95,7 @@ MADE = [
         _filled(32_768),
         _filled(32_769),
         Message(
-            "variants.primary.variables",
+            "variants.primary.environment",
             "names and values have 32,769 bytes together, the container's included",
             "at most 32,768",
             "put some into a file of the code folder",
@@ -118,7 +118,7 @@ MADE = [
         _variables(98),
         _variables(99),
         Message(
-            "variants.primary.variables",
+            "variants.primary.environment",
             "99 variables and those of the container make 101",
             "at most 100 in all, 98 of your own",
             "put some into a file of the code folder",
@@ -129,7 +129,7 @@ MADE = [
         _long(1024),
         _long(1025),
         Message(
-            "variants.primary.variables.TABLE",
+            "variants.primary.environment.TABLE",
             "TABLE has 1025 characters",
             "at most 1024",
             "put it into a file of the code folder",

@@ -76,6 +76,7 @@ def test_a_rule_without_its_input_names_the_input(
     found = check_all(overlaid(project, lines))
     (one,) = [each for each in found if each.rule == rule]
     assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
+    assert one.problem.startswith("whether ")
 
 
 def test_a_rule_without_anything_to_check_says_nothing(project: Path) -> None:

@@ -19,7 +19,7 @@ variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.volume_gb = 100
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1"
 variants.primary.max_instances = 4
-variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS = "4"
+variants.primary.environment.SAGEMAKER_BATCH = "true"
 variants.primary.container.tfs_processes = 1
 variants.primary.container.gunicorn_threads = 4
 variants.primary.container.batching = { max_batch_size = 64, timeout_micros = 60000 }
@@ -33,7 +33,7 @@ EXPECTED = {
     "storage-volume-on-nvme": ("variants.primary.volume_gb", 100),
     "ami-cuda": ("variants.primary.inference_ami", "al2-ami-sagemaker-inference-gpu-2-1"),
     "capacity-nothing-scales": ("variants.primary.max_instances", 4),
-    "variable-of-a-setting": ("variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS", "4"),
+    "variable-unsupported": ("variants.primary.environment.SAGEMAKER_BATCH", "true"),
     "gpu-idle": ("variants.primary.container.tfs_processes", 1),
     "workers-without-code": ("variants.primary.container.gunicorn_threads", 4),
     "threads-with-gevent": ("variants.primary.container.gunicorn_threads", 4),

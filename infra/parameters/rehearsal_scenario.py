@@ -13,10 +13,8 @@ from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import scaling_properties
 from infra.policy.queue_limit import queue_limit
 from infra.policy.sizing import BOOT_SECONDS, instances_for
-from servable_scaling.rehearsal.fleet import InstanceModel, Routing
-from servable_scaling.rehearsal.queueing import Service
-from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
-from servable_scaling.rehearsal.sleeping import Sleep
+from servable_scaling.rehearsal.fleet import InstanceModel, Routing, Service
+from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario, Sleep
 from servable_scaling.rehearsal.traffic import BASE_SHARE, from_file, profile
 from servable_scaling.scalable_target import ScheduledAction
 from servable_scaling.schedule import ActionSchedule

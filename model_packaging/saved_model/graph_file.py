@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
 from servable_tensors import wire
-from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, written_varint
+from servable_tensors.wire import BYTES, Buffer, WireError, fields, written_varint
 
 # Field numbers from tensorflow/core/protobuf/{saved_model,meta_graph}.proto and
 # tensorflow/core/framework/{graph,function,node_def}.proto.

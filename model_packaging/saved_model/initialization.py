@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from servable_tensors import wire
-from servable_tensors.wire_fields import Buffer
+from servable_tensors.wire import Buffer
 
 _RESTORE, _ASSIGN = b"RestoreV2", frozenset({b"AssignVariableOp", b"Assign"})
 FILLS = frozenset({b"InitializeTableFromTextFileV2", b"InitializeTableFromTextFile"})

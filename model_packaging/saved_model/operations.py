@@ -35,7 +35,7 @@ from model_packaging.saved_model.initialization import (
 from model_packaging.saved_model.reading import METHODS, served
 from model_packaging.saved_model.unfilled import HOLDERS, PLACEHOLDERS, Unfilled, UnfilledReads
 from servable_tensors import wire
-from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, varint, written_varint
+from servable_tensors.wire import BYTES, Buffer, WireError, fields, varint, written_varint
 
 # Field numbers of tensorflow/core/framework/{graph,function,op_def}.proto.
 _NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1

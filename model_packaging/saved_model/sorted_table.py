@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from servable_tensors.tfrecord import crc32c, masked
-from servable_tensors.wire_fields import varint
+from servable_tensors.wire import varint
 
 _FOOTER_BYTES = 48
 _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)

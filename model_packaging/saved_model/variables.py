@@ -13,7 +13,7 @@ from model_packaging.saved_model.initialization import RestoredVariable
 from model_packaging.saved_model.sorted_table import DamagedTableError, entries
 from servable_tensors import wire
 from servable_tensors.tfrecord import crc32c, masked
-from servable_tensors.wire_fields import WireError
+from servable_tensors.wire import WireError
 
 # More bytes of variables than these are not compared with their checksums: half a second, at 15 MB/s.
 MOST_CHECKED_BYTES = 8 << 20

@@ -74,7 +74,7 @@ def cost_of_sleep(environment: Environment, name: str) -> SleepCost | None:
     if requests is None:
         return None
     from infra.parameters.rehearsal_scenario import never_asleep, paces
-    from servable_scaling.rehearsal.sleeping import longest_wait_seconds
+    from servable_scaling.rehearsal.scenario import longest_wait_seconds
 
     *_, pace = paces(placed)
     awake = never_asleep(environment, placed)

@@ -12,7 +12,7 @@ from servable.rehearse.comparison import PolicyComparison, PolicyProposal, Polic
 from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, PacedDay, Rehearsal
 from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
-from servable_scaling.rehearsal.sleeping import longest_wait_seconds, mean_wait_seconds
+from servable_scaling.rehearsal.scenario import longest_wait_seconds, mean_wait_seconds
 from servable_scaling.rehearsal.traffic import DAY_SIGMA, SHIFT_MINUTES
 
 ROWS = 24

@@ -22,8 +22,7 @@ from infra.parameters.rehearsal_scenario import (
 )
 from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
-from servable_scaling.rehearsal.scenario import Scenario
-from servable_scaling.rehearsal.sleeping import longest_wait_seconds, mean_wait_seconds
+from servable_scaling.rehearsal.scenario import Scenario, longest_wait_seconds, mean_wait_seconds
 from servable_scaling.rehearsal.traffic import random_day
 
 LOADS = Path(".servable") / "load"

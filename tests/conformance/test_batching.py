@@ -19,22 +19,16 @@ def _at_once(batching: Endpoint, count: int) -> list[int]:
     return [answer.json()["predictions"][0] for answer in answers if "predictions" in answer.json()]
 
 
-def test_requests_are_computed_together(batching: Endpoint) -> None:
+def test_requests_are_computed_together_and_a_lone_one_alone(batching: Endpoint) -> None:
     # What the model says of the rows it was given: some had company.
     assert max(_at_once(batching, 6)) > 1
-
-
-def test_a_lone_request_is_computed_alone(batching: Endpoint) -> None:
     assert batching.do("pass_on", ONE).json() == {"predictions": [1]}
 
 
-def test_a_larger_request_than_the_batch_is_400(batching: Endpoint) -> None:
+def test_a_request_is_computed_up_to_the_size_of_a_batch(batching: Endpoint) -> None:
     answer = batching.do("pass_on", {"instances": [ROW] * 5})
     sentence = "Task size 5 is larger than maximum input batch size 4"
     assert answer.json() == {"error": sentence}
-
-
-def test_a_request_as_large_as_the_batch_is_computed(batching: Endpoint) -> None:
     assert len(batching.do("pass_on", {"instances": [ROW] * 4}).json()["predictions"]) == 4
 
 
@@ -49,35 +43,24 @@ def test_a_full_queue_is_an_error_to_its_caller(batching: Endpoint) -> None:
     raise AssertionError("320 requests of a whole batch each, and the queue was never full")
 
 
-def test_every_model_server_has_a_pair_of_ports_in_a_row(batching: Endpoint) -> None:
+def test_the_code_knows_ports_and_timeout(batching: Endpoint) -> None:
     found = batching.do("the_environment", ["TFS_GRPC_PORTS", "TFS_REST_PORTS"]).json()
     grpc, rest = (list(map(int, found[name].split(","))) for name in found)
     low = grpc[0]
     assert (grpc, rest) == ([low, low + 2], [low + 1, low + 3])
-
-
-def test_ports_are_drawn_for_every_request_grpc_and_rest_apart(batching: Endpoint) -> None:
     shown = [batching.do("the_context").json() for _ in range(40)]
     assert len({(one["grpc_port"], one["rest_uri"]) for one in shown}) == 4
-
-
-def test_the_wait_time_is_the_handlers_timeout(batching: Endpoint) -> None:
     assert batching.do("the_context").json()["timeout"] == 50.0
 
-
-def test_the_port_range_is_told_to_the_code(batching: Endpoint) -> None:
     found = batching.do("the_environment", ["SAGEMAKER_SAFE_PORT_RANGE", "TFS_GRPC_PORTS"]).json()
     low, high = map(int, found["SAGEMAKER_SAFE_PORT_RANGE"].split("-"))
     assert low == int(found["TFS_GRPC_PORTS"].split(",")[0]) < low + 4 <= high
 
 
-def test_as_many_workers_run_as_are_asked_for(batching: Endpoint) -> None:
+def test_workers_and_threads_answer_side_by_side(batching: Endpoint) -> None:
     with ThreadPoolExecutor(8) as callers:
         shown = list(callers.map(lambda _: batching.do("the_process").json(), range(80)))
     assert len({one["pid"] for one in shown}) == 2
-
-
-def test_threads_of_a_gthread_worker_answer_side_by_side(batching: Endpoint) -> None:
     # Eight calls that wait 0.5 s each, in 2 workers of 8 threads: one after the other were 2 s.
     with ThreadPoolExecutor(8) as callers:
         answers = list(callers.map(lambda _: batching.do("sleep", b"0.5").text, range(8)))

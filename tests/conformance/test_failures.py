@@ -55,24 +55,20 @@ def _kill_for_good(double: Double) -> None:
     double.process.faults.kill("model server")
 
 
-def test_ping_stays_200_with_code_while_the_model_server_is_dead(coded_double: Double) -> None:
+def test_with_code_ping_is_200_and_a_request_500_while_the_model_server_is_dead(
+    coded_double: Double,
+) -> None:
     _kill_for_good(coded_double)
     assert coded_double.get("/ping").status_code == 200
+    assert coded_double.do("pass_on", ROW).status_code == 500
 
 
-def test_ping_is_502_without_code_while_the_model_server_is_dead(plain_double: Double) -> None:
+def test_without_code_ping_and_requests_are_502_while_the_model_server_is_dead(
+    plain_double: Double,
+) -> None:
     _kill_for_good(plain_double)
     assert plain_double.get("/ping").status_code == 502
-
-
-def test_a_request_is_502_without_code_while_the_model_server_is_dead(plain_double: Double) -> None:
-    _kill_for_good(plain_double)
     assert plain_double.post(ROW).status_code == 502
-
-
-def test_a_dead_model_server_is_the_handlers_exception(coded_double: Double) -> None:
-    _kill_for_good(coded_double)
-    assert coded_double.do("pass_on", ROW).status_code == 500
 
 
 @pytest.mark.parametrize("part", ["model server", "worker", "gunicorn", "nginx"])
@@ -118,23 +114,19 @@ def test_the_end_of_trouble_thaws_every_part(coded_double: Double) -> None:
     assert coded_double.get("/ping").status_code == 200
 
 
-def test_a_model_server_that_fails_is_passed_on(plain_double: Double) -> None:
+def test_a_failing_model_server_and_a_full_queue_are_503(plain_double: Double) -> None:
     plain_double.process.faults.fail(503)
     assert plain_double.post(ROW).status_code == 503
 
-
-def test_a_full_queue_on_request_is_what_a_full_queue_is(plain_double: Double) -> None:
     plain_double.process.faults.fill_queue()
     answer = plain_double.post(ROW)
     assert (answer.status_code, "queue" in answer.json()["error"]) == (503, True)
 
 
-def test_a_slow_model_delays_its_answers(plain_double: Double) -> None:
+def test_a_slow_model_delays_its_answers_and_answers_many_at_once(plain_double: Double) -> None:
     plain_double.process.faults.slow(latency_ms=300)
     assert plain_double.post(ROW).elapsed.total_seconds() >= 0.3
 
-
-def test_a_slow_model_answers_many_at_once(plain_double: Double) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     plain_double.process.faults.slow(latency_ms=500)

@@ -37,29 +37,21 @@ def _predicted(coded: Endpoint, request: bytes) -> Any:
     return wire.PredictResponse.FromString(answer.content)
 
 
-@pytest.mark.parametrize("content", [True, False], ids=["tensor_content", "float_val"])
-def test_both_forms_of_a_tensor_are_taken(content: bool, coded: Endpoint) -> None:
-    found = _predicted(coded, _request(2, content=content)).outputs["y"]
-    assert list(found.float_val) == [0.0, 3.0, 6.0, 9.0]
-
-
-def test_the_answer_is_in_float_val(coded: Endpoint) -> None:
+def test_both_forms_of_a_tensor_are_taken_and_answered_in_float_val(coded: Endpoint) -> None:
+    for content in [True, False]:
+        found = _predicted(coded, _request(2, content=content)).outputs["y"]
+        assert list(found.float_val) == [0.0, 3.0, 6.0, 9.0]
     found = _predicted(coded, _request()).outputs["y"]
     assert (found.tensor_content, len(found.float_val)) == (b"", 2)
-
-
-def test_the_answer_says_which_version_it_is_of(coded: Endpoint) -> None:
     assert _predicted(coded, _request()).model_spec.version.value == 2
 
 
-def test_a_version_is_chosen_in_the_request(coded: Endpoint) -> None:
+def test_version_and_outputs_are_chosen_in_the_request(coded: Endpoint) -> None:
     request = wire.PredictRequest.FromString(_request())
     request.model_spec.version.value = 1
     found = _predicted(coded, request.SerializeToString()).outputs["y"]
     assert list(found.float_val) == [0.0, 2.0]
 
-
-def test_an_output_filter_leaves_the_others_out(coded: Endpoint) -> None:
     request = wire.PredictRequest()
     request.model_spec.name, request.model_spec.signature_name = "numbers", "two"
     for name, dtype, field in (
@@ -73,37 +65,24 @@ def test_an_output_filter_leaves_the_others_out(coded: Endpoint) -> None:
     assert list(_predicted(coded, request.SerializeToString()).outputs) == ["sum"]
 
 
-@pytest.mark.parametrize(
-    ("request_bytes", "code"),
-    [
+def test_a_refusal_has_grpcs_code_and_only_requests_may_be_large(coded: Endpoint) -> None:
+    for request_bytes, code in [
         (_request(model="other"), "NOT_FOUND"),
         (_request(signature="none"), "INVALID_ARGUMENT"),
         (_request(signature="two"), "INVALID_ARGUMENT"),
         (b"", "INVALID_ARGUMENT"),
-    ],
-    ids=["model", "signature", "inputs", "nothing"],
-)
-def test_a_refusal_has_grpcs_code(request_bytes: bytes, code: str, coded: Endpoint) -> None:
-    assert coded.do("grpc_error", request_bytes).text == code
-
-
-def test_an_answer_above_four_mebibytes_is_more_than_the_channel_takes(coded: Endpoint) -> None:
+    ]:
+        assert coded.do("grpc_error", request_bytes).text == code
     answer = coded.do("grpc_error", _request(signature="large"))
     assert answer.text == "RESOURCE_EXHAUSTED"
-
-
-def test_the_model_server_takes_requests_above_four_mebibytes(coded: Endpoint) -> None:
     found = _predicted(coded, _request(600_000, signature="batch", content=True))
     assert found.outputs["rows"].int_val[0] == 600_000
 
 
-def test_every_version_is_available(coded: Endpoint) -> None:
+def test_the_status_of_every_version_is_available_on_the_contexts_port(coded: Endpoint) -> None:
     request = wire.GetModelStatusRequest(model_spec={"name": "numbers"})
     answer = coded.do("grpc_status", request.SerializeToString())
     states = wire.GetModelStatusResponse.FromString(answer.content).model_version_status
     assert sorted((one.version, one.state) for one in states) == [(1, 30), (2, 30)]
-
-
-def test_the_grpc_port_of_the_context_answers(coded: Endpoint) -> None:
     request = wire.GetModelStatusRequest(model_spec={"name": "numbers"})
     assert coded.do("grpc_port", request.SerializeToString()).text == "answered"

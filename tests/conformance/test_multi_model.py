@@ -38,14 +38,17 @@ def test_ping_is_200_before_anything_is_loaded(several: Double) -> None:
     assert several.get("/ping").status_code == 200
 
 
-def test_a_loaded_model_answers_by_name(loaded: Double) -> None:
+def test_a_loaded_model_answers_by_name_and_version_and_is_listed(loaded: Double) -> None:
     answer = loaded.post(ROW, path="/models/numbers/invoke")
     assert answer.json() == {"predictions": [[3.0, 6.0]]}
-
-
-def test_a_version_is_chosen_by_the_header(loaded: Double) -> None:
     answer = loaded.post(ROW, path="/models/numbers/invoke", attributes="tfs-model-version=1")
     assert answer.json() == {"predictions": [[2.0, 4.0]]}
+    states = loaded.get("/models").json()["numbers"]["model_version_status"]
+    assert {one["state"] for one in states} == {"AVAILABLE"}
+
+    answer = _load(loaded, "numbers")
+    expected = {"error": "Model numbers is already loaded."}
+    assert (answer.status_code, answer.json()) == (409, expected)
 
 
 def test_loading_says_on_which_ports(loaded: Double) -> None:
@@ -54,14 +57,14 @@ def test_loading_says_on_which_ports(loaded: Double) -> None:
     assert said.startswith("Successfully loaded model ports, listening on rest port ")
 
 
-def test_a_model_that_is_loaded_already_is_409(loaded: Double) -> None:
-    answer = _load(loaded, "numbers")
-    expected = {"error": "Model numbers is already loaded."}
-    assert (answer.status_code, answer.json()) == (409, expected)
-
-
-def test_a_folder_without_versions_is_404(several: Double) -> None:
+def test_what_is_not_loaded_or_names_no_model_is_refused(several: Double) -> None:
     assert _load(several, "none", folder="numbers/1").status_code == 404
+
+    answer = several.post(ROW, path="/models/other/invoke")
+    expected = {"error": "Model other is not loaded yet."}
+    assert (answer.status_code, answer.json()) == (404, expected)
+    assert several.post(ROW).status_code == 400
+    assert _unload(several, "other").status_code == 404
 
 
 @pytest.mark.parametrize("layout", ["broken", "deeper", "beside a good one"])
@@ -97,33 +100,11 @@ def test_code_is_taken_by_the_models_name(several: Double, tmp_path: Path) -> No
     assert (answers[0], answers[1][:1]) == ("mine", "{")
 
 
-def test_a_model_that_is_not_loaded_is_404(several: Double) -> None:
-    answer = several.post(ROW, path="/models/other/invoke")
-    expected = {"error": "Model other is not loaded yet."}
-    assert (answer.status_code, answer.json()) == (404, expected)
-
-
-def test_an_invocation_that_names_no_model_is_400(several: Double) -> None:
-    assert several.post(ROW).status_code == 400
-
-
-def test_the_list_shows_every_loaded_model(loaded: Double) -> None:
-    states = loaded.get("/models").json()["numbers"]["model_version_status"]
-    assert {one["state"] for one in states} == {"AVAILABLE"}
-
-
-def test_an_unloaded_model_is_404(several: Double) -> None:
+def test_an_unloaded_model_is_404_and_can_come_back(several: Double) -> None:
     _load(several, "words", folder="words")
     unloaded = _unload(several, "words")
     answer = several.post({"instances": ["a"]}, path="/models/words/invoke")
     assert (unloaded.status_code, answer.status_code) == (200, 404)
-
-
-def test_unloading_what_is_not_loaded_is_404(several: Double) -> None:
-    assert _unload(several, "other").status_code == 404
-
-
-def test_a_model_can_come_back(several: Double) -> None:
     for _ in range(2):
         assert _load(several, "again", folder="words").status_code == 200
         answer = several.post({"instances": ["a"]}, path="/models/again/invoke")
@@ -142,21 +123,19 @@ def _ended(double: Double, model: str) -> None:
         time.sleep(0.05)
 
 
-def test_a_model_whose_server_has_ended_is_unloaded_by_the_next_request(several: Double) -> None:
+def test_a_model_whose_server_has_ended_counts_as_loaded_until_the_next_request(
+    several: Double,
+) -> None:
     _ended(several, "killed")
     time.sleep(1.5)  # a model server that is started again takes less
     answers = [several.post(ROW, path="/models/killed/invoke") for _ in range(2)]
     expected = {"error": "Model killed is not loaded yet."}
     assert [(answer.status_code, answer.json()) for answer in answers] == [(404, expected)] * 2
 
-
-def test_until_that_request_it_counts_as_loaded(several: Double) -> None:
     _ended(several, "dead")
     statuses = [_load(several, "dead").status_code, _unload(several, "dead").status_code]
     assert statuses == [409, 200]
 
-
-def test_a_model_whose_server_has_ended_can_be_loaded_again(several: Double) -> None:
     _ended(several, "back")
     several.post(ROW, path="/models/back/invoke")
     assert _load(several, "back").status_code == 200
@@ -178,22 +157,18 @@ def test_up_to_2_19_requests_for_it_fail_and_it_stays_loaded(before_2_20: Double
     assert [answer.status_code for answer in answers] == [500, 500]
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_a_web_page_loads_and_unloads_no_model(several: Double, loaded: Double) -> None:
+    cases: list[dict[str, str]] = [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
         {"Host": "evil.example"},
         {"Host": "gunicorn_upstream"},
-    ],
-)
-def test_a_web_page_loads_no_model(headers: dict[str, str], several: Double) -> None:
-    body = {"model_name": "page", "url": str(MODELS / "numbers")}
-    answer = several.post(body, "text/plain", path="/models", **headers)
-    assert (answer.status_code, "page" in several.get("/models").json()) == (403, False)
+    ]
+    for headers in cases:
+        body = {"model_name": "page", "url": str(MODELS / "numbers")}
+        answer = several.post(body, "text/plain", path="/models", **headers)
+        assert (answer.status_code, "page" in several.get("/models").json()) == (403, False)
 
-
-def test_a_web_page_unloads_no_model(loaded: Double) -> None:
     url = f"{loaded.url}/models/numbers"
     answer = requests.delete(url, headers={"Origin": "https://evil.example"}, timeout=30)
     assert (answer.status_code, "numbers" in loaded.get("/models").json()) == (403, True)
@@ -218,13 +193,6 @@ def test_a_folder_that_every_user_can_write_to_is_not_loaded(
     folder.chmod(0o777)
     answer = several.post({"model_name": "theirs", "url": str(folder)}, path="/models")
     assert (answer.status_code, "every user can write" in answer.text) == (403, True)
-
-
-def test_a_link_to_a_folder_that_every_user_can_write_to_is_not_loaded(
-    several: Double, tmp_path: Path
-) -> None:
-    folder = _copied(tmp_path)
-    folder.chmod(0o777)
     (tmp_path / "link").symlink_to(folder)
     answer = several.post({"model_name": "x", "url": str(tmp_path / "link")}, path="/models")
     assert answer.status_code == 403

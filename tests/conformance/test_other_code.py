@@ -12,11 +12,8 @@ pytestmark = pytest.mark.long
 ROW = {"instances": [[1.0, 2.0]]}
 
 
-def test_input_and_output_handlers_stand_around_the_model_server(pair: Endpoint) -> None:
+def test_input_and_output_handlers_stand_around_the_model_that_is_found(pair: Endpoint) -> None:
     assert pair.post([[1.0, 2.0]]).json() == [[3.0, 6.0]]
-
-
-def test_the_default_model_is_the_one_that_is_found(pair: Endpoint) -> None:
     # export/numbers in the archive: named after the folder of its versions.
     assert pair.post([[1.0, 2.0]]).status_code == 200
 
@@ -41,15 +38,8 @@ def test_an_answer_that_takes_longer_than_nginx_waits_is_504(lib_alone: Double) 
     assert status == 504
 
 
-def test_without_inference_py_rows_are_passed_on(lib_alone: Endpoint) -> None:
+def test_without_inference_py_rows_are_passed_on_unconverted(lib_alone: Endpoint) -> None:
     assert lib_alone.predictions(ROW) == [[3.0, 6.0]]
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"), [(b"1.0,2.0", "text/csv"), (b"[[1.0, 2.0]]", "application/json")]
-)
-def test_without_inference_py_lib_alone_drops_the_conversion(
-    body: bytes, kind: str, lib_alone: Endpoint
-) -> None:
-    # The image's trap: Gunicorn is on, so NGINX converts no more.
-    assert lib_alone.post(body, kind).status_code == 400
+    for body, kind in [(b"1.0,2.0", "text/csv"), (b"[[1.0, 2.0]]", "application/json")]:
+        # The image's trap: Gunicorn is on, so NGINX converts no more.
+        assert lib_alone.post(body, kind).status_code == 400

@@ -27,21 +27,12 @@ def _request(endpoint: Endpoint, *headers: str) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def test_ping_is_200_without_code(plain: Endpoint) -> None:
+def test_ping_is_200_and_another_path_leads_nowhere(plain: Endpoint, coded: Endpoint) -> None:
     assert plain.get("/ping").status_code == 200
-
-
-def test_ping_is_200_with_code(coded: Endpoint) -> None:
     assert coded.get("/ping").status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/models/numbers"])
-def test_another_path_is_404(path: str, plain: Endpoint) -> None:
-    answer = plain.get(path)
-    assert (answer.status_code, answer.json()) == (404, {"error": "Not Found"})
-
-
-def test_models_without_code_lead_to_nobody(plain: Endpoint) -> None:
+    for path in ["/", "/metrics", "/v1/models/numbers"]:
+        answer = plain.get(path)
+        assert (answer.status_code, answer.json()) == (404, {"error": "Not Found"})
     assert plain.get("/models").status_code == 502
 
 
@@ -52,14 +43,9 @@ def test_the_model_servers_own_interface_is_below_tfs(plain_double: Double) -> N
         ("2", "AVAILABLE"),
         ("1", "AVAILABLE"),
     ]
-
-
-def test_one_version_alone_has_a_state(plain_double: Double) -> None:
     states = plain_double.get("/tfs/v1/models/numbers/versions/1").json()["model_version_status"]
     assert [one["version"] for one in states] == ["1"]
 
-
-def test_the_metadata_has_every_signature(plain_double: Double) -> None:
     found = plain_double.get("/tfs/v1/models/numbers/metadata").json()
     signatures = found["metadata"]["signature_def"]["signature_def"]
     assert set(signatures) >= {"serving_default", "batch", "large", "two"}

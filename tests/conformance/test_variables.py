@@ -50,14 +50,9 @@ def test_what_the_image_refuses_or_hangs_on_is_refused_by_name(
     assert (name in said, value in said, "allowed" in said) == (True, True, True)
 
 
-def test_a_default_model_that_is_not_in_the_archive_is_refused(
+def test_a_default_model_that_is_not_in_the_archive_or_empty_is_refused(
     refusal: Callable[[dict[str, str]], str],
 ) -> None:
     said = refusal({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "other"})
     assert "the archive holds labels, numbers, words" in said
-
-
-def test_an_empty_name_of_the_default_model_is_refused(
-    refusal: Callable[[dict[str, str]], str],
-) -> None:
     assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in refusal({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": ""})

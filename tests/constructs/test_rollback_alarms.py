@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.metric_math import Expression
+from servable_scaling.alarms.query import Expression
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 

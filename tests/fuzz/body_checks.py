@@ -15,10 +15,9 @@ from unittest import mock
 import falcon
 import numpy as np
 
-from servable_handler.call import Call
 from servable_handler.handler import Handler
 from servable_handler.hooks import Hooks
-from servable_handler.refusal import RequestError
+from servable_handler.request import Call, RequestError
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
 from servable_tensors import wire

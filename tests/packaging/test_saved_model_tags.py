@@ -7,7 +7,7 @@ import pytest
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from servable_tensors import wire
-from servable_tensors.wire_fields import written_varint
+from servable_tensors.wire import written_varint
 
 
 def problem_of(folder: Path, tags: list[list[str]]) -> str:

@@ -17,8 +17,7 @@ from infra.parameters.rehearsal_scenario import (
     stated_day,
     unstated,
 )
-from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
-from servable_scaling.rehearsal.sleeping import Sleep
+from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario, Sleep
 from tests.conftest import VALID
 
 Read = Callable[..., ValidFile]

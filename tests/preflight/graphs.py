@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from servable_tensors import wire
-from servable_tensors.wire_fields import written_varint
+from servable_tensors.wire import written_varint
 
 PRODUCER = 2000
 SERVED, CALLED, UNUSED = "__inference_serve", "__inference_called", "__inference_unused"

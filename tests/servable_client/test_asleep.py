@@ -62,16 +62,13 @@ def test_a_caller_waits_beyond_its_timeout_until_it_is_awake(
     assert (told, slept) == ([900], [WAKE_LOOK_SECONDS] * 30)
 
 
-def test_one_that_wakes_broken_is_not_waited_for(server: RuntimeServer, connect: Connect) -> None:
+def test_one_that_wakes_broken_or_does_not_wake_is_given_up(
+    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asleep_for(server, 2, model_error(500))
     with pytest.raises(ModelFailedError):
         connect(wake_seconds=900, sleep=lambda seconds: None).predict(x=X)
     assert len(server.received) == 3
-
-
-def test_one_that_does_not_wake_is_given_up(
-    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
     asleep_for(server, 10**6)
     with pytest.raises(AsleepError, match="did not wake within 0.2 s"):
         connect(wake_seconds=0.2, sleep=lambda seconds: None).predict(x=X)

@@ -18,12 +18,32 @@ def double(x: Any) -> Any:
     return {"y": x * 2}
 
 
-def test_arrays_go_in_and_come_out(server: RuntimeServer) -> None:
+def test_arrays_batches_bytes_and_jobs_go_in_and_come_out(server: RuntimeServer) -> None:
+    async def ask_server() -> Any:
+        async with AsyncEndpoint.local(server.url, timeout_seconds=20) as endpoint:
+            arrays = await endpoint.predict(x=X)
+            server.answer = lambda got: Reply(200, got.body, {"Content-Type": "text/plain"})
+            return arrays, await endpoint.invoke(b"abc", content_type="text/plain")
+
+    async def ask_fake() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(double)) as endpoint:
+            batch = await endpoint.predict(x=X, split=1)
+            return batch, await endpoint.result(await endpoint.submit(x=X), 1)
+
+    arrays, answer = asyncio.run(ask_server())
+    assert (arrays["y"].tolist(), answer.body) == ([0, 2, 4], b"abc")
+    assert [one["y"].tolist() for one in asyncio.run(ask_fake())] == [[0, 2, 4]] * 2
+
+
+def test_errors_are_the_same_and_an_endpoint_that_is_given_has_its_options() -> None:
     async def main() -> Any:
-        async with AsyncEndpoint.local(server.url) as endpoint:
+        async with AsyncEndpoint(FakeEndpoint(double, failures=[RefusedError("no")])) as endpoint:
             return await endpoint.predict(x=X)
 
-    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
+    with pytest.raises(RefusedError):
+        asyncio.run(main())
+    with pytest.raises(BadInputError, match="connections"):
+        AsyncEndpoint(FakeEndpoint(double), connections=3)
 
 
 def test_calls_run_side_by_side() -> None:
@@ -66,11 +86,6 @@ def test_as_many_calls_at_a_time_as_the_endpoint_has_connections(
     assert len(asyncio.run(main())) == 12
 
 
-def test_an_endpoint_that_is_given_has_been_told_everything() -> None:
-    with pytest.raises(BadInputError, match="connections"):
-        AsyncEndpoint(FakeEndpoint(double), connections=3)
-
-
 def test_the_loop_goes_on_while_a_prediction_is_waited_for() -> None:
     gone_on = threading.Event()
 
@@ -86,42 +101,3 @@ def test_the_loop_goes_on_while_a_prediction_is_waited_for() -> None:
             return await prediction
 
     assert asyncio.run(main())["y"].tolist() == [0, 1, 2]
-
-
-def test_a_batch_is_split_too() -> None:
-    async def main() -> Any:
-        async with AsyncEndpoint(FakeEndpoint(double)) as endpoint:
-            return await endpoint.predict(x=X, split=1)
-
-    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
-
-
-def test_errors_are_the_same() -> None:
-    async def main() -> Any:
-        async with AsyncEndpoint(FakeEndpoint(double, failures=[RefusedError("no")])) as endpoint:
-            return await endpoint.predict(x=X)
-
-    with pytest.raises(RefusedError):
-        asyncio.run(main())
-
-
-def test_a_job_is_submitted_and_waited_for() -> None:
-    async def main() -> Any:
-        async with AsyncEndpoint(FakeEndpoint(double)) as endpoint:
-            return await endpoint.result(await endpoint.submit(x=X), 1)
-
-    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
-
-
-def test_bytes_go_in_and_come_out(server: RuntimeServer) -> None:
-    async def main() -> Any:
-        async with AsyncEndpoint.local(server.url, timeout_seconds=20) as endpoint:
-            server.answer = lambda received: received_back(received.body)
-            return await endpoint.invoke(b"abc", content_type="text/plain")
-
-    from tests.servable_client.runtime_server import Reply
-
-    def received_back(body: bytes) -> Reply:
-        return Reply(200, body, {"Content-Type": "text/plain"})
-
-    assert asyncio.run(main()).body == b"abc"

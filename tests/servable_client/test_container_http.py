@@ -22,41 +22,33 @@ from tests.servable_client.runtime_server import RESET, Received, Reply, Runtime
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_arrays_go_in_and_come_out(server: RuntimeServer) -> None:
+def test_arrays_go_in_and_come_out_at_every_address_that_serve_prints(
+    server: RuntimeServer,
+) -> None:
     with Endpoint.local(server.url) as endpoint:
         np.testing.assert_array_equal(endpoint.predict(x=X, split=1)["y"], X * 2)
-
-
-@pytest.mark.parametrize(
-    ("given", "path"),
-    [
+    for given, path in (
         ("/", "/invocations"),
         ("/invocations", "/invocations"),
         ("/invocations/", "/invocations"),
         ("/models/m/invoke", "/models/m/invoke"),
-    ],
-)
-def test_every_address_that_serve_prints_is_taken(
-    server: RuntimeServer, given: str, path: str
-) -> None:
-    with Endpoint.local(f"{server.url}{given}") as endpoint:
-        endpoint.predict(x=X)
-    assert server.received[0].path == path
+    ):
+        with Endpoint.local(f"{server.url}{given}") as endpoint:
+            endpoint.predict(x=X)
+        assert server.received[-1].path == path
+    for url in ("127.0.0.1:8080", "ranker-prod"):
+        with pytest.raises(BadInputError, match="http://127.0.0.1:8080"):
+            Endpoint.local(url)
 
 
-def test_the_model_is_chosen_as_through_sagemaker(server: RuntimeServer) -> None:
+def test_model_and_trace_are_sent_as_through_sagemaker(server: RuntimeServer) -> None:
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     with Endpoint.local(server.url, model="m", version=2) as endpoint:
         endpoint.predict(x=X)
-    attributes = server.received[0].headers["x-amzn-sagemaker-custom-attributes"]
-    assert attributes == "tfs-model-name=m,tfs-model-version=2"
-
-
-def test_the_trace_is_sent_as_through_sagemaker(server: RuntimeServer) -> None:
-    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    with Endpoint.local(server.url, model="m") as endpoint:
         endpoint.predict(x=X, traceparent=parent)
-    attributes = server.received[0].headers["x-amzn-sagemaker-custom-attributes"]
-    assert attributes == f"tfs-model-name=m,traceparent={parent}"
+    named = "tfs-model-name=m,tfs-model-version=2"
+    sent = [one.headers["x-amzn-sagemaker-custom-attributes"] for one in server.received]
+    assert sent == [named, f"{named},traceparent={parent}"]
 
 
 @pytest.mark.parametrize(
@@ -83,14 +75,13 @@ def test_every_failure_has_its_error(
         endpoint.predict(x=X)
 
 
-@pytest.mark.parametrize(
-    "reply", [Reply(500), Reply(503), Reply(RESET)], ids=["500", "503", "reset"]
-)
-def test_what_may_have_been_executed_is_not_sent_again(server: RuntimeServer, reply: Reply) -> None:
-    server.answer = lambda received: reply
-    with Endpoint.local(server.url) as endpoint, pytest.raises(PredictionError):
-        endpoint.predict(x=X)
-    assert len(server.received) == 1
+def test_what_may_have_been_executed_is_not_sent_again(server: RuntimeServer) -> None:
+    for reply in (Reply(500), Reply(503), Reply(RESET)):
+        server.answer = lambda received, reply=reply: reply  # type: ignore[misc]
+        with Endpoint.local(server.url) as endpoint, pytest.raises(PredictionError):
+            endpoint.predict(x=X)
+        assert len(server.received) == 1
+        server.received.clear()
 
 
 @pytest.mark.parametrize("length_bytes", [1 << 62, (1 << 63) - 1, 1 << 63])
@@ -121,20 +112,12 @@ def test_where_nobody_listens_is_unreachable() -> None:
             endpoint.predict(x=X)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ranker-prod"])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(BadInputError, match="http://127.0.0.1:8080"):
-        Endpoint.local(url)
-
-
-@pytest.mark.parametrize("option", ["variant", "target_model"])
-def test_a_container_has_no_variants_and_no_other_archive(
-    server: RuntimeServer, option: str
-) -> None:
-    with Endpoint.local(server.url, **{option: "green"}) as endpoint, pytest.raises(BadInputError):
-        endpoint.predict(x=X)
-
-
-def test_an_asynchronous_inference_is_for_deployed_endpoints(server: RuntimeServer) -> None:
+def test_what_a_container_lacks_is_refused(server: RuntimeServer) -> None:
+    for option in ["variant", "target_model"]:
+        with (
+            Endpoint.local(server.url, **{option: "green"}) as endpoint,
+            pytest.raises(BadInputError),
+        ):
+            endpoint.predict(x=X)
     with Endpoint.local(server.url) as endpoint, pytest.raises(BadInputError, match="asynchronous"):
         endpoint.submit(x=X)

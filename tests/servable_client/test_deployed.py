@@ -55,20 +55,17 @@ def close(found: Any) -> None:
     np.testing.assert_allclose(np.ravel(found), np.ravel(ANSWER), atol=CLOSE)
 
 
-@pytest.mark.parametrize("form", [None, "protobuf", "npz", "json"])
-def test_our_client_gets_tensorflows_own_answer(ranker: Endpoint, form: Any) -> None:
-    close(ranker.predict(ARRAYS, format=form).only)
+def test_our_client_gets_tensorflows_own_answer(ranker: Endpoint) -> None:
+    cases: list[Any] = [None, "protobuf", "npz", "json"]
+    for form in cases:
+        close(ranker.predict(ARRAYS, format=form).only)
 
-
-def test_outputs_have_their_names_and_types(ranker: Endpoint) -> None:
-    found = ranker.predict(ARRAYS)
-    assert {name: array.dtype for name, array in found.items()} == {"prob": np.dtype("f4")}
-
-
-def test_a_batch_in_parts_has_the_answer_of_the_whole(ranker: Endpoint) -> None:
     batch = {name: np.repeat(array, 30, axis=0) for name, array in ARRAYS.items()}
     whole, split = ranker.predict(batch)["prob"], ranker.predict(batch, split=7)["prob"]
     np.testing.assert_allclose(whole, split, atol=CLOSE)
+    found = ranker.predict(ARRAYS)
+    assert {name: array.dtype for name, array in found.items()} == {"prob": np.dtype("f4")}
+    assert ranker.predict(ARRAYS, variant="primary", version=1).variant == "primary"
 
 
 def test_the_same_in_asyncio(environment: None) -> None:
@@ -82,17 +79,11 @@ def test_the_same_in_asyncio(environment: None) -> None:
         close(found["prob"])
 
 
-def test_the_variant_and_the_version_can_be_chosen(ranker: Endpoint) -> None:
-    assert ranker.predict(ARRAYS, variant="primary", version=1).variant == "primary"
-
-
-@pytest.mark.parametrize("chosen", [{"variant": "nobody"}, {"version": 9}, {"model": "nobody"}])
-def test_who_is_not_there_is_not_found(ranker: Endpoint, chosen: dict[str, Any]) -> None:
-    with pytest.raises(EndpointNotFoundError):
-        ranker.predict(ARRAYS, **chosen)
-
-
-def test_a_wrong_shape_is_refused_in_the_handlers_words(ranker: Endpoint) -> None:
+def test_what_is_not_there_or_has_a_wrong_shape_has_its_error(ranker: Endpoint) -> None:
+    cases: list[dict[str, Any]] = [{"variant": "nobody"}, {"version": 9}, {"model": "nobody"}]
+    for chosen in cases:
+        with pytest.raises(EndpointNotFoundError):
+            ranker.predict(ARRAYS, **chosen)
     with pytest.raises(RefusedError, match="feat_ids"):
         ranker.predict(feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32))
 
@@ -178,16 +169,6 @@ def queued(queue: str, environment: None) -> Iterator[Endpoint]:
 def test_a_job_ends_with_tensorflows_own_answer(queued: Endpoint) -> None:
     close(queued.submit(ARRAYS).result(timeout_seconds=100)["prob"])
 
-
-def test_a_job_of_a_wrong_shape_fails_in_the_handlers_words(queued: Endpoint) -> None:
-    job = queued.submit(
-        feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)
-    )
-    with pytest.raises(JobFailedError, match="feat_ids"):
-        job.result(timeout_seconds=100)
-
-
-def test_a_job_is_awaited_in_asyncio(queued: Endpoint) -> None:
     import asyncio
 
     async def main() -> Any:
@@ -195,3 +176,11 @@ def test_a_job_is_awaited_in_asyncio(queued: Endpoint) -> None:
             return await endpoint.result(await endpoint.submit(ARRAYS), 100)
 
     close(asyncio.run(main())["prob"])
+
+
+def test_a_job_of_a_wrong_shape_fails_in_the_handlers_words(queued: Endpoint) -> None:
+    job = queued.submit(
+        feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)
+    )
+    with pytest.raises(JobFailedError, match="feat_ids"):
+        job.result(timeout_seconds=100)

@@ -12,31 +12,29 @@ def double(x: Any) -> Any:
     return {"y": x * 2}
 
 
-@pytest.mark.parametrize("form", ["protobuf", "npz", "json"])
-def test_the_function_answers_whatever_the_form(form: Any) -> None:
-    assert FakeEndpoint(double).predict(x=np.arange(3.0), format=form)["y"].tolist() == [0, 2, 4]
-
-
-def test_an_input_without_a_name_reaches_a_function_of_one() -> None:
+def test_the_function_answers_whatever_the_form_name_and_variant() -> None:
+    cases: list[Any] = ["protobuf", "npz", "json"]
+    for form in cases:
+        assert FakeEndpoint(double).predict(x=np.arange(3.0), format=form)["y"].tolist() == [
+            0,
+            2,
+            4,
+        ]
     assert FakeEndpoint(lambda only: {"y": only}).predict(np.arange(3)).only.tolist() == [0, 1, 2]
+    assert FakeEndpoint(double).predict(x=[1.0], variant="green").variant == "green"
 
 
-def test_calls_are_remembered() -> None:
+def test_calls_are_remembered_and_failures_come_first_once_each() -> None:
     fake = FakeEndpoint(double)
     fake.predict(x=[1.0, 2.0])
     assert [call["x"].tolist() for call in fake.calls] == [[1, 2]]
 
-
-def test_failures_come_first_and_once_each() -> None:
     fake = FakeEndpoint(double, failures=[None, RefusedError("no"), None])
     fake.predict(x=[1.0])
     with pytest.raises(RefusedError):
         fake.predict(x=[1.0])
     fake.predict(x=[1.0])
     assert len(fake.calls) == 2
-
-
-def test_nobody_waits_for_a_retry() -> None:
     fake = FakeEndpoint(double, failures=[ThrottledError("no", retry_after_seconds=30)])
     assert fake.predict(x=[1.0])["y"].tolist() == [2]
 
@@ -44,10 +42,6 @@ def test_nobody_waits_for_a_retry() -> None:
 def test_limits_are_kept() -> None:
     with pytest.raises(BodyTooLargeError):
         FakeEndpoint(double).predict(x=np.zeros(7_000_000, np.uint8))
-
-
-def test_the_variant_asked_for_is_the_one_that_answers() -> None:
-    assert FakeEndpoint(double).predict(x=[1.0], variant="green").variant == "green"
 
 
 def test_what_the_function_raises_is_the_tests_own_error() -> None:

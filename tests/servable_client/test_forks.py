@@ -109,12 +109,22 @@ def wrong_answers(endpoint: Endpoint, first: int, count: int = CALLS) -> list[An
     return wrong
 
 
-def test_a_parent_and_two_children_get_their_own_answers(opened: Open) -> None:
+def test_a_parent_its_children_and_their_children_get_their_own_answers(opened: Open) -> None:
     endpoint = opened()
     endpoint.predict(x=np.array([1.0]))
     children = [Child(lambda n=n: wrong_answers(endpoint, n * 1000)) for n in (1, 2)]  # type: ignore[misc]
     assert wrong_answers(endpoint, 0) == []
     assert [child.result() for child in children] == [[], []]
+
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+
+    def grandparent() -> list[Any]:
+        wrong = wrong_answers(endpoint, 1000, 3)
+        child = Child(lambda: wrong_answers(endpoint, 2000, 3))
+        return [*wrong, *wrong_answers(endpoint, 3000, 3), *child.result()]
+
+    assert Child(grandparent).result() == []
 
 
 def test_a_child_of_a_parent_in_the_middle_of_calls_gets_its_own_answers(opened: Open) -> None:
@@ -137,18 +147,6 @@ def test_a_child_of_a_parent_in_the_middle_of_calls_gets_its_own_answers(opened:
         for thread in threads:
             thread.join()
     assert wrong == []
-
-
-def test_a_child_of_a_child_gets_its_own_answers(opened: Open) -> None:
-    endpoint = opened()
-    endpoint.predict(x=np.array([1.0]))
-
-    def grandparent() -> list[Any]:
-        wrong = wrong_answers(endpoint, 1000, 3)
-        child = Child(lambda: wrong_answers(endpoint, 2000, 3))
-        return [*wrong, *wrong_answers(endpoint, 3000, 3), *child.result()]
-
-    assert Child(grandparent).result() == []
 
 
 def split(endpoint: Endpoint) -> Any:
@@ -340,20 +338,15 @@ def test_a_job_is_submitted_and_looked_at_in_a_child(
     assert job.result(timeout_seconds=30)["y"].tolist() == [0, 2, 4]
 
 
-def test_a_closed_endpoint_stays_closed(opened: Open) -> None:
-    endpoint = opened()
-    endpoint.predict(x=np.array([1.0]))
-    endpoint.close()
-    with pytest.raises(BadInputError, match="closed; make another"):
-        endpoint.predict(x=np.array([1.0]))
-    assert "closed; make another" in Child(lambda: wrong_answers(endpoint, 1)).result()
-
-
-def test_an_endpoint_that_a_child_closes_stays_open_in_the_parent(opened: Open) -> None:
+def test_closing_is_a_processs_own_and_lasts(opened: Open) -> None:
     endpoint = opened()
     endpoint.predict(x=np.array([1.0]))
     assert Child(endpoint.close).result() is None
     assert wrong_answers(endpoint, 0, 2) == []
+    endpoint.close()
+    with pytest.raises(BadInputError, match="closed; make another"):
+        endpoint.predict(x=np.array([1.0]))
+    assert "closed; make another" in Child(lambda: wrong_answers(endpoint, 1)).result()
 
 
 SHARED: Endpoint | None = None
@@ -408,15 +401,11 @@ def test_an_error_is_the_same_after_pickling(error: PredictionError) -> None:
     assert (type(again), vars(again)) == (type(error), vars(error))
 
 
-@pytest.mark.parametrize(
-    "made", [FakeEndpoint(lambda x: x), AsyncEndpoint(FakeEndpoint(lambda x: x))], ids=["", "async"]
-)
-def test_an_endpoint_is_not_pickled_and_says_what_to_do(made: Any) -> None:
-    with pytest.raises(TypeError, match="make one in each process"):
-        pickle.dumps(made)
-
-
-def test_a_job_is_not_pickled_and_says_what_to_do() -> None:
+def test_endpoints_and_jobs_are_not_pickled_and_say_what_to_do() -> None:
+    cases: list[Any] = [FakeEndpoint(lambda x: x), AsyncEndpoint(FakeEndpoint(lambda x: x))]
+    for made in cases:
+        with pytest.raises(TypeError, match="make one in each process"):
+            pickle.dumps(made)
     with pytest.raises(TypeError, match="output_location and failure_location"):
         pickle.dumps(FakeEndpoint(lambda x: {"y": x}).submit(x=1.0))
 

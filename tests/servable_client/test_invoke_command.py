@@ -43,6 +43,10 @@ def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run
         b'{"inputs": {"x": [1.0]}}',
     )
 
+    server.answer = relayed
+    parsed = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
+    assert parsed.keys() == {"variant", "seconds", "content_type", "answer"}
+
 
 GOLDEN = '[models.ranker]\ngolden.request = "golden/mine.{}"\n'
 
@@ -76,24 +80,27 @@ def test_without_a_body_arrays_of_the_golden_request_are_predicted(
     }
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
+def test_without_a_body_and_a_golden_request_it_says_what_to_give(
+    server: RuntimeServer, run: Run, project: Path
+) -> None:
+    for lines, said in [
         ("[models.ranker]\n", "models.ranker has no golden request; give --body FILE"),
         (GOLDEN.format("json"), "does not exist"),
-    ],
-)
-def test_without_a_body_and_a_golden_request_it_says_what_to_give(
-    server: RuntimeServer, run: Run, project: Path, lines: str, said: str
+    ]:
+        (project / "environments" / "prod.toml").write_text(
+            VALID.replace("[models.ranker]\n", lines)
+        )
+        assert said in str(run("--url", server.url).exception)
+        assert server.received == []
+
+
+def test_arrays_are_predicted_and_shown_or_written_to_a_file(
+    server: RuntimeServer, run: Run, project: Path
 ) -> None:
-    (project / "environments" / "prod.toml").write_text(VALID.replace("[models.ranker]\n", lines))
-    assert said in str(run("--url", server.url).exception)
-    assert server.received == []
-
-
-def test_arrays_are_predicted_and_shown(server: RuntimeServer, run: Run) -> None:
     ran = run("--body", "x.npz", "--url", server.url, "--split", "1")
     assert json.loads(ran.stdout) == {"outputs": {"y": [[0, 2], [4, 6], [8, 10]]}}
+    run("--body", "x.npz", "--url", server.url, "--output", "answer.npz")
+    assert np.load(project / "answer.npz")["y"].tolist() == [[0, 2], [4, 6], [8, 10]]
 
 
 @pytest.mark.parametrize("accepted", [True, False])
@@ -135,31 +142,27 @@ def test_the_environments_region_is_asked(
     assert "/eu-west-1/sagemaker/" in server.received[0].headers["authorization"]
 
 
-def test_the_answer_can_be_written_to_a_file(
+def test_a_failure_is_a_sentence_on_stderr_and_exits_1(
     server: RuntimeServer, run: Run, project: Path
 ) -> None:
-    run("--body", "x.npz", "--url", server.url, "--output", "answer.npz")
-    assert np.load(project / "answer.npz")["y"].tolist() == [[0, 2], [4, 6], [8, 10]]
+    for answer in [
+        b'{"error": "x: got 3 rows"}',
+        b'{"title": "Bad request", "description": "x: got 3 rows"}',
+    ]:
+        server.answer = lambda received, answer=answer: Reply(400, answer, JSON)  # type: ignore[misc]
+        ran = run("--body", "body.json", "--url", server.url)
+        assert (ran.return_value, ran.stdout) == (1, "")
+        said = f"servable invoke: {server.url}: the container answers 400: x: got 3 rows\n"
+        assert ran.stderr == said
 
+    (project / "bad.npy").write_bytes(b"\x93NUMPY nonsense")
+    ran = run("--body", "bad.npy", "--url", server.url)
+    assert ran.return_value == 1
+    assert ran.stderr.startswith("servable invoke: bad.npy: cannot be read")
 
-def test_json_has_the_answer_and_what_is_known_of_it(server: RuntimeServer, run: Run) -> None:
-    server.answer = relayed
-    parsed = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
-    assert parsed.keys() == {"variant", "seconds", "content_type", "answer"}
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [b'{"error": "x: got 3 rows"}', b'{"title": "Bad request", "description": "x: got 3 rows"}'],
-)
-def test_a_failure_is_a_sentence_on_stderr_and_exits_1(
-    server: RuntimeServer, run: Run, answer: bytes
-) -> None:
-    server.answer = lambda received: Reply(400, answer, JSON)
-    ran = run("--body", "body.json", "--url", server.url)
-    assert (ran.return_value, ran.stdout) == (1, "")
-    said = f"servable invoke: {server.url}: the container answers 400: x: got 3 rows\n"
-    assert ran.stderr == said
+    server.answer = lambda received: Reply(415, b'{"error": "Unsupported Media Type"}', JSON)
+    ran = run("--body", "x.npz", "--url", server.url, "--format", "npz")
+    assert (ran.return_value, 'set handler = "servable"' in ran.stderr) == (1, True)
 
 
 def test_an_endpoint_that_there_is_not_is_said_with_the_command_that_deploys_it(
@@ -173,51 +176,36 @@ def test_an_endpoint_that_there_is_not_is_said_with_the_command_that_deploys_it(
     assert ran.stderr.endswith("\n`cdk deploy 'prod/*'` deploys it\n")
 
 
-def test_a_binary_answer_wants_a_file(server: RuntimeServer, run: Run) -> None:
+def test_wrong_use_is_said(server: RuntimeServer, run: Run, project: Path) -> None:
     server.answer = lambda received: Reply(200, b"\0", {"Content-Type": "application/x-npy"})
     ran = run("--body", "body.json", "--url", server.url)
     assert isinstance(ran.exception, click.UsageError)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
+    cases: list[tuple[str, ...]] = [
         ("--body", "body.json", "--split", "2"),
         ("--body", "body.json", "--format", "npz"),
         ("--body", "cdk.txt"),
         ("--body", "body.json", "--local", "--url", "http://127.0.0.1:1"),
         ("--body", "body.json", "--environments", "nowhere"),
-    ],
-    ids=lambda arguments: " ".join(arguments[1:]),
-)
-def test_wrong_use_is_said(run: Run, project: Path, arguments: tuple[str, ...]) -> None:
-    (project / "cdk.txt").write_text("x")
-    assert isinstance(run(*arguments).exception, click.UsageError)
+    ]
+    for arguments in cases:
+        (project / "cdk.txt").write_text("x")
+        assert isinstance(run(*arguments).exception, click.UsageError)
 
 
-@pytest.mark.parametrize("key", ["endpoint=x", "prod.endpoint=x"])
-def test_a_set_that_is_refused_is_said_with_the_command_that_says_why(run: Run, key: str) -> None:
-    assert f"`servable check prod --set={key}` says why" in str(
-        run("--body", "body.json", "--set", key).exception
-    )
+def test_a_target_or_key_that_is_refused_is_said_with_the_command_for_it(run: Run) -> None:
+    for key in ["endpoint=x", "prod.endpoint=x"]:
+        assert f"`servable check prod --set={key}` says why" in str(
+            run("--body", "body.json", "--set", key).exception
+        )
 
-
-def test_what_is_no_array_file_is_said(server: RuntimeServer, run: Run, project: Path) -> None:
-    (project / "bad.npy").write_bytes(b"\x93NUMPY nonsense")
-    ran = run("--body", "bad.npy", "--url", server.url)
-    assert ran.return_value == 1
-    assert ran.stderr.startswith("servable invoke: bad.npy: cannot be read")
-
-
-PLAIN = VALID
-WITH_HANDLER = VALID.replace('saved_model = "model"', 'saved_model = "model"\nhandler = "servable"')
-
-
-def test_an_address_in_the_place_of_the_environment_is_told_where_it_goes(run: Run) -> None:
     arguments = ["http://127.0.0.1:8080", "--body", "body.json"]
     with pytest.raises(click.UsageError) as refused:
         CliRunner().invoke(invoke, arguments, standalone_mode=False, catch_exceptions=False)
     assert "servable invoke prod --url http://127.0.0.1:8080 --body" in str(refused.value)
+
+
+PLAIN = VALID
+WITH_HANDLER = VALID.replace('saved_model = "model"', 'saved_model = "model"\nhandler = "servable"')
 
 
 def test_a_signature_that_the_container_would_ignore_is_refused(
@@ -240,12 +228,6 @@ def test_a_signature_that_is_heard_is_sent(
     assert ran.return_value == 0, ran.stderr
     attributes = server.received[0].headers["x-amzn-sagemaker-custom-attributes"]
     assert attributes == "tfs-signature-name=other"
-
-
-def test_a_type_that_is_not_taken_names_the_handler(server: RuntimeServer, run: Run) -> None:
-    server.answer = lambda received: Reply(415, b'{"error": "Unsupported Media Type"}', JSON)
-    ran = run("--body", "x.npz", "--url", server.url, "--format", "npz")
-    assert (ran.return_value, 'set handler = "servable"' in ran.stderr) == (1, True)
 
 
 def test_an_embedded_aws_that_does_not_run_is_said(
@@ -282,9 +264,10 @@ def test_inputs_by_name_are_sent_as_the_signature_has_them(
         assert json.loads(sent.body) == {"inputs": inputs}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_inputs_that_the_signature_does_not_take_are_refused(
+    server: RuntimeServer, run: Run
+) -> None:
+    cases: list[tuple[tuple[str, ...], str]] = [
         (("-i", "feat_ids"), "write NAME=VALUE"),
         (("-i", f"feat_ids=[{IDS}]"), "give -i feat_vals=…"),
         (("-i", "feat_id=1"), "no such input; did you mean feat_ids"),
@@ -294,35 +277,30 @@ def test_inputs_by_name_are_sent_as_the_signature_has_them(
         (("-i", "feat_ids=@no.npy", "-i", "feat_vals=1"), "no.npy"),
         (("-i", "feat_ids=1", "--body", "body.json"), "give -i or --body"),
         (("-i", "feat_ids=1", "--signature", "other"), "has no signature other"),
-    ],
-)
-def test_inputs_that_the_signature_does_not_take_are_refused(
-    server: RuntimeServer, run: Run, arguments: tuple[str, ...], said: str
-) -> None:
-    ran = run(*arguments, "--url", server.url)
-    assert (said in f"{ran.exception} {ran.stderr}", server.received) == (True, []), ran.stderr
+    ]
+    for arguments, said in cases:
+        ran = run(*arguments, "--url", server.url)
+        assert (said in f"{ran.exception} {ran.stderr}", server.received) == (True, []), ran.stderr
 
 
 TEXT = TensorInfo(name="t:0", dtype="string", shape=(None,))
 
 
-@pytest.mark.parametrize(
-    ("given", "sent"),
-    [
+def test_strings_are_plain_text_or_the_bytes_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases: list[tuple[str, list[object]]] = [
         ("good film", ["good film"]),
         ("007", ["007"]),
         ('["a", "b"]', ["a", "b"]),
         ("@photo.jpg", [{"b64": "/9j/"}]),
         ("a=b", ["a=b"]),
-    ],
-)
-def test_strings_are_plain_text_or_the_bytes_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, sent: list[object]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff")
-    signature = SignatureInfo(inputs={"text": TEXT}, outputs={}, method="predict")
-    body = json.loads(body_of([f"text={given}"], signature, "own"))
-    assert body == {"signature_name": "own", "inputs": {"text": sent}}
-    # An archive's signature isn't known: values are sent as they are.
-    assert json.loads(body_of(["x=1.5"], None, None)) == {"inputs": {"x": 1.5}}
+    ]
+    for given, sent in cases:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff")
+        signature = SignatureInfo(inputs={"text": TEXT}, outputs={}, method="predict")
+        body = json.loads(body_of([f"text={given}"], signature, "own"))
+        assert body == {"signature_name": "own", "inputs": {"text": sent}}
+        # An archive's signature isn't known: values are sent as they are.
+        assert json.loads(body_of(["x=1.5"], None, None)) == {"inputs": {"x": 1.5}}

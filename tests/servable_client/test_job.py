@@ -56,7 +56,15 @@ def answer(server: RuntimeServer) -> None:
     server.objects[OUTPUT] = (PROTOBUF, doubled(sent).body)
 
 
-def test_the_answer_is_what_lies_in_s3(server: RuntimeServer, submit: Submit) -> None:
+def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: RuntimeServer) -> None:
+    assert not submit(x=X).done()
+
+    job = submit(x=X)
+    with pytest.raises(DeadlineExceededError, match="call result"):
+        job.result(timeout_seconds=0.01)
+    answer(server)
+    assert job.done()
+
     job = submit(x=X)
     answer(server)
     assert job.result(timeout_seconds=20)["y"].tolist() == [0, 2, 4]
@@ -69,18 +77,6 @@ def test_the_request_is_put_where_the_endpoint_is_told(
     put, invoked = server.received
     assert invoked.headers["x-amzn-sagemaker-inputlocation"] == f"s3:/{put.path}"
     assert put.path.startswith("/requests/ranker/")
-
-
-def test_a_job_that_is_not_done_says_so(submit: Submit) -> None:
-    assert not submit(x=X).done()
-
-
-def test_a_job_that_takes_longer_can_be_asked_again(server: RuntimeServer, submit: Submit) -> None:
-    job = submit(x=X)
-    with pytest.raises(DeadlineExceededError, match="call result"):
-        job.result(timeout_seconds=0.01)
-    answer(server)
-    assert job.done()
 
 
 def test_a_job_that_failed_says_why(server: RuntimeServer, submit: Submit) -> None:
@@ -142,27 +138,17 @@ def test_an_upload_that_failed_is_repeated_to_the_same_place(
     assert (len(puts), len(set(puts)), uploads.jobs) == (3, 1, 1)
 
 
-def test_an_upload_that_fails_for_good_has_not_asked_the_model(
-    submit: Submit, uploads: Uploads
-) -> None:
+def test_how_often_uploads_and_jobs_were_sent_is_known(submit: Submit, uploads: Uploads) -> None:
     uploads.puts = [Reply(RESET)] * 6
     with pytest.raises(UnreachableError) as caught:
         submit(x=X)
     assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 6, 0)
 
-
-def test_a_place_that_may_not_be_written_is_not_tried_again(
-    submit: Submit, uploads: Uploads
-) -> None:
     uploads.puts = [Reply(403, b"<Error><Code>AccessDenied</Code></Error>")]
     with pytest.raises(NotAllowedError) as caught:
         submit(x=X)
     assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 1, 0)
 
-
-def test_a_job_that_may_have_been_accepted_is_not_submitted_again(
-    submit: Submit, uploads: Uploads
-) -> None:
     uploads.posts = [Reply(RESET)]
     with pytest.raises(ConnectionLostError) as caught:
         submit(x=X)
@@ -224,17 +210,10 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
     return waits
 
 
-def test_the_first_pause_between_two_looks_into_s3_is_a_tenth_of_a_second(waits: Waits) -> None:
+def test_pauses_between_two_looks_into_s3_grow_up_to_the_deadline(waits: Waits) -> None:
     assert waits.pauses[0] == 0.1
 
-
-def test_each_pause_between_two_looks_into_s3_is_half_as_long_again_up_to_five_seconds(
-    waits: Waits,
-) -> None:
     *before_the_last, _ = waits.pauses
     expected = [min(5.0, 0.1 * 1.5**number) for number in range(len(before_the_last))]
     assert before_the_last == pytest.approx(expected)
-
-
-def test_a_pause_between_two_looks_into_s3_does_not_outlast_the_deadline(waits: Waits) -> None:
     assert waits.now == pytest.approx(1060.0)

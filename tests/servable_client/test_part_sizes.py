@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from servable_client.part_sizes import ASK_AGAIN_EVERY, MEASUREMENTS, PartSizes
+from servable_client.split import ASK_AGAIN_EVERY, MEASUREMENTS, PartSizes
 
 ROWS = 500
 CONNECTIONS = 10
@@ -113,34 +113,23 @@ def test_there_are_never_more_parts_than_rows_or_than_two_for_each_connection(
     assert all(1 <= count <= max(1, min(rows, 2 * connections)) for count in counts)
 
 
-def test_the_first_batch_is_whole() -> None:
+def test_small_first_and_unprofitable_batches_are_not_split() -> None:
     assert PartSizes(CONNECTIONS).parts(ROWS) == 1
-
-
-def test_a_batch_is_not_split_where_that_saves_nothing_worth_it() -> None:
     assert after(LEARNING, lambda parts: 1.0 if parts == 1 else 0.985).parts(ROWS) == 1
+    assert after(LEARNING, on_cores(8, 0.001)).parts(4) == 1
 
 
-def test_numbers_of_parts_are_measured_in_turn() -> None:
+def test_numbers_of_parts_are_measured_in_turn_until_one_is_much_slower() -> None:
     counts = asked(PartSizes(4), 8, lambda parts: 1 / parts)
     assert counts == [1, 2, 4, 8, 1, 2, 4, 8]
-
-
-def test_what_comes_after_one_that_is_much_slower_is_not_tried() -> None:
     assert set(asked(PartSizes(CONNECTIONS), LEARNING, lambda parts: parts)) == {1, 2}
 
 
-def test_an_endpoint_that_becomes_busy_gets_fewer_parts() -> None:
+def test_the_number_of_parts_follows_the_endpoint() -> None:
     sizes = after(LEARNING, on_cores(8, 0.001))
     asked(sizes, 400, on_cores(1, 0.05))
     assert sizes.parts(ROWS) < 8
 
-
-def test_an_endpoint_that_gets_more_cores_gets_more_parts() -> None:
     sizes = after(LEARNING, on_cores(1, 0.2))
     asked(sizes, 1000, on_cores(8, 0.001))
     assert sizes.parts(ROWS) > 1
-
-
-def test_small_batches_are_measured_apart_from_large_ones() -> None:
-    assert after(LEARNING, on_cores(8, 0.001)).parts(4) == 1

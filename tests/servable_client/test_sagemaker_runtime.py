@@ -40,11 +40,11 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 NOT_FOUND = "Endpoint ranker of account 123456789012 not found."
 
 
-def test_arrays_go_in_and_come_out(connect: Connect) -> None:
+def test_arrays_go_in_and_come_out_of_the_variant_that_is_told(
+    connect: Connect, server: RuntimeServer
+) -> None:
     np.testing.assert_array_equal(connect().predict(x=X)["y"], X * 2)
 
-
-def test_the_variant_that_answered_is_told(server: RuntimeServer, connect: Connect) -> None:
     def answer(received: Received) -> Reply:
         reply = doubled(received)
         reply.headers["x-Amzn-Invoked-Production-Variant"] = "green"
@@ -54,35 +54,34 @@ def test_the_variant_that_answered_is_told(server: RuntimeServer, connect: Conne
     assert connect().predict(x=X).variant == "green"
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "header", "sent"),
-    [
-        ("variant", "green", "x-amzn-sagemaker-target-variant", "green"),
-        ("target_model", "a.tar.gz", "x-amzn-sagemaker-target-model", "a.tar.gz"),
-        ("inference_id", "42", "x-amzn-sagemaker-inference-id", "42"),
-        ("model", "m", "x-amzn-sagemaker-custom-attributes", "tfs-model-name=m"),
-        ("version", 7, "x-amzn-sagemaker-custom-attributes", "tfs-model-version=7"),
-        ("signature", "s", "x-amzn-sagemaker-custom-attributes", "tfs-signature-name=s"),
-        ("traceparent", PARENT, "x-amzn-sagemaker-custom-attributes", f"traceparent={PARENT}"),
-        ("inference_id", "42", "x-amzn-sagemaker-custom-attributes", "inference-id=42"),
-    ],
-)
-def test_who_is_to_answer_is_in_the_headers(
-    server: RuntimeServer, connect: Connect, option: str, value: Any, header: str, sent: str
+ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
+
+
+def test_who_is_to_answer_and_the_trace_are_in_the_headers(
+    server: RuntimeServer, connect: Connect
 ) -> None:
-    connect().predict(x=X, **{option: value})
-    assert server.received[0].headers[header] == sent
-
-
-def test_a_malformed_traceparent_is_no_error(server: RuntimeServer, connect: Connect) -> None:
-    connect().predict(x=X, traceparent="00-1-2-3")
-    assert "x-amzn-sagemaker-custom-attributes" not in server.received[0].headers
-
-
-def test_every_part_of_a_batch_has_the_trace(server: RuntimeServer, connect: Connect) -> None:
-    connect().predict(x=X, split=1, traceparent=PARENT)
-    sent = {one.headers["x-amzn-sagemaker-custom-attributes"] for one in server.received}
-    assert sent == {f"traceparent={PARENT}"}
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"variant": "green"}, "x-amzn-sagemaker-target-variant", "green"),
+        ({"target_model": "a.tar.gz"}, "x-amzn-sagemaker-target-model", "a.tar.gz"),
+        ({"inference_id": "42"}, "x-amzn-sagemaker-inference-id", "42"),
+        ({"model": "m"}, ATTRIBUTES, "tfs-model-name=m"),
+        ({"version": 7}, ATTRIBUTES, "tfs-model-version=7"),
+        ({"signature": "s"}, ATTRIBUTES, "tfs-signature-name=s"),
+        ({"traceparent": PARENT}, ATTRIBUTES, f"traceparent={PARENT}"),
+        ({"inference_id": "42"}, ATTRIBUTES, "inference-id=42"),
+    ]
+    endpoint = connect()
+    for options, header, sent in cases:
+        endpoint.predict(x=X, **options)
+        assert server.received[-1].headers[header] == sent
+    endpoint.predict(x=X, traceparent="00-1-2-3")
+    assert ATTRIBUTES not in server.received[-1].headers
+    connect(variant="green").predict(x=X)
+    assert server.received[-1].headers["x-amzn-sagemaker-target-variant"] == "green"
+    server.received.clear()
+    endpoint.predict(x=X, split=1, traceparent=PARENT)
+    assert len(server.received) > 1
+    assert {one.headers[ATTRIBUTES] for one in server.received} == {f"traceparent={PARENT}"}
 
 
 @pytest.mark.parametrize(("length", "refused"), [(64, False), (65, True)])
@@ -101,13 +100,6 @@ def test_the_signature_is_in_a_json_body_for_containers_without_a_handler(
     )
     connect().predict(x=X, signature="s", format="json")
     assert b'"signature_name":"s"' in server.received[0].body
-
-
-def test_what_is_said_for_the_endpoint_holds_for_every_call(
-    server: RuntimeServer, connect: Connect
-) -> None:
-    connect(variant="green").predict(x=X)
-    assert server.received[0].headers["x-amzn-sagemaker-target-variant"] == "green"
 
 
 def test_connections_are_kept(server: RuntimeServer, connect: Connect) -> None:
@@ -161,35 +153,24 @@ FAILURES = [
 IDS = [
     f"{number}-{reply.status}-{error.__name__}" for number, (reply, error) in enumerate(FAILURES)
 ]
-MAY_HAVE_BEEN_EXECUTED = [
-    (reply, error) for reply, error in FAILURES if error in (ModelFailedError, ConnectionLostError)
-]
 
 
 @pytest.mark.parametrize(("reply", "error"), FAILURES, ids=IDS)
-def test_every_failure_has_its_error(
+def test_every_failure_has_its_error_and_may_have_been_executed_or_not(
     server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
 ) -> None:
     server.answer = lambda received: reply
     with pytest.raises(error) as caught:
         connect(attempts=1).predict(x=X)
     assert type(caught.value) is error
-
-
-@pytest.mark.parametrize(("reply", "error"), MAY_HAVE_BEEN_EXECUTED, ids=lambda one: "")
-def test_what_may_have_been_executed_is_not_sent_again(
-    server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
-) -> None:
-    server.answer = lambda received: reply
+    if error not in (ModelFailedError, ConnectionLostError):
+        return
+    server.received.clear()
     with pytest.raises(error):
         connect().predict(x=X)
     assert len(server.received) == 1
 
-
-@pytest.mark.parametrize(("reply", "error"), MAY_HAVE_BEEN_EXECUTED, ids=lambda one: "")
-def test_with_retry_unsafe_it_is(
-    server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
-) -> None:
+    server.received.clear()
     server.answer = lambda received: reply if len(server.received) == 1 else doubled(received)
     np.testing.assert_array_equal(connect(retry_unsafe=True).predict(x=X)["y"], X * 2)
 
@@ -220,13 +201,13 @@ def test_what_was_turned_away_is_sent_again(
     np.testing.assert_array_equal(connect().predict(x=X)["y"], X * 2)
 
 
-def test_the_containers_own_words_are_in_the_error(server: RuntimeServer, connect: Connect) -> None:
+def test_the_containers_status_and_words_are_in_the_error(
+    server: RuntimeServer, connect: Connect
+) -> None:
     server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
     with pytest.raises(RefusedError, match=r"ranker: the container answers 400: x: got 3 rows$"):
         connect().predict(x=X)
 
-
-def test_the_containers_status_is_in_the_error(server: RuntimeServer, connect: Connect) -> None:
     server.answer = lambda received: model_error(503)
     with pytest.raises(ModelFailedError) as caught:
         connect().predict(x=X)
@@ -248,37 +229,26 @@ def test_a_container_without_our_handler_is_sent_json(
     assert len(server.received) == 3
 
 
-def test_a_body_over_sagemakers_limit_is_not_sent(server: RuntimeServer, connect: Connect) -> None:
+def test_bodies_are_sent_up_to_the_limit(server: RuntimeServer, connect: Connect) -> None:
     with pytest.raises(BodyTooLargeError, match="cut the batch with split="):
         connect().predict(x=np.zeros(6_291_456, np.uint8))
     assert server.received == []
 
-
-def test_a_body_of_sagemakers_limit_is_sent(server: RuntimeServer, connect: Connect) -> None:
     server.answer = lambda received: Reply(200, b"1", {"Content-Type": "text/plain"})
     connect().invoke(b"x" * 6_291_456)
     assert len(server.received[0].body) == 6_291_456
 
-
-def test_a_larger_body_is_sent_to_an_endpoint_that_is_known_to_take_it(
-    server: RuntimeServer, connect: Connect
-) -> None:
     server.answer = lambda received: Reply(200, b"1", {"Content-Type": "text/plain"})
     knowing = connect(largest_body_bytes=6_291_457)
     knowing.invoke(b"x" * 6_291_457)
     with pytest.raises(BodyTooLargeError, match="6,291,457"):
         knowing.invoke(b"x" * 6_291_458)
+    for size, taken in [(25_000_000, True), (25_000_001, False), (0, False)]:
+        with nullcontext() if taken else pytest.raises(BadInputError, match="1 to 25,000,000"):
+            connect(largest_body_bytes=size)
 
 
-@pytest.mark.parametrize(("size", "taken"), [(25_000_000, True), (25_000_001, False), (0, False)])
-def test_no_limit_above_the_larger_one_that_aws_states_is_taken(
-    connect: Connect, size: int, taken: bool
-) -> None:
-    with nullcontext() if taken else pytest.raises(BadInputError, match="1 to 25,000,000"):
-        connect(largest_body_bytes=size)
-
-
-def test_the_deadline_ends_a_call_that_is_not_answered(
+def test_the_deadline_ends_a_call_that_may_have_been_executed(
     server: RuntimeServer, connect: Connect
 ) -> None:
     server.answer = lambda received: Reply(before_seconds=30.0)
@@ -287,6 +257,11 @@ def test_the_deadline_ends_a_call_that_is_not_answered(
         connect().predict(x=X, timeout_seconds=0.2)
     assert time.monotonic() - began < 20  # a machine may be busy; the server waits longer
 
+    server.answer = lambda received: Reply(before_seconds=5.0)
+    with pytest.raises(DeadlineExceededError) as caught:
+        connect().predict(x=X, timeout_seconds=0.1)
+    assert caught.value.executed == "maybe"
+
 
 def test_the_deadline_covers_every_attempt(server: RuntimeServer, connect: Connect) -> None:
     server.answer = lambda received: Reply(429, before_seconds=0.1)
@@ -294,15 +269,6 @@ def test_the_deadline_covers_every_attempt(server: RuntimeServer, connect: Conne
     with pytest.raises((ThrottledError, DeadlineExceededError)):
         connect(attempts=1000).predict(x=X, timeout_seconds=0.5)
     assert time.monotonic() - began < 20  # a thousand attempts would take longer
-
-
-def test_a_call_that_was_not_answered_in_time_may_have_been_executed(
-    server: RuntimeServer, connect: Connect
-) -> None:
-    server.answer = lambda received: Reply(before_seconds=5.0)
-    with pytest.raises(DeadlineExceededError) as caught:
-        connect().predict(x=X, timeout_seconds=0.1)
-    assert caught.value.executed == "maybe"
 
 
 def test_where_nobody_listens_is_unreachable_and_tried_again() -> None:

@@ -107,17 +107,17 @@ def failing(x: Any) -> Any:
     return {"y": x}
 
 
-def test_a_part_that_fails_is_named() -> None:
+def test_a_part_that_fails_is_named_with_its_error() -> None:
     with pytest.raises(
         PartFailedError, match=r"part 4 of 6 \(rows 6 to 7\): the container answers 500"
     ):
         FakeEndpoint(failing, connections=1).predict(x=np.arange(10), split=2)
-
-
-def test_a_failed_parts_own_error_is_at_hand() -> None:
     with pytest.raises(PartFailedError) as caught:
         FakeEndpoint(failing).predict(x=np.arange(10), split=2)
     assert isinstance(caught.value.failure, ModelFailedError)
+    with pytest.raises(PartFailedError) as caught:
+        FakeEndpoint(lambda x: {}).predict(x=np.zeros((2, 7_000_000), np.uint8), split=1)
+    assert isinstance(caught.value.failure, BodyTooLargeError)
 
 
 def test_after_a_failure_no_other_part_is_sent() -> None:
@@ -125,12 +125,6 @@ def test_after_a_failure_no_other_part_is_sent() -> None:
     with pytest.raises(PartFailedError):
         fake.predict(x=np.arange(6, 2000), split=1)
     assert len(fake.calls) == 1
-
-
-def test_a_part_too_large_is_named_and_says_so() -> None:
-    with pytest.raises(PartFailedError) as caught:
-        FakeEndpoint(lambda x: {}).predict(x=np.zeros((2, 7_000_000), np.uint8), split=1)
-    assert isinstance(caught.value.failure, BodyTooLargeError)
 
 
 def test_a_batch_of_one_part_stays_on_its_callers_thread() -> None:
@@ -151,7 +145,7 @@ def test_what_is_not_cut_goes_into_every_part() -> None:
     assert found.tolist() == [3, 4, 5, 6]
 
 
-def test_progress_is_told_after_each_part() -> None:
+def test_progress_is_told_after_each_part_and_may_end_the_batch() -> None:
     told: list[Progress] = []
     fake.predict(batch(10), split=4, progress=told.append)
     assert [(one.parts_done, one.parts, one.rows) for one in told] == [
@@ -161,8 +155,6 @@ def test_progress_is_told_after_each_part() -> None:
     ]
     assert told[-1].rows_done == 10
 
-
-def test_what_the_progress_raises_ends_the_batch() -> None:
     def stop(_: Progress) -> None:
         raise KeyboardInterrupt
 
@@ -250,32 +242,20 @@ def test_measured_parts_are_never_all_of_one_length(rows: int, measured: int) ->
     assert max(made) <= measured + 1
 
 
-def test_with_one_row_in_each_part_the_values_tell_rows() -> None:
+def test_which_outputs_are_one_for_all_parts_is_seen_or_can_be_said() -> None:
     found = FakeEndpoint(lambda x: {"y": x}).predict(x=np.arange(3.0), split=1)
     assert found["y"].tolist() == [0, 1, 2]
-
-
-def test_with_one_row_in_each_part_and_one_value_nothing_is_guessed() -> None:
     with pytest.raises(BadAnswerError, match=r'Split\(rows=1, constant=frozenset\(\{"y"\}\)\)'):
         FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=1)
+    cases: list[tuple[set[str], list[float]]] = [({"y"}, [0]), (set(), [0, 0, 0])]
+    for constant, wanted in cases:
+        split = Split(rows=1, constant=frozenset(constant))
+        found = FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=split)
+        assert found["y"].tolist() == wanted
 
-
-@pytest.mark.parametrize(("constant", "wanted"), [({"y"}, [0]), (set(), [0, 0, 0])])
-def test_which_outputs_are_one_for_all_parts_can_be_said(
-    constant: set[str], wanted: list[float]
-) -> None:
-    split = Split(rows=1, constant=frozenset(constant))
-    found = FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=split)
-    assert found["y"].tolist() == wanted
-
-
-def test_an_output_that_is_said_to_be_constant_and_is_not_there_is_named() -> None:
     split = Split(rows=1, constant=frozenset({"label"}))
     with pytest.raises(BadAnswerError, match="names label; the model's outputs are labels, score"):
         FakeEndpoint(labelled).predict(x=np.arange(3.0), split=split)
-
-
-def test_an_output_that_is_said_to_be_constant_and_differs_is_refused() -> None:
     split = Split(rows=2, constant=frozenset({"score"}))
     with pytest.raises(BadAnswerError, match="is not the same in every part"):
         FakeEndpoint(labelled).predict(x=np.arange(6.0), split=split)

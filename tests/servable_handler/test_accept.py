@@ -1,6 +1,6 @@
 import pytest
 
-from servable_handler.plan import chosen
+from servable_handler.prediction import chosen
 from servable_tensors.codecs import CSV, JSON, NPY, NPZ, PROTOBUF
 
 

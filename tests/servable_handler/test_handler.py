@@ -1,6 +1,7 @@
 """Every body and every answer, through the handler and a fake model server."""
 
 import io
+import itertools
 import json
 import logging
 import os
@@ -63,50 +64,35 @@ def sums(form: str, answer: bytes) -> Any:
     return [float(line) for line in answer.decode().split()]
 
 
-@pytest.mark.parametrize("settings", [Settings(), REST, GRPC], ids=["auto", "rest", "grpc"])
-@pytest.mark.parametrize(
-    "accept",
-    [
-        "application/json",
-        "application/jsonlines",
-        "text/csv",
-        "application/x-npy",
-        "application/x-npz",
-        "application/x-protobuf",
-    ],
-)
+FORMS = ["application/json", "application/jsonlines", "text/csv", "application/x-npy"]
+FORMS += ["application/x-npz", "application/x-protobuf"]
+
+
 @pytest.mark.parametrize(
     ("content_type", "body"), [one[1:] for one in BODIES], ids=[one[0] for one in BODIES]
 )
 def test_every_body_is_answered_in_every_form_over_every_transport(
-    content_type: str, body: bytes, accept: str, settings: Settings, ask: Ask
+    content_type: str, body: bytes, server: FakeModelServer
 ) -> None:
-    status, answer, form = ask(body, content_type, accept_header=accept, settings=settings)
-    assert (status, form, sums(accept, answer)) == (200, accept, SUMS)
+    for accept, settings in itertools.product(FORMS, [Settings(), REST, GRPC]):
+        context = server.context(
+            request_content_type=content_type, content_length=len(body), accept_header=accept
+        )
+        # A handler of its own, which has seen no body of this form.
+        handler = Handler(settings, Hooks(), server.variables)
+        status, answer, form = answer_of(handler, body, context)
+        assert (settings, status, form, sums(accept, answer)) == (settings, 200, accept, SUMS)
 
 
-@pytest.mark.parametrize(
-    ("content_type", "own"),
-    [
-        ("application/json", "application/json"),
-        ("text/csv", "application/json"),
-        ("application/x-npy", "application/x-npy"),
-        ("application/x-npz", "application/x-npz"),
-        ("application/x-protobuf", "application/x-protobuf"),
-    ],
-)
-def test_a_caller_that_accepts_anything_gets_the_form_it_sent(
-    content_type: str, own: str, ask: Ask
-) -> None:
-    body = next(body for _, known, body in BODIES if known == content_type)
-    assert ask(body, content_type, accept_header="*/*")[2] == own
+def test_a_caller_that_accepts_anything_gets_the_form_it_sent(ask: Ask) -> None:
+    own = {form: form for form in FORMS if form.startswith("application/x-")}
+    for content_type, form in {**own, "application/json": FORMS[0], "text/csv": FORMS[0]}.items():
+        body = next(body for _, known, body in BODIES if known == content_type)
+        assert ask(body, content_type, accept_header="*/*")[2] == form
 
 
-def test_rows_are_answered_as_predictions(ask: Ask) -> None:
+def test_rows_are_answered_as_predictions_and_columns_as_outputs(ask: Ask) -> None:
     assert json.loads(ask(ROWS, settings=GRPC)[1]) == {"predictions": SUMS}
-
-
-def test_columns_are_answered_as_outputs(ask: Ask) -> None:
     assert json.loads(ask(b'{"inputs": [[1, 2, 3]]}', settings=GRPC)[1]) == {"outputs": [6.0]}
 
 
@@ -130,23 +116,19 @@ def test_json_from_the_threshold_on_goes_over_grpc(server: FakeModelServer, ask:
 IMAGE = {"pixels": [[[1.0], [2.0]], [[3.0], [4.0]]], "size": 2.0}
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
+def test_json_of_another_rank_than_the_signatures_is_refused_unsent_and_says_why(
+    server: FakeModelServer, ask: Ask
+) -> None:
+    cases: list[dict[str, Any]] = [
         {"instances": [{"pixels": [1.0, 2.0], "size": 2.0}]},
         {"inputs": {"pixels": [1.0, 2.0], "size": [2.0]}},
         {"inputs": {"pixels": [[[[[1.0]]]]], "size": [2.0]}},
         {"instances": [{"size": 2.0, "pixels": 1.0}], "signature_name": "image"},
-    ],
-)
-def test_json_of_another_rank_than_the_signatures_is_refused_before_the_model_server_has_it(
-    request_: dict[str, Any], server: FakeModelServer, ask: Ask
-) -> None:
-    answer = ask(json.dumps(request_).encode(), custom_attributes="tfs-signature-name=image")
-    assert (answer[0], relayed(server)) == (400, [])
+    ]
+    for request_ in cases:
+        answer = ask(json.dumps(request_).encode(), custom_attributes="tfs-signature-name=image")
+        assert (answer[0], relayed(server)) == (400, [])
 
-
-def test_the_refusal_of_a_rank_names_the_input_and_the_signature(ask: Ask) -> None:
     body = b'{"signature_name": "image", "inputs": {"pixels": [1.0], "size": [2.0]}}'
     _, answer, _ = ask(body)
     wanted = "pixels: got 1 dimensions; the signature wants float32 [any, 2, 2, 1]. The signature"
@@ -194,13 +176,13 @@ def test_a_message_of_another_rank_is_refused_by_the_signature_that_it_names(
     assert ask(request.SerializeToString(), "application/x-protobuf")[0] == status
 
 
-def test_the_signature_of_the_attributes_wins_over_that_of_a_message(ask: Ask) -> None:
+def test_the_rank_of_a_message_is_that_of_the_attributes_signature(
+    ask: Ask, server: FakeModelServer
+) -> None:
     body = protobuf(pixels=np.ones(2, np.float32))
     attributes = "tfs-signature-name=image"
     assert ask(body, "application/x-protobuf", custom_attributes=attributes)[0] == 400
 
-
-def test_a_message_of_the_signatures_rank_is_relayed(server: FakeModelServer, ask: Ask) -> None:
     body = protobuf(pixels=np.ones((1, 1, 1, 1), np.float32))
     ask(body, "application/x-protobuf", custom_attributes="tfs-signature-name=image")
     assert [name for name, _ in relayed(server)] == ["Predict"]
@@ -242,25 +224,21 @@ def test_the_signature_is_asked_for_once(server: FakeModelServer, ask: Ask) -> N
         ("complex128", [1 + 2j, 3]),
     ],
 )
-@pytest.mark.parametrize("shape", [(2,), (), (0, 4)], ids=["list", "scalar", "empty"])
 def test_a_npy_of_every_type_and_shape_comes_back_as_it_is(
-    name: str, values: list[Any], shape: tuple[int, ...], ask: Ask
+    name: str, values: list[Any], ask: Ask
 ) -> None:
-    array = np.resize(np.array(values, name), shape)
     signature = f"tfs-signature-name=echo_{name}"
-    status, answer, _ = ask(
-        npy(array), "application/x-npy", accept_header="*/*", custom_attributes=signature
-    )
-    back = np.load(io.BytesIO(answer))
-    assert (status, back.dtype, back.shape, back.tolist()) == (
-        200,
-        array.dtype,
-        array.shape,
-        array.tolist(),
-    )
+    for shape in ((2,), (), (0, 4)):
+        array = np.resize(np.array(values, name), shape)
+        status, answer, _ = ask(
+            npy(array), "application/x-npy", accept_header="*/*", custom_attributes=signature
+        )
+        back = np.load(io.BytesIO(answer))
+        found = status, back.dtype, back.shape, back.tolist()
+        assert found == (200, array.dtype, shape, array.tolist())
 
 
-def test_a_string_tensor_in_npy_comes_back_as_bytes(ask: Ask) -> None:
+def test_strings_and_bfloat16_come_back_over_grpc(ask: Ask) -> None:
     answer = ask(
         npy(np.array(["häll", "o"])),
         "application/x-npy",
@@ -268,9 +246,6 @@ def test_a_string_tensor_in_npy_comes_back_as_bytes(ask: Ask) -> None:
         custom_attributes="tfs-signature-name=echo_string",
     )[1]
     assert np.load(io.BytesIO(answer)).tolist() == ["häll".encode(), b"o"]
-
-
-def test_bfloat16_is_taken_and_given_as_float32(ask: Ask) -> None:
     answer = ask(
         npy(np.array([1.5, 3.140625], np.float32)),
         "application/x-npy",
@@ -278,9 +253,6 @@ def test_bfloat16_is_taken_and_given_as_float32(ask: Ask) -> None:
         custom_attributes="tfs-signature-name=echo_bfloat16",
     )[1]
     assert np.load(io.BytesIO(answer)).tolist() == [1.5, 3.140625]
-
-
-def test_bytes_in_json_that_are_no_utf8_come_back_over_grpc(ask: Ask) -> None:
     answer = ask(
         b'{"inputs": [{"b64": "/w=="}]}',
         accept_header="application/x-npy",
@@ -301,25 +273,19 @@ def test_a_single_json_line_is_one_row_where_lines_are_answered(
 TWO = npz(a=np.array([1, 2]), b=np.array(["x", "y"]))
 
 
-@pytest.mark.parametrize(
-    ("accept", "answer"),
-    [
+def test_several_outputs_stand_side_by_side_and_are_no_npy(ask: Ask) -> None:
+    for accept, answer in [
         ("text/csv", b"1,x\n2,y\n"),
         ("application/jsonlines", b'{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n'),
         ("application/json", b'{"outputs": {"a": [1, 2], "b": ["x", "y"]}}'),
-    ],
-)
-def test_several_outputs_stand_side_by_side(accept: str, answer: bytes, ask: Ask) -> None:
-    found = ask(
-        TWO,
-        "application/x-npz",
-        accept_header=accept,
-        custom_attributes="tfs-signature-name=two",
-    )
-    assert found[1] == answer
-
-
-def test_several_outputs_are_no_npy(ask: Ask) -> None:
+    ]:
+        found = ask(
+            TWO,
+            "application/x-npz",
+            accept_header=accept,
+            custom_attributes="tfs-signature-name=two",
+        )
+        assert found[1] == answer
     status, answer, _ = ask(
         TWO,
         "application/x-npz",
@@ -370,17 +336,13 @@ def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
     ), answer
 
 
-def test_the_model_servers_own_words_are_kept(server: FakeModelServer, ask: Ask) -> None:
+def test_errors_of_the_model_server_keep_their_words_or_get_some(
+    server: FakeModelServer, ask: Ask
+) -> None:
     server.rest_answer = 404, b'{"error": "no such model"}'
     assert ask(ROWS)[:2] == (404, b'{"error": "no such model"}')
-
-
-def test_an_error_without_words_gets_some(server: FakeModelServer, ask: Ask) -> None:
     server.rest_answer = 500, b"<html>"
     assert ask(ROWS)[:2] == (500, b'{"error": "the model server answered 500"}')
-
-
-def test_a_full_queue_is_429(server: FakeModelServer, ask: Ask) -> None:
     server.rest_answer = (
         503,
         (b'{"error": "The batch scheduling queue to which this task was submitted is full"}'),
@@ -388,19 +350,14 @@ def test_a_full_queue_is_429(server: FakeModelServer, ask: Ask) -> None:
     assert ask(ROWS)[0] == 429
 
 
-def test_a_model_that_takes_too_long_is_504(server: FakeModelServer, ask: Ask) -> None:
+def test_a_model_that_takes_too_long_is_504_at_the_earlier_deadline(
+    server: FakeModelServer, ask: Ask
+) -> None:
     server.delay_seconds = 1
     assert ask(ROWS, timeout=0.2)[0] == 504
-
-
-def test_a_deadline_of_its_own_is_kept(server: FakeModelServer, ask: Ask) -> None:
+    assert ask(protobuf(x=X), "application/x-protobuf", timeout=0.2)[0] == 504
     server.delay_seconds = 2
     assert ask(ROWS, settings=Settings(timeout_seconds=1))[0] == 504
-
-
-def test_a_model_that_takes_too_long_over_grpc_is_504(server: FakeModelServer, ask: Ask) -> None:
-    server.delay_seconds = 1
-    assert ask(protobuf(x=X), "application/x-protobuf", timeout=0.2)[0] == 504
 
 
 @pytest.mark.parametrize(
@@ -413,12 +370,7 @@ def test_a_model_that_takes_too_long_over_grpc_is_504(server: FakeModelServer, a
     ids=["none", "model-and-version", "signature"],
 )
 def test_a_relayed_request_asks_for_what_the_attributes_say(
-    told: dict[str, Any],
-    name: str,
-    version: int,
-    signature: str,
-    server: FakeModelServer,
-    ask: Ask,
+    told: dict[str, Any], name: str, version: int, signature: str, server: FakeModelServer, ask: Ask
 ) -> None:
     ask(protobuf(x=X), "application/x-protobuf", **told)
     spec = wire.PredictRequest.FromString(relayed(server)[0][1]).model_spec
@@ -448,19 +400,18 @@ def page(body: bytes, context: Any) -> dict[str, Any]:
     return {"x": [[float(len(word)) for word in body.split()]]}
 
 
-def test_preprocess_makes_the_tensors(ask: Ask) -> None:
+def test_hooks_make_the_tensors_the_body_and_its_content_type(ask: Ask) -> None:
     answer = ask(b"a bb ccc", "text/html", hooks=Hooks(preprocess=page))
     assert json.loads(answer[1]) == {"predictions": [6.0]}
-
-
-def test_postprocess_makes_the_body(ask: Ask) -> None:
     hooks = Hooks(postprocess=lambda tensors, context: f"sum {tensors['y'][0]:g}")
     assert ask(b"[[1,2,3]]", hooks=hooks) == (200, b"sum 6", "text/plain; charset=utf-8")
-
-
-def test_postprocess_may_name_its_content_type(ask: Ask) -> None:
     hooks = Hooks(postprocess=lambda tensors, context: (b"<p>", "text/html"))
     assert ask(b"[[1,2,3]]", hooks=hooks) == (200, b"<p>", "text/html")
+
+
+def giving(value: Any) -> Any:
+    """A hook that returns this value."""
+    return lambda *_: value
 
 
 def refusing(body: bytes, context: Any) -> Any:
@@ -471,36 +422,37 @@ def failing(*given: Any) -> Any:
     raise KeyError("the secret of the request")
 
 
-def test_a_hooks_input_error_is_400_with_its_message(ask: Ask) -> None:
-    status, answer, _ = ask(b"", "text/html", hooks=Hooks(preprocess=refusing))
-    assert (status, answer) == (400, b'{"error": "the page has no title"}')
-
-
-@pytest.mark.parametrize("name", ["preprocess", "postprocess"])
-def test_a_hooks_failure_is_500_and_names_the_hook(name: str, ask: Ask) -> None:
-    status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(**{name: failing}))
-    said = json.loads(answer)["error"]
-    assert (status, f"the hook {name} failed (KeyError in test_handler.py" in said) == (500, True)
-
-
-def test_a_hooks_failure_never_tells_the_requests_content(
+def test_what_a_hook_raises_is_said_without_the_requests_content(
     ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
+    status, answer, _ = ask(b"", "text/html", hooks=Hooks(preprocess=refusing))
+    assert (status, answer) == (400, b'{"error": "the page has no title"}')
+    for name in ["preprocess", "postprocess"]:
+        status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(**{name: failing}))
+        said = json.loads(answer)["error"]
+        assert (status, f"the hook {name} failed (KeyError in test_handler.py" in said) == (
+            500,
+            True,
+        )
     answer = ask(b"[[1,2,3]]", hooks=Hooks(preprocess=failing))[1]
     assert b"secret" not in answer + caplog.text.encode()
 
-
-def test_tensors_of_preprocess_that_do_not_fit_are_the_hooks_mistake(ask: Ask) -> None:
     hooks = Hooks(preprocess=lambda body, context: {"x": [1.0]})
     status, answer, _ = ask(b"", hooks=hooks)
     assert (status, b"the hook preprocess: x: got float32 [1]" in answer) == (500, True)
 
 
-def test_a_request_is_one_line_at_debug(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_is_one_line_at_debug_without_the_body(
+    ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "servable")
     ask(ROWS)
     (line,) = [json.loads(record.message) for record in caplog.records if record.name == "servable"]
     assert (line["status"], line["bytes_in"], line["in"]) == (200, len(ROWS), "application/json")
+
+    caplog.set_level(logging.DEBUG, "servable")
+    ask(b'{"inputs": "a secret"}', settings=GRPC)
+    assert "secret" not in caplog.text
 
 
 def test_a_failure_is_one_line_at_warning(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
@@ -512,53 +464,35 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 TRACED = f"traceparent={PARENT},inference-id=order-42"
 
 
-@pytest.mark.parametrize("body", [ROWS, b"{"], ids=["answered", "refused"])
-def test_the_log_line_has_the_trace_and_the_inference_id(
-    body: bytes, ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "servable")
-    ask(body, custom_attributes=TRACED)
-    line = json.loads(caplog.records[-1].message)
-    assert (line["traceparent"], line["inference_id"]) == (PARENT, "order-42")
-
-
-def test_a_request_that_is_refused_by_its_headers_has_its_trace_in_the_log(
+def test_a_log_line_has_the_trace_and_the_inference_id_that_are_valid(
     ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
+    for body in [ROWS, b"{"]:
+        caplog.set_level(logging.DEBUG, "servable")
+        ask(body, custom_attributes=TRACED)
+        line = json.loads(caplog.records[-1].message)
+        assert (line["traceparent"], line["inference_id"]) == (PARENT, "order-42")
     ask(ROWS, "image/png", custom_attributes=TRACED)
     assert json.loads(caplog.records[-1].message)["traceparent"] == PARENT
+    for sent in ["traceparent=00-1-2-3", 'inference-id="}\n{"event": "forged"}']:
+        caplog.set_level(logging.DEBUG, "servable")
+        status, _, _ = ask(ROWS, custom_attributes=sent)
+        line = caplog.records[-1].message
+        assert (status, {"traceparent", "inference_id"} & json.loads(line).keys()) == (200, set())
 
 
-@pytest.mark.parametrize("sent", ["traceparent=00-1-2-3", 'inference-id="}\n{"event": "forged"}'])
-def test_a_malformed_trace_is_answered_and_not_logged(
-    sent: str, ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "servable")
-    status, _, _ = ask(ROWS, custom_attributes=sent)
-    line = caplog.records[-1].message
-    assert (status, {"traceparent", "inference_id"} & json.loads(line).keys()) == (200, set())
-
-
-def test_a_malformed_trace_chooses_no_signature_for_others(server: FakeModelServer) -> None:
+def test_a_trace_chooses_no_plan(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     sent = "traceparent=tfs-signature-name=image"
     answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=sent))
     (plan,) = handler._plans._plans.values()
     assert plan.aim.signature is None
 
-
-def test_requests_that_differ_in_their_trace_share_a_plan(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(3):
         sent = f"tfs-model-version=1,inference-id={number}"
         answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=sent))
     assert len(handler._plans._plans) == 1
-
-
-def test_a_log_line_never_holds_the_body(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "servable")
-    ask(b'{"inputs": "a secret"}', settings=GRPC)
-    assert "secret" not in caplog.text
 
 
 def test_the_time_of_each_stage_is_in_a_header_where_it_is_asked_for(
@@ -597,68 +531,63 @@ def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> N
     assert json.loads(handler(io.BytesIO(body), context)[0]) == {"outputs": SUMS}
 
 
-@pytest.mark.parametrize(
-    ("length", "sent", "status"),
-    [(10**9, b"", 413), (100, b"short", 400), (None, ROWS, 200), (0, b"", 400)],
-)
-def test_a_body_is_as_long_as_it_says(
-    length: int | None, sent: bytes, status: int, server: FakeModelServer
-) -> None:
-    handler = Handler(Settings(), Hooks(), server.variables)
-    context = server.context(
-        request_content_type="application/json" if sent else "application/x-npz"
-    )
-    context.content_length = length
-    assert answer_of(handler, sent, context)[0] == status
+def test_a_body_is_as_long_as_it_says(server: FakeModelServer) -> None:
+    for length, sent, status in [
+        (10**9, b"", 413),
+        (100, b"short", 400),
+        (None, ROWS, 200),
+        (0, b"", 400),
+    ]:
+        handler = Handler(Settings(), Hooks(), server.variables)
+        context = server.context(
+            request_content_type="application/json" if sent else "application/x-npz"
+        )
+        context.content_length = length
+        assert answer_of(handler, sent, context)[0] == status
 
 
-@pytest.mark.parametrize("number", [number for number in ECHOED if number != STRING])
 def test_a_npy_of_a_form_that_was_seen_is_answered_as_the_first_one(
-    number: int, server: FakeModelServer
+    server: FakeModelServer,
 ) -> None:
-    context = server.context(
-        request_content_type="application/x-npy",
-        accept_header="*/*",
-        custom_attributes=f"tfs-signature-name=echo_{wire.dtype_name(number)}",
-    )
-    random, dtype = np.random.default_rng(0), array_dtype(number)
-    known = Handler(Settings(), Hooks(), server.variables)
-    for _ in range(3):
-        # Any bytes: a truth value comes back as 0 or 1, half of a bfloat16's bits do not.
-        body = npy(random.integers(0, 256, 4 * dtype.itemsize, np.uint8).view(dtype))
-        unknowing = Handler(Settings(), Hooks(), server.variables)
-        answers = [answer_of(one, body, context) for one in (known, unknowing)]
-        assert answers[0] == answers[1]
-        assert answers[0][0] == 200
+    for number in [number for number in ECHOED if number != STRING]:
+        context = server.context(
+            request_content_type="application/x-npy",
+            accept_header="*/*",
+            custom_attributes=f"tfs-signature-name=echo_{wire.dtype_name(number)}",
+        )
+        random, dtype = np.random.default_rng(0), array_dtype(number)
+        known = Handler(Settings(), Hooks(), server.variables)
+        for _ in range(3):
+            # Any bytes: a truth value comes back as 0 or 1, half of a bfloat16's bits do not.
+            body = npy(random.integers(0, 256, 4 * dtype.itemsize, np.uint8).view(dtype))
+            unknowing = Handler(Settings(), Hooks(), server.variables)
+            answers = [answer_of(one, body, context) for one in (known, unknowing)]
+            assert answers[0] == answers[1]
+            assert answers[0][0] == 200
 
 
-def test_a_header_of_another_type_is_not_taken_for_one_that_was_seen(ask: Ask) -> None:
+def test_a_npy_of_another_type_or_order_is_not_taken_for_one_that_was_seen(ask: Ask) -> None:
     assert ask(npy(X), "application/x-npy", accept_header="*/*")[0] == 200
     assert ask(npy(X.view(np.int32)), "application/x-npy", accept_header="*/*")[0] == 400
-
-
-def test_numbers_in_fortrans_order_stay_in_their_places(ask: Ask) -> None:
     for _ in range(2):
         answer = ask(npy(np.asfortranarray(X)), "application/x-npy", accept_header="*/*")[1]
         assert np.load(io.BytesIO(answer)).tolist() == SUMS
 
 
-def test_a_refusal_of_headers_is_not_kept(ask: Ask) -> None:
+def test_plans_are_few_and_none_is_kept_for_long_or_refused_headers(
+    ask: Ask, server: FakeModelServer
+) -> None:
     statuses = [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]]
     assert statuses == [415, 200, 415]
 
+    handler = Handler(Settings(), Hooks(), server.variables)
+    handler._plans.of(server.context(accept_header="x" * 3000), None)
+    assert handler._plans._plans == {}
 
-def test_plans_are_forgotten_before_they_are_many(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(1000):
         handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"), None)
     assert len(handler._plans._plans) <= 256
-
-
-def test_headers_without_measure_are_not_kept(server: FakeModelServer) -> None:
-    handler = Handler(Settings(), Hooks(), server.variables)
-    handler._plans.of(server.context(accept_header="x" * 3000), None)
-    assert handler._plans._plans == {}
 
 
 INT32 = {"custom_attributes": "tfs-signature-name=echo_int32"}
@@ -666,9 +595,10 @@ FLOAT32 = {"custom_attributes": "tfs-signature-name=echo_float32"}
 TEXT = {"custom_attributes": "tfs-signature-name=echo_string"}
 
 
-@pytest.mark.parametrize(
-    ("made", "told", "words"),
-    [
+def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
+    server: FakeModelServer, ask: Ask
+) -> None:
+    cases: list[tuple[Any, dict[str, str], str]] = [
         (
             [2**40 + 7],
             INT32,
@@ -682,56 +612,40 @@ TEXT = {"custom_attributes": "tfs-signature-name=echo_string"}
         (np.array([2**64 - 1], "u8"), INT32, "v: holds 18446744073709551615, which int32"),
         ([2**70], INT32, "v: holds 1180591620717411303424, which int32"),
         ([1e300], FLOAT32, "v: holds 1e+300, which float32 cannot hold"),
-    ],
-)
-def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
-    made: Any, told: dict[str, str], words: str, server: FakeModelServer, ask: Ask
-) -> None:
-    status, answer, _ = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **told)
-    assert (status, words in json.loads(answer)["error"]) == (400, True), answer
-    assert "Predict" not in dict(server.requests)
+    ]
+    for made, told, words in cases:
+        status, answer, _ = ask(b"", hooks=Hooks(preprocess=giving({"v": made})), **told)
+        assert (status, words in json.loads(answer)["error"]) == (400, True), answer
+        assert "Predict" not in dict(server.requests)
 
 
-def test_a_list_of_integers_fits_any_type_that_holds_them(
+def test_lists_and_strings_of_preprocess_fit_the_signatures_types(
     server: FakeModelServer, ask: Ask
 ) -> None:
     hooks = Hooks(preprocess=lambda body, context: {"v": [1, 255]})
     told = {"custom_attributes": "tfs-signature-name=echo_uint8"}
     assert ask(b"", hooks=hooks, **told)[1] == b'{"predictions": [1, 255]}'
 
-
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
-        (np.ma.masked_array([1, 2], [True, False]), "v: got a masked array"),
-        ([1.5], "v: got float64 [1]"),
-    ],
-)
-def test_what_is_wrong_whatever_was_sent_is_the_hooks_mistake(
-    made: Any, words: str, ask: Ask
-) -> None:
-    answer = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **INT32)
-    assert (answer[0], words in json.loads(answer[1])["error"]) == (500, True), answer
-
-
-def test_a_zero_at_the_end_of_a_string_stays(server: FakeModelServer, ask: Ask) -> None:
     ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": ["a\0", b"b\0"]}), **TEXT)
     request = wire.PredictRequest.FromString(dict(server.requests)["Predict"])
     assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
 
 
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
+def test_what_is_wrong_whatever_was_sent_is_the_hooks_mistake(ask: Ask) -> None:
+    cases: list[tuple[Any, str]] = [
+        (np.ma.masked_array([1, 2], [True, False]), "v: got a masked array"),
+        ([1.5], "v: got float64 [1]"),
+    ]
+    for made, words in cases:
+        answer = ask(b"", hooks=Hooks(preprocess=giving({"v": made})), **INT32)
+        assert (answer[0], words in json.loads(answer[1])["error"]) == (500, True), answer
+    cases = [
         ({"y": np.float32(1)}, "Object of type float32 is not JSON serializable"),
         ("\ud800", "a lone surrogate"),
-    ],
-)
-def test_what_postprocess_returns_and_cannot_be_sent_is_said(
-    made: Any, words: str, ask: Ask
-) -> None:
-    status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(postprocess=lambda tensors, context: made))
-    assert (status, words in json.loads(answer)["error"]) == (500, True), answer
+    ]
+    for made, words in cases:
+        status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(postprocess=giving(made)))
+        assert (status, words in json.loads(answer)["error"]) == (500, True), answer
 
 
 def bomb(count: int) -> bytes:
@@ -744,7 +658,7 @@ def bomb(count: int) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def test_explaining_a_refusal_makes_no_arrays(
+def test_explaining_a_refusal_makes_no_arrays_and_parses_no_long_text(
     server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servable_tensors.codecs.to_array", None)
@@ -752,17 +666,15 @@ def test_explaining_a_refusal_makes_no_arrays(
     assert (status, b"x: not given; '" in answer) == (400, True), answer
     assert b"and 6 more" in answer
 
-
-def test_a_long_text_is_not_parsed_to_explain_a_refusal(
-    server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
     server.rest_answer = 400, b'{"error": "no"}'
     monkeypatch.setattr("servable_tensors.codecs.parse", None)
     body = b'{"instances": [' + b" " * (1 << 20) + b"[1]]}"
     assert ask(body)[:2] == (400, b'{"error": "no"}')
 
 
-def test_one_value_for_many_is_not_made_into_text(ask: Ask) -> None:
+def test_over_rest_strings_are_base64_and_one_value_for_many_is_refused(
+    ask: Ask, server: FakeModelServer
+) -> None:
     request = wire.PredictRequest()
     tensor = request.inputs["v"]
     tensor.dtype = 1
@@ -773,8 +685,6 @@ def test_one_value_for_many_is_not_made_into_text(ask: Ask) -> None:
     )
     assert (answer[0], b"send every value" in answer[1]) == (400, True), answer
 
-
-def test_a_string_that_is_no_utf8_is_base64_over_rest(server: FakeModelServer, ask: Ask) -> None:
     body = protobuf(v=np.array([b"\xff", b"a"], object))
     ask(body, "application/x-protobuf", settings=Settings("rest"), **TEXT)
     sent = json.loads(server.requests[-1][1])

@@ -42,10 +42,7 @@ def test_the_hooks_that_are_there_are_found(
     assert loaded(tmp_path, transforms).stdout.strip() == found
 
 
-def test_transforms_without_a_hook_do_not_start(tmp_path: Path) -> None:
+def test_transforms_without_a_hook_or_that_do_not_import_do_not_start(tmp_path: Path) -> None:
     ran = loaded(tmp_path, "def pre_process(): ...")
     assert "transforms.py defines neither preprocess nor postprocess" in ran.stderr
-
-
-def test_transforms_that_do_not_import_do_not_start(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in loaded(tmp_path, "1 / 0").stderr

@@ -47,17 +47,12 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointProce
         yield process
 
 
-def test_a_page_becomes_several_named_answers(endpoint: EndpointProcess) -> None:
+def test_a_page_is_answered_refused_or_fails_without_a_quote(endpoint: EndpointProcess) -> None:
     answer = post(endpoint.url, PAGE, "text/html")
     assert answer.json() == {"links": 2.0, "words": 4.0, "is_list_of_links": True}
-
-
-def test_what_is_no_page_is_400_with_the_hooks_words(endpoint: EndpointProcess) -> None:
     answer = post(endpoint.url, b"plain", "text/html")
     assert (answer.status_code, answer.json()) == (400, {"error": "send a page of HTML"})
 
-
-def test_a_failing_hook_is_500_and_quotes_nothing(endpoint: EndpointProcess) -> None:
     answer = post(endpoint.url, b"<html>" + b"secret " * 13, "text/html")
     assert (answer.status_code, "secret" in answer.text) == (500, False)
     assert "the hook preprocess failed (RuntimeError in transforms.py, line 15)" in answer.text

@@ -1,4 +1,4 @@
-"""servable_handler/transport/http2/line.py under gevent, as in the container's workers."""
+"""servable_handler/transport/http2/frames.py under gevent, as in the container's workers."""
 
 import json
 import subprocess

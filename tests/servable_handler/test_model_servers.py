@@ -9,8 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from servable_handler.call import Call
-from servable_handler.refusal import RequestError
+from servable_handler.request import Call, RequestError
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, RestConnections
 from tests.servable_handler.fake_model_server import FakeModelServer
@@ -75,41 +74,24 @@ Ask = Callable[..., int]
 
 
 @ASK
-def test_a_server_that_is_gone_costs_no_request_where_there_is_another(
+def test_a_server_that_is_gone_costs_no_request_unless_it_is_the_only_one(
     ask: Ask, server: FakeModelServer
 ) -> None:
     both = servers(Nobody(), server)
     assert [ask(both) for _ in range(5)] == [200] * 5
-
-
-@ASK
-def test_the_only_server_that_is_gone_is_503_and_says_when_to_try_again(ask: Ask) -> None:
     with pytest.raises(RequestError, match="restarting: try again") as raised:
         ask(servers(Nobody()))
     assert (raised.value.status, raised.value.retry_after_seconds) == (503, 1)
 
 
 @ASK
-def test_a_server_that_says_nothing_is_504_at_the_deadline(ask: Ask) -> None:
-    with pytest.raises(RequestError) as raised:
-        ask(servers(Deaf()), 0.3)
-    assert raised.value.status == 504
-
-
-@ASK
-def test_after_a_deadline_nothing_is_tried_again(ask: Ask, server: FakeModelServer) -> None:
-    deaf = Deaf()
-    both = servers(deaf, server)
-    with pytest.raises(RequestError):
-        ask(both, 0.3)
-    assert asked(server) == 0
-
-
-@ASK
-def test_a_server_that_said_nothing_is_set_aside(ask: Ask, server: FakeModelServer) -> None:
+def test_a_server_that_says_nothing_is_504_at_the_deadline_once_and_is_set_aside(
+    ask: Ask, server: FakeModelServer
+) -> None:
     both = servers(Deaf(), server)
-    with pytest.raises(RequestError):
+    with pytest.raises(RequestError) as raised:
         ask(both, 0.3)
+    assert (raised.value.status, asked(server)) == (504, 0)
     assert [ask(both, 5) for _ in range(20)] == [200] * 20
 
 

@@ -1,10 +1,10 @@
-"""servable_handler/refusal.py, through Falcon itself."""
+"""servable_handler/request.py, through Falcon itself."""
 
 import falcon
 import falcon.testing
 import pytest
 
-from servable_handler.refusal import RequestError, as_falcon, falcon_answer
+from servable_handler.request import RequestError, as_falcon, falcon_answer
 
 
 class Raising:
@@ -24,28 +24,19 @@ def client() -> falcon.testing.TestClient:
     return falcon.testing.TestClient(app)
 
 
-@pytest.mark.parametrize("accept", ["application/json", "application/x-npy", "text/xml", "*/*", ""])
-def test_a_refusal_is_json_whatever_the_caller_accepts(
-    accept: str, client: falcon.testing.TestClient
+def test_a_refusal_is_json_whatever_the_caller_accepts_and_says_when_to_try_again(
+    client: falcon.testing.TestClient,
 ) -> None:
-    answer = client.simulate_post("/", headers={"Accept": accept})
-    assert (answer.status_code, answer.json) == (429, {"error": 'the "queue" is full'})
-
-
-def test_a_refusal_says_its_content_type(client: falcon.testing.TestClient) -> None:
+    for accept in ["application/json", "application/x-npy", "text/xml", "*/*", ""]:
+        answer = client.simulate_post("/", headers={"Accept": accept})
+        assert (answer.status_code, answer.json) == (429, {"error": 'the "queue" is full'})
     assert client.simulate_post("/").headers["content-type"] == "application/json"
-
-
-def test_a_refusal_says_when_to_try_again(client: falcon.testing.TestClient) -> None:
     assert client.simulate_post("/").headers["retry-after"] == "1"
 
 
-def test_an_answer_with_headers_of_its_own_keeps_its_bytes(
+def test_an_answer_keeps_its_bytes_and_a_refusal_its_sentence(
     client: falcon.testing.TestClient,
 ) -> None:
     answer = client.simulate_post("/", params={"kind": "answer"})
     assert (answer.content, answer.headers["server-timing"]) == (b"\xff\0", "read;dur=1")
-
-
-def test_a_refusal_is_its_sentence_where_falcon_does_not_see_it() -> None:
     assert str(as_falcon(RequestError(400, "no such tensor"), {})) == "no such tensor"

@@ -14,7 +14,7 @@ from typing import Self
 
 import pytest
 
-from servable_handler.refusal import RequestError
+from servable_handler.request import RequestError
 from servable_handler.transport.model_servers import ModelServers
 from tests.servable_handler.endpoints import ROOT
 from tests.servable_handler.mortal_server import DEADLY
@@ -294,8 +294,7 @@ def test_a_call_that_servers_refuse_before_they_begin_is_sent_twice_at_most(
 
 @pytest.mark.parametrize("words", [refused, going_away])
 def test_a_call_through_grpcio_is_sent_once_since_it_does_not_say_why_it_failed(
-    refusing: Refuse,
-    words: Callable[[int], bytes],
+    refusing: Refuse, words: Callable[[int], bytes]
 ) -> None:
     those = [refusing(words) for _ in range(2)]
     ports = tuple(one.port for one in those)

@@ -100,10 +100,7 @@ def test_a_connection_that_the_model_server_closed_is_closed_on_our_side_too(
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
-        ANSWER + b"more",
-    ],
+    [ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), ANSWER + b"more"],
     ids=["connection: close", "bytes after the answer"],
 )
 def test_a_connection_that_is_not_to_be_used_again_is_closed(client: Client, answer: bytes) -> None:

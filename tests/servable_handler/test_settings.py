@@ -3,11 +3,8 @@ import pytest
 from servable_handler.settings import Settings, read_settings
 
 
-def test_nothing_set_is_auto_without_a_threshold() -> None:
+def test_all_four_are_read_and_have_a_default() -> None:
     assert read_settings({}) == Settings("auto", None, False, None)
-
-
-def test_all_four_are_read() -> None:
     variables = {
         "SERVABLE_TRANSPORT": "grpc",
         "SERVABLE_GRPC_FROM_BYTES": "1000",

@@ -56,7 +56,7 @@ def model(folder: Path, word: str, *, version: str = "") -> None:
     (code / "words.py").write_text(f"WORD = {word!r}\n")
     (code / "lib").mkdir()
     (code / "lib" / f"vendored_{word}.py").write_text("")
-    with (code / "servable_handler" / "refusal.py").open("a") as file:
+    with (code / "servable_handler" / "request.py").open("a") as file:
         file.write(f"\nVERSION = {version!r}\n")
 
 
@@ -78,12 +78,10 @@ def models(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_model_has_the_module_beside_its_own_transforms(models: Path) -> None:
+def test_each_model_has_the_modules_and_handler_of_its_own_archive(models: Path) -> None:
     program = "print(*(hooks(h).preprocess(b'', None)['x'] for h in (one, two, one)))"
     assert run(models, program) == "first second first"
 
-
-def test_each_model_has_the_handler_of_its_own_archive(models: Path) -> None:
     program = "print(*(type(hooks(h)).arrays.__globals__['RequestError'].__init__.__globals__"
     program += "['VERSION'] for h in (one, two)))"
     assert run(models, program) == "1 2"
@@ -101,12 +99,9 @@ for handler in (one, two):
     assert run(models, program) == "RequestError 400 first\nRequestError 400 second"
 
 
-def test_only_vendored_packages_stay_on_the_path(models: Path) -> None:
+def test_only_vendored_packages_stay_on_the_path_and_are_in_common(models: Path) -> None:
     program = "print(*(p for p in sys.path if p.startswith(('one', 'two'))))"
     assert run(models, program) == "one/code/lib two/code/lib"
-
-
-def test_vendored_packages_are_the_models_in_common(models: Path) -> None:
     assert run(models, "import vendored_first, vendored_second; print('both')") == "both"
 
 

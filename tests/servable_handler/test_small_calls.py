@@ -1,4 +1,4 @@
-"""transport/http2/small_calls.py against gRPC's own server, and against servers that say odd things."""
+"""transport/channels.py against gRPC's own server, and against servers that say odd things."""
 
 import socket
 import struct
@@ -10,14 +10,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from servable_handler.refusal import RequestError
+from servable_handler.request import RequestError
+from servable_handler.transport.channels import MOST_BYTES, SmallCalls
 from servable_handler.transport.http2.grpc_connection import (
     CallFailedError,
     GrpcConnection,
     UnsupportedError,
 )
 from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read
-from servable_handler.transport.http2.small_calls import MOST_BYTES, SmallCalls
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, DeadlineError, NotTakenError
 from tests.servable_handler.fake_model_server import FakeModelServer
@@ -66,13 +66,11 @@ def test_calls_at_once_do_not_mix(server: FakeModelServer) -> None:
         assert all(pool.map(one, range(100)))
 
 
-def test_a_refusal_has_code_and_message(server: FakeModelServer) -> None:
+def test_a_refusal_has_code_and_message_and_keeps_the_connection(server: FakeModelServer) -> None:
     with pytest.raises(CallFailedError) as raised:
         SmallCalls().call(server.grpc_port, "GetModelMetadata", b"", model="m", deadline=soon())
     assert (raised.value.code, raised.value.message) == (5, "Servable not found for request")
 
-
-def test_a_refusal_keeps_the_connection(server: FakeModelServer) -> None:
     calls = SmallCalls()
     with pytest.raises(CallFailedError):
         calls.call(server.grpc_port, "GetModelMetadata", b"", model="m", deadline=soon())
@@ -342,14 +340,12 @@ def answer_of(stream: int) -> list[bytes]:
     return [SETTINGS, *frames] if stream == 1 else frames
 
 
-def test_a_server_is_tried_before_it_gets_a_request() -> None:
+def test_a_server_is_tried_first_and_a_call_that_it_began_is_not_sent_again() -> None:
     port, heard = answering([SETTINGS, frame(1, 5, 1, b"\x8d")])
     with pytest.raises(UnsupportedError):
         SmallCalls().call(port, "Predict", b"a request", model="m", deadline=soon())
     assert (len(heard), b"a request" in heard[0]) == (1, False)
 
-
-def test_a_call_that_the_server_had_begun_to_answer_is_not_sent_again() -> None:
     port, heard = answering(answer_of(1), [answer_of(3)[0]])
     with pytest.raises(BrokenOffError, match="was closed"):
         SmallCalls().call(port, "Predict", b"", model="m", deadline=soon())
@@ -394,9 +390,7 @@ def test_a_connection_is_given_up_before_its_window_for_answers_ends(
     ],
     ids=lambda options: next(iter(options)).removeprefix("grpc."),
 )  # fmt: skip
-def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(
-    options: dict[str, int],
-) -> None:
+def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(options: dict[str, int]) -> None:
     with FakeModelServer(options) as server:
         one = ModelServers((server.grpc_port,), (server.rest_port,))
         bodies = [str(number).encode() * 1_000 for number in range(60)]

@@ -8,8 +8,7 @@ from collections import Counter
 
 import pytest
 
-from servable_handler.call import Call
-from servable_handler.refusal import RequestError
+from servable_handler.request import Call, RequestError
 from servable_handler.transport import channels
 from servable_handler.transport.channels import Channels
 from servable_handler.transport.model_servers import ModelServers

@@ -28,10 +28,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointProce
     archive = packed(
         tmp_path_factory.mktemp("trouble") / "model.tar.gz", {"ranker": RANKER / "model"}
     )
-    variables = {
-        "SAGEMAKER_TFS_INSTANCE_COUNT": "2",
-        "SERVABLE_REQUEST_TIMEOUT_SECONDS": "2",
-    }
+    variables = {"SAGEMAKER_TFS_INSTANCE_COUNT": "2", "SERVABLE_REQUEST_TIMEOUT_SECONDS": "2"}
     with launch(archive, variables) as process:
         yield process
 

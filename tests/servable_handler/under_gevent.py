@@ -1,4 +1,4 @@
-"""transport/http2/line.py as in a worker: in a process of its own, since patching cannot be taken back."""
+"""transport/http2/frames.py as in a worker: in a process of its own, since patching cannot be taken back."""
 
 import json
 import socket
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import gevent
 
-from servable_handler.transport.http2.line import line_to
+from servable_handler.transport.http2.frames import line_to
 from servable_handler.transport.rest import BrokenOffError, DeadlineError
 
 

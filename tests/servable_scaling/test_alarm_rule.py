@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.alarm_rule import AlarmRule, RuleError
+from servable_scaling.alarms.alarm_state import AlarmRule, RuleError
 
 STATES = {"a": "ALARM", "b": "OK", "c d": "INSUFFICIENT_DATA"}
 

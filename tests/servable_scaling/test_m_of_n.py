@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.m_of_n import State, Treatment, decide
+from servable_scaling.alarms.alarm_state import State, Treatment, decide
 
 NOW: State = "INSUFFICIENT_DATA"  # in the tables: "retain current state"
 TREATMENTS: tuple[Treatment, ...] = ("missing", "ignore", "breaching", "notBreaching")

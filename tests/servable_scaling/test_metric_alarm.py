@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.alarms.m_of_n import State
-from servable_scaling.alarms.metric_alarm import Evaluation, MetricAlarmRule, stamp
+from servable_scaling.alarms.alarm_state import Evaluation, MetricAlarmRule, State, stamp
 from servable_scaling.alarms.query import MetricQuery
 from tests.servable_scaling.minutes import Numbers, at
 

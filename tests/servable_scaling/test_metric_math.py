@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.metric_math import Expression, UnknownExpressionError
+from servable_scaling.alarms.query import Expression, UnknownExpressionError
 
 NUMBERS = st.floats(-1e6, 1e6)
 
@@ -68,13 +68,7 @@ def test_what_is_not_emulated_is_refused(text: str) -> None:
             (0, 0, 20, None, 20),
             (30, 0, 20, None, None),
         ),
-        (
-            "IF(m1, 5, m3)",
-            (1, 1, 0, 0, None),
-            (),
-            (0, 0, 20, None, 20),
-            (5, 5, 20, None, None),
-        ),
+        ("IF(m1, 5, m3)", (1, 1, 0, 0, None), (), (0, 0, 20, None, 20), (5, 5, 20, None, None)),
         ("IF(m1, m2, 5)", (1, 1, 0, 0, None), (30, None, 0, 0, 30), (), (30, 0, 5, 5, None)),
         ("IF(m1 < 400, m1)", (399, 400, None), (), (), (399, None, None)),
     ],

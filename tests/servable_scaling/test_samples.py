@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.statistics import (
+from servable_scaling.alarms.query import (
     Samples,
     UnknownStatisticError,
     check_statistic,

@@ -2,8 +2,13 @@
 
 from typing import Any
 
-from servable_scaling.activities import ScalingActivity
-from servable_scaling.scalable_target import COPIES, ScaledTarget, SuspendedState, scaling_policy
+from servable_scaling.scalable_target import (
+    COPIES,
+    ScaledTarget,
+    ScalingActivity,
+    SuspendedState,
+    scaling_policy,
+)
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 from tests.servable_scaling.minutes import START, Fleet, Numbers, alarm, at, steps, target, tracking
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servable_scaling.scalable_target import ScalingPropertyError, StepScaling, scaling_policy
-from servable_scaling.step_scaling import adjusted, aggregated, step_of
+from servable_scaling.scaling_policies import adjusted, aggregated, step_of
 from tests.servable_scaling.minutes import steps
 
 

@@ -23,12 +23,7 @@ from tests.servable_scaling.minutes import (
 def _stepped(desired: int = 4, **more: Any) -> Fleet:
     """+2 while Use is 50 or more, from `desired`."""
     policy = steps((0, None, 2), **more)
-    return Fleet(
-        desired,
-        target=target(),
-        policies={"step": policy},
-        alarms=[alarm("step")],
-    )
+    return Fleet(desired, target=target(), policies={"step": policy}, alarms=[alarm("step")])
 
 
 class TestBounds:
@@ -174,9 +169,7 @@ class TestSeveralPolicies:
 class TestSuspended:
     def _fleet(self, key: str, **more: Any) -> Fleet:
         return Fleet(
-            5,
-            target=target(SuspendedState={key: True}, **more),
-            policies={"track": tracking(50)},
+            5, target=target(SuspendedState={key: True}, **more), policies={"track": tracking(50)}
         )
 
     def test_scaling_out_or_in_is_left_while_the_other_goes_on(self) -> None:

@@ -13,7 +13,7 @@ from servable_scaling.scalable_target import (
     TargetTracking,
     scaling_policy,
 )
-from servable_scaling.target_tracking import alarm_requests
+from servable_scaling.scaling_policies import alarm_requests
 from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, target, tracking
 
 
@@ -129,10 +129,5 @@ def test_a_high_resolution_metric_adds_after_three_times_ten_seconds() -> None:
 
 
 def test_a_delay_of_metrics_delays_the_decision() -> None:
-    fleet = Fleet(
-        2,
-        target=target(),
-        policies={"track": tracking(50)},
-        metric_delay_seconds=120,
-    )
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50)}, metric_delay_seconds=120)
     assert fleet.run(range(1, 9), Numbers(Use=[90, 90, 90, 48])) == {5: 4}

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.alarms.metric_alarm import MetricAlarmRule
+from servable_scaling.alarms.alarm_state import MetricAlarmRule
 from servable_scaling.alarms.query import MetricQuery
-from servable_scaling.autoscaling import Autoscaling
+from servable_scaling.autoscaling import Autoscaling, WatchedAlarm, acts
 from servable_scaling.scalable_target import ScalingPropertyError
 from servable_scaling.target_scaler import ScaledResource
-from servable_scaling.watched_alarm import WatchedAlarm, acts
 from tests.servable_scaling.minutes import (
     RESOURCE,
     START,

@@ -58,14 +58,8 @@ def test_a_value_that_does_not_fit_is_named(
         cast_exactly(np.array(values, given_as), np.dtype(wanted))
 
 
-def test_a_float_for_an_integer_stays_a_float() -> None:
+def test_floats_stay_floats_and_are_rounded_to_the_nearest() -> None:
     assert cast_exactly(np.array([1.0]), np.dtype("int32")).dtype == np.float64
-
-
-def test_a_float_is_rounded_to_the_nearest() -> None:
     assert cast_exactly(np.array([0.1]), np.dtype("float32")) == np.float32(0.1)
-
-
-def test_infinity_and_nan_stay() -> None:
     found = cast_exactly(np.array([np.inf, -np.inf, np.nan]), np.dtype("float16"))
     assert str(found.tolist()) == "[inf, -inf, nan]"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from servable_client import BadInputError, FakeEndpoint, formats
-from servable_handler import plan
-from servable_handler.refusal import refusal_of
+from servable_handler import prediction
+from servable_handler.request import refusal_of
 from servable_tensors import TensorError, wire
 from servable_tensors.codecs import CODECS, JSON, Codec, NpyCodec
 from servable_tensors.predict_messages import model_spec
@@ -27,25 +27,21 @@ class OwnCodec(NpyCodec):
 def with_own(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(CODECS, OWN, OwnCodec())
     formats.codecs.cache_clear()
-    plan.chosen.cache_clear()
+    prediction.chosen.cache_clear()
     yield
     formats.codecs.cache_clear()
-    plan.chosen.cache_clear()
+    prediction.chosen.cache_clear()
 
 
 @pytest.mark.usefixtures("with_own")
-def test_a_class_in_the_table_is_what_an_accept_header_may_name() -> None:
-    assert plan.chosen(OWN, JSON) == OWN
-
-
-@pytest.mark.usefixtures("with_own")
-def test_a_class_in_the_table_is_a_format_of_the_client() -> None:
+def test_a_class_in_the_table_is_named_by_an_accept_header_and_by_the_client() -> None:
+    assert prediction.chosen(OWN, JSON) == OWN
     sent = FakeEndpoint(lambda x: {"y": x}).predict([1.5, 2.5], format="own")
     assert sent["y"].tolist() == [1.5, 2.5]
 
 
 def test_what_is_not_in_the_table_is_neither() -> None:
-    assert plan.chosen(OWN, JSON) == JSON
+    assert prediction.chosen(OWN, JSON) == JSON
     with pytest.raises(BadInputError, match="give one of json, npy, npz, protobuf"):
         FakeEndpoint(lambda x: {"y": x}).predict([1.5], format="own")
 

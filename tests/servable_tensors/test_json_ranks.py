@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servable_tensors import TensorError
-from servable_tensors.json_ranks import JsonRequest
+from servable_tensors.json_tensors import JsonRequest
 from servable_tensors.text_bodies import with_signature
 
 

@@ -1,4 +1,4 @@
-"""servable_tensors/predict_messages.py and layout_cache.py: what protobuf reads, read again or not."""
+"""servable_tensors/predict_messages.py, with the cache of layouts: what protobuf reads, read again or not."""
 
 from contextlib import suppress
 from typing import Any
@@ -6,13 +6,12 @@ from typing import Any
 import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
 import numpy as np
-import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 
 from servable_tensors import wire
-from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.predict_messages import arrays_in
+from servable_tensors.tensor_walk import LayoutCache
 from servable_tensors.tensors import UnknownTypeError, to_array, to_proto
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
@@ -55,14 +54,11 @@ def test_answers_are_read_as_protobuf_reads_them(outputs: dict[str, Any], listed
     assert same(arrays_in(message), through_protobuf(message))
 
 
-@pytest.mark.parametrize("listed", [False, True])
-def test_a_form_that_was_seen_gives_the_new_numbers(listed: bool) -> None:
-    for number in range(3):
-        array = np.full((2, 3), number, np.float32)
-        assert arrays_in(reply({"y": array}, listed=listed))["y"].tolist() == array.tolist()
-
-
-def test_the_same_length_in_another_form_is_read_anew() -> None:
+def test_a_form_that_was_seen_gives_the_new_numbers_and_another_is_read_anew() -> None:
+    for listed in [False, True]:
+        for number in range(3):
+            array = np.full((2, 3), number, np.float32)
+            assert arrays_in(reply({"y": array}, listed=listed))["y"].tolist() == array.tolist()
     arrays_in(reply({"y": np.zeros((2, 3), np.float32)}))
     assert arrays_in(reply({"y": np.zeros((3, 2), np.float32)}))["y"].shape == (3, 2)
 
@@ -82,14 +78,12 @@ def test_a_damaged_answer_is_what_protobuf_makes_of_it(data: st.DataObject) -> N
         assert same(arrays_in(bytes(message)), wanted)
 
 
-def test_what_has_much_structure_is_not_kept() -> None:
+def test_few_and_small_forms_are_kept() -> None:
     seen: LayoutCache[int] = LayoutCache()
     seen.keep(bytes(2000), [(0, 900)], 1)
     assert seen.get(bytes(2000)) is None
 
-
-def test_forms_are_forgotten_before_they_are_many() -> None:
-    seen: LayoutCache[int] = LayoutCache()
+    seen = LayoutCache()
     for length in range(1000):
         seen.keep(bytes(length), [], length)
     assert len(seen._by_length) <= 64

@@ -51,18 +51,18 @@ def test_strings_come_back_as_they_went(texts: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, "bfloat16"])
-@pytest.mark.parametrize("shape", [(), (3,), (0, 2), (2, 2)], ids=str)
-def test_tensorflow_reads_what_we_write(name: str, shape: tuple[int, ...]) -> None:
-    import tensorflow as tf
+def test_tensorflow_reads_what_we_write(name: str) -> None:
+    for shape in [(), (3,), (0, 2), (2, 2)]:
+        import tensorflow as tf
 
-    array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
-    message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
-    read = tf.make_ndarray(_theirs(message))
-    assert (read.dtype.name, read.shape, read.astype("c16").tolist()) == (
-        name,
-        shape,
-        array.astype("c16").tolist(),
-    )
+        array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
+        message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
+        read = tf.make_ndarray(_theirs(message))
+        assert (read.dtype.name, read.shape, read.astype("c16").tolist()) == (
+            name,
+            shape,
+            array.astype("c16").tolist(),
+        )
 
 
 def _theirs(message: Any) -> Any:
@@ -137,13 +137,11 @@ def test_a_value_that_its_type_does_not_hold_is_no_tensor(
         to_array(wire.TensorProto(dtype=wire.DataType[dtype], **values))
 
 
-def test_one_value_stands_for_all() -> None:
+def test_one_value_stands_for_all_and_none_for_zeros() -> None:
     message = wire.TensorProto(dtype=1, float_val=[1.5])
     message.tensor_shape.dim.add(size=3)
     assert to_array(message).tolist() == [1.5, 1.5, 1.5]
 
-
-def test_no_value_stands_for_zeros() -> None:
     message = wire.TensorProto(dtype=3)
     message.tensor_shape.dim.add(size=2)
     assert to_array(message).tolist() == [0, 0]

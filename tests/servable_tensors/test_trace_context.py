@@ -30,53 +30,35 @@ MALFORMED = [
 NO_ID = ["", "a b", "a,b", "a=b", "x" * 65, "é", '"', "a\n"]
 
 
-def test_both_are_among_the_custom_attributes() -> None:
+def test_the_trace_is_written_among_the_custom_attributes() -> None:
     found = with_trace(MODEL, PARENT, "order-42")
     assert found == f"{MODEL},traceparent={PARENT},inference-id=order-42"
-
-
-def test_without_a_trace_the_custom_attributes_stay_as_they_are() -> None:
     assert with_trace(MODEL, None, None) == MODEL
 
 
-@pytest.mark.parametrize("text", MALFORMED)
-def test_a_malformed_traceparent_is_not_sent(text: str) -> None:
-    assert with_trace(MODEL, text, None) == MODEL
+def test_what_is_malformed_or_has_no_room_is_not_sent() -> None:
+    for text in MALFORMED:
+        assert with_trace(MODEL, text, None) == MODEL
+    for text in NO_ID:
+        assert with_trace(MODEL, None, text) == MODEL
+    for most, sent in [(0, True), (1, False)]:
+        own = "x" * (MOST_ATTRIBUTES - len(f",traceparent={PARENT}") + most)
+        assert (with_trace(own, PARENT, None) != own) is sent
 
 
-@pytest.mark.parametrize("text", NO_ID)
-def test_an_inference_id_that_is_no_attribute_is_not_sent_as_one(text: str) -> None:
-    assert with_trace(MODEL, None, text) == MODEL
-
-
-@pytest.mark.parametrize(("most", "sent"), [(0, True), (1, False)])
-def test_what_has_no_room_in_1024_characters_is_left_out(most: int, sent: bool) -> None:
-    own = "x" * (MOST_ATTRIBUTES - len(f",traceparent={PARENT}") + most)
-    assert (with_trace(own, PARENT, None) != own) is sent
-
-
-def test_what_was_written_is_read() -> None:
+def test_what_was_written_is_read_and_the_first_of_several() -> None:
     found = without_trace(with_trace(MODEL, PARENT, "order-42"))
     assert found == (MODEL, {"traceparent": PARENT, "inference_id": "order-42"})
-
-
-@pytest.mark.parametrize("text", [one for one in MALFORMED if "," not in one])
-def test_a_malformed_traceparent_is_neither_read_nor_an_attribute(text: str) -> None:
-    assert without_trace(f"traceparent={text},{MODEL}") == (MODEL, {})
-
-
-@pytest.mark.parametrize("text", [one for one in NO_ID if "," not in one])
-def test_a_malformed_inference_id_is_neither_read_nor_an_attribute(text: str) -> None:
-    assert without_trace(f"{MODEL},inference-id={text}")[1].get("inference_id") is None
-
-
-def test_the_first_of_several_is_read() -> None:
     later = PARENT.replace("01", "00")
     assert without_trace(f"traceparent={PARENT},traceparent={later}")[1]["traceparent"] == PARENT
-
-
-def test_a_later_version_is_read_as_version_00() -> None:
     assert valid_traceparent(f"cc{PARENT[2:]}-what.comes") == PARENT
+
+
+def test_what_is_malformed_is_neither_read_nor_an_attribute() -> None:
+    for text in [one for one in MALFORMED if "," not in one]:
+        assert without_trace(f"traceparent={text},{MODEL}") == (MODEL, {})
+    for text in [one for one in NO_ID if "," not in one]:
+        assert without_trace(f"{MODEL},inference-id={text}")[1].get("inference_id") is None
 
 
 @pytest.mark.parametrize("text", ["", MODEL, "tfs-signature-name=x,own=1"])

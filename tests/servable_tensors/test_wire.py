@@ -50,20 +50,18 @@ def test_every_field_has_the_number_and_type_that_tensorflow_gives_it(name: str)
     assert differences(OURS[name].DESCRIPTOR, theirs(name)) == []
 
 
-def test_every_data_type_has_tensorflows_number() -> None:
+def test_every_data_type_has_tensorflows_number_and_name() -> None:
     from tensorflow.core.framework import types_pb2
 
     assert {name: types_pb2.DataType.Value(name) for name in wire.DataType} == wire.DataType
 
-
-def test_every_data_type_has_tensorflows_name() -> None:
     import tensorflow as tf
 
     numbers = [number for name, number in wire.DataType.items() if name != "DT_INVALID"]
     assert [wire.dtype_name(n) for n in numbers] == [tf.dtypes.as_dtype(n).name for n in numbers]
 
 
-def test_a_predict_request_is_laid_out_as_in_servings_proto() -> None:
+def test_messages_are_laid_out_as_in_servings_protos() -> None:
     request = wire.PredictRequest()
     request.model_spec.name = "m"
     request.model_spec.version.value = 7
@@ -75,8 +73,6 @@ def test_a_predict_request_is_laid_out_as_in_servings_proto() -> None:
         b"\x12\x07" + b"\x0a\x01x" + b"\x12\x02\x08\x01" + b"\x1a\x01y"
     )
 
-
-def test_a_prediction_log_is_laid_out_as_in_servings_proto() -> None:
     log = wire.PredictionLog()
     log.predict_log.request.model_spec.name = "m"
     assert log.SerializeToString() == b"\x32\x07\x0a\x05\x0a\x03\x0a\x01m"
@@ -105,15 +101,12 @@ def test_tensorflow_lives_in_one_process_with_wire() -> None:
     ]
 
 
-def test_wire_imports_neither_grpc_nor_gevent_nor_numpy() -> None:
+def test_wire_imports_protobuf_alone() -> None:
     code = (
         "import sys, servable_tensors.wire, servable_tensors.tfrecord\n"
         "print([m for m in ('grpc', 'gevent', 'numpy', 'tensorflow') if m in sys.modules])"
     )
     assert run(code) == "[]"
-
-
-def test_wire_imports_protobuf_and_nothing_else_that_is_installed() -> None:
     # It starts in 25 ms of processor time, 19 of them protobuf's; whatever else came along adds up.
     code = (
         "import sys\nbefore = set(sys.modules)\nimport servable_tensors.wire\n"

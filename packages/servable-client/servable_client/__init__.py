@@ -32,9 +32,8 @@ from servable_client.errors import (
     UnansweredError,
     UnreachableError,
 )
-from servable_client.exchange import Answer
+from servable_client.exchange import Answer, Job
 from servable_client.fake import FakeEndpoint
-from servable_client.job import Job
 from servable_client.split import Split
 
 __all__ = [

@@ -8,9 +8,8 @@ from typing import Any, NoReturn, Self, TypeVar
 from servable_client.arrays import Outputs
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError
-from servable_client.exchange import Answer
+from servable_client.exchange import Answer, Job
 from servable_client.forks import in_each_process
-from servable_client.job import Job
 
 Result = TypeVar("Result")
 

@@ -4,11 +4,9 @@ import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from servable_client.errors import BadInputError
-from servable_client.exchange import Answer, Deadline, Request, read_body
-from servable_client.failures import of_connection, of_container
+from servable_client.exchange import Answer, Deadline, Job, Request, read_body
+from servable_client.failures import ATTEMPT, observed, of_connection, of_container
 from servable_client.forks import in_each_process
-from servable_client.job import Job
-from servable_client.observed_connections import ATTEMPT, observed
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 _POOLS = {

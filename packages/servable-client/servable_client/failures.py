@@ -1,11 +1,17 @@
-"""Translation of error answers of SageMaker and containers into `PredictionError`s.
+"""Translation of error answers and broken connections into `PredictionError`s.
 
 A 429 means that the request was not executed. A 5xx may come from a model that had begun, also a
 503: the handler answers it when a model server dies during a request.
 Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
+
+An exception's class does not say whether a byte of the request was handed to a socket: a TLS error may
+come from the handshake or from the answer, a reset from either side of the request, and a timeout from
+a proxy. So observed urllib3 connections record it.
 """
 
 import json
+import socket
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +29,55 @@ from servable_client.errors import (
     ThrottledError,
     UnreachableError,
 )
-from servable_client.observed_connections import ATTEMPT
+from servable_client.forks import PoolQueue, close_in_children
+
+
+class Attempt(threading.local):
+    """The request that this thread is sending."""
+
+    written = True
+    """Whether a byte of the request may have left. True wherever nobody has observed otherwise."""
+
+
+ATTEMPT = Attempt()
+
+
+class _ObservedConnection:
+    _connecting = False
+
+    def _new_conn(self) -> Any:
+        connected = super()._new_conn()  # type: ignore[misc]
+        close_in_children(connected)
+        return connected
+
+    def connect(self) -> None:
+        # A proxy's CONNECT goes through send() as well, and is no part of the request.
+        self._connecting = True
+        try:
+            super().connect()  # type: ignore[misc]
+        finally:
+            self._connecting = False
+        # TLS has put another socket, or through a proxy an object, around the first.
+        outer = self.sock  # type: ignore[attr-defined]
+        outer = getattr(outer, "socket", outer)
+        if isinstance(outer, socket.socket):
+            close_in_children(outer)
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:  # type: ignore[attr-defined]
+            self.connect()  # as http.client's send() would: until here nothing was written
+        if not self._connecting:
+            ATTEMPT.written = True
+        super().send(data)  # type: ignore[misc]
+
+
+def observed(pool_class: Any) -> Any:
+    """A class of connection pools, whose connections are observed."""
+    of = pool_class.ConnectionCls
+    connection = type(f"Observed{of.__name__}", (_ObservedConnection, of), {})
+    members = {"ConnectionCls": connection, "QueueCls": PoolQueue}
+    return type(f"Observed{pool_class.__name__}", (pool_class,), members)
+
 
 _THROTTLED = {
     *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),

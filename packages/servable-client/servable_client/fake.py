@@ -8,10 +8,9 @@ from typing import Any
 from servable_client.arrays import Array, as_arrays
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError, PredictionError
-from servable_client.exchange import Answer, Request
+from servable_client.exchange import Answer, Job, Request
 from servable_client.forks import in_each_process
 from servable_client.formats import codecs
-from servable_client.job import Job
 from servable_tensors import UNNAMED
 
 Model = Callable[..., Mapping[str, Any]]

@@ -51,10 +51,7 @@ class Retries:
     """Runs all requests to one endpoint. Thread-safe."""
 
     def __init__(
-        self,
-        backoff: Backoff,
-        sleep: Callable[[float], None] = time.sleep,
-        wake: Wake = Wake(),
+        self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep, wake: Wake = Wake()
     ) -> None:
         self._backoff, self._wake = backoff, wake
         self._sleep = sleep

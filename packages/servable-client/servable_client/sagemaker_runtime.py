@@ -1,4 +1,8 @@
-"""InvokeEndpoint and InvokeEndpointAsync through boto3, which signs and pools connections."""
+"""InvokeEndpoint and InvokeEndpointAsync through boto3, which signs and pools connections.
+
+Requests and answers of asynchronous inferences lie in S3. Putting the same request twice, and reading,
+do no harm: every failure there is one that can be repeated, and none has called the model.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -8,14 +12,103 @@ from typing import Any
 import boto3
 from botocore import awsrequest, exceptions
 from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, IncompleteReadError
+from urllib3.exceptions import HTTPError
 
-from servable_client import s3
-from servable_client.errors import BadInputError, ModelFailedError, NotAllowedError
-from servable_client.exchange import Answer, Deadline, Request, read_body
-from servable_client.failures import of_connection, of_sagemaker
+from servable_client.errors import (
+    BadInputError,
+    BusyError,
+    ConnectionLostError,
+    JobFailedError,
+    ModelFailedError,
+    NotAllowedError,
+    PredictionError,
+    UnreachableError,
+)
+from servable_client.exchange import Answer, Deadline, Job, Request, read_body
+from servable_client.failures import ATTEMPT, observed, of_connection, of_sagemaker
 from servable_client.forks import in_each_process
-from servable_client.job import Job
-from servable_client.observed_connections import ATTEMPT, observed
+
+# Without the permission to list a bucket, what is not there yet is forbidden.
+_NOT_YET = ("NoSuchKey", "404", "AccessDenied", "403")
+_LATER = ("SlowDown", "Throttling", "RequestTimeout", "InternalError", "ServiceUnavailable")
+# What botocore and urllib3 say of a connection; the rest is about settings and credentials.
+CONNECTION_ERRORS = (ConnectionError, HTTPClientError, IncompleteReadError, HTTPError)
+_SHOWN = 2000
+# How long one look may take; a job is looked at again.
+LOOK_SECONDS = 20.0
+
+
+class Store:
+    """Requests and answers in S3. `client`: a boto3 client that makes one attempt. Thread-safe."""
+
+    def __init__(self, client: Any) -> None:
+        self._s3 = client
+        self._attempt = threading.local()
+        client.meta.events.register("provide-client-params.s3.*", self._set_timeout)
+
+    def put(self, location: str, body: bytes, content_type: str, seconds: float) -> None:
+        """Store a request. Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`.
+
+        After any of them the model has not been called.
+        """
+        bucket, key = _parted(location)
+        self._attempt.seconds = seconds
+        try:
+            self._s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=content_type)
+        except ClientError as error:
+            raise _refusal(f"{location}: cannot be written: {error}", error) from None
+        except CONNECTION_ERRORS as error:
+            raise UnreachableError(f"{location}: cannot be written: {error}") from None
+
+    def look(self, output: str, failure: str | None) -> Answer | None:
+        """Return the answer, None while there is none.
+
+        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` if another attempt may succeed.
+        """
+        if answer := self._get(output):
+            return answer
+        if failure and (failed := self._get(failure)):
+            raise JobFailedError(f"{failure}: {failed.body[:_SHOWN].decode(errors='replace')}")
+        return None
+
+    def close(self) -> None:
+        self._s3.close()
+
+    def _get(self, location: str) -> Answer | None:
+        bucket, key = _parted(location)
+        self._attempt.seconds = LOOK_SECONDS
+        try:
+            content = self._s3.get_object(Bucket=bucket, Key=key)
+            return Answer(body=content["Body"].read(), content_type=content["ContentType"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _NOT_YET:
+                return None
+            refusal = _refusal(f"{location}: cannot be read: {error}", error)
+            refusal.executed = "maybe"
+            raise refusal from None
+        except CONNECTION_ERRORS as error:
+            raise ConnectionLostError(
+                f"{location}: cannot be read: {error}; the job goes on"
+            ) from None
+
+    def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
+        context["read_timeout"] = self._attempt.seconds
+
+
+def _refusal(message: str, error: ClientError) -> PredictionError:
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if error.response["Error"]["Code"] in _LATER or status == 429 or (status or 0) >= 500:
+        return BusyError(message, status=status)
+    return NotAllowedError(message, status=status)
+
+
+def _parted(location: str) -> tuple[str, str]:
+    bucket, _, key = location.removeprefix("s3://").partition("/")
+    if not location.startswith("s3://") or not bucket or not key:
+        raise BadInputError(f"{location}: give a location in S3, as s3://bucket/prefix/")
+    return bucket, key
+
 
 # Enough for two lost packets of a handshake.
 CONNECT_TIMEOUT_SECONDS = 5.0
@@ -63,7 +156,7 @@ class SageMakerRuntime:
         self._lock = threading.Lock()
         self._client: Any = None
         self._observed = False
-        self._store: s3.Store | None = None
+        self._store: Store | None = None
         self._attempt = threading.local()
 
     def send(self, request: Request, *, seconds: float) -> Answer:
@@ -146,14 +239,14 @@ class SageMakerRuntime:
         ATTEMPT.written = not self._observed
         return self._client
 
-    def _stored(self) -> s3.Store:
+    def _stored(self) -> Store:
         with self._lock:
             if self._store is None:
                 maker = self._session or boto3.session.Session()
                 region = self._client.meta.region_name
                 client = maker.client("s3", region_name=region, config=self._config)
                 observe(client)
-                self._store = s3.Store(client)
+                self._store = Store(client)
             return self._store
 
     def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
@@ -172,7 +265,7 @@ class SageMakerRuntime:
             raise failure from None
         except _NO_CREDENTIALS as error:
             raise NotAllowedError(f"{self._endpoint}: {error}; see `aws configure`") from None
-        except s3.CONNECTION_ERRORS as error:
+        except CONNECTION_ERRORS as error:
             late = isinstance(error, exceptions.ReadTimeoutError)
             raise of_connection(self._endpoint, error, seconds, timed_out=late) from None
         except exceptions.BotoCoreError as error:

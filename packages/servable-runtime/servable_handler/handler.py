@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from servable_handler.call import Call
 from servable_handler.hooks import Hooks
-from servable_handler.plan import Plan, Plans
 from servable_handler.prediction import (
+    Plan,
+    Plans,
     ServedModels,
     check_sendable_as_text,
     error_of,
@@ -23,7 +23,7 @@ from servable_handler.prediction import (
     request_of,
     with_names_of,
 )
-from servable_handler.refusal import RequestError, as_falcon, falcon_answer, refusal_of
+from servable_handler.request import Call, RequestError, as_falcon, falcon_answer, refusal_of
 from servable_handler.settings import Settings
 from servable_tensors import TensorError
 from servable_tensors.codecs import JSON, Codec

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from servable_handler.refusal import JSON, RequestError
+from servable_handler.request import JSON, RequestError
 from servable_tensors import TensorError, wire
 from servable_tensors.signature import Signature
 from servable_tensors.tensors import (

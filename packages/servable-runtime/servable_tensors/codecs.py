@@ -261,7 +261,7 @@ class ProtobufCodec(Codec):
         if repeated_bytes > _MOST_REPEATED_BYTES:
             raise TensorError(
                 f"single values stand for {repeated_bytes} bytes of tensors; at most "
-                f'{_MOST_REPEATED_BYTES} are allowed with transport = "rest": send every value',
+                f'{_MOST_REPEATED_BYTES} are allowed with transport = "rest": send every value'
             )
         try:
             arrays = self.read_inputs(body)

@@ -19,9 +19,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from servable_tensors import TensorError, TensorTooLargeError
-from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.predict_messages import places_in
 from servable_tensors.signature import Signature
+from servable_tensors.tensor_walk import LayoutCache
 from servable_tensors.tensors import (
     BFLOAT16,
     MOST_TENSOR_BYTES,
@@ -201,7 +201,7 @@ def from_npz(
             if unpacked > MOST_UNPACKED_BYTES:
                 raise TensorTooLargeError(
                     f"the .npz unpacks to {unpacked} bytes; "
-                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request",
+                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request"
                 )
             names = [file.filename.removesuffix(".npy") for file in files]
             if len(set(names)) < len(names):

@@ -17,9 +17,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from servable_tensors import wire
-from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.signature import Signature
-from servable_tensors.tensor_walk import shape_of
+from servable_tensors.tensor_walk import LayoutCache, shape_of
 from servable_tensors.tensors import (
     BFLOAT16,
     STRING,
@@ -34,7 +33,7 @@ from servable_tensors.tensors import (
     string_bytes,
     to_array,
 )
-from servable_tensors.wire_fields import BYTES, VARINT, WireError, fields, written_varint
+from servable_tensors.wire import BYTES, VARINT, WireError, fields, written_varint
 
 # Tags of the fields that hold bytes: inputs of PredictRequest, key and value of a map's
 # entry, tensor_content of TensorProto.

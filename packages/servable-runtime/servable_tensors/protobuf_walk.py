@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from servable_tensors import TensorError, wire
-from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.signature import TensorDescription
-from servable_tensors.tensor_walk import Range, Tensor, tensor_of, text_of, values_in
+from servable_tensors.tensor_walk import LayoutCache, Range, Tensor, tensor_of, text_of, values_in
 from servable_tensors.tensors import (
     BOOL,
     MOST_TENSOR_BYTES,
@@ -27,7 +26,7 @@ from servable_tensors.tensors import (
     value_bounds,
     value_field,
 )
-from servable_tensors.wire_fields import BYTES, VARINT, WireError, fields
+from servable_tensors.wire import BYTES, VARINT, WireError, fields
 
 MOST_INPUTS = 4096
 MOST_FIELDS = 10_000  # of a request, beside those of its inputs
@@ -129,7 +128,7 @@ def _walked(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
                 if repeated > MOST_TENSOR_BYTES:
                     raise TensorError(
                         f"{name:.60}: with single values that stand for all, the inputs take more "
-                        f"than {MOST_TENSOR_BYTES // _MIB} MiB together; send less in one request",
+                        f"than {MOST_TENSOR_BYTES // _MIB} MiB together; send less in one request"
                     )
             elif number == 3:
                 text_of(body, start, end)

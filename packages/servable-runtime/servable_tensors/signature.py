@@ -50,7 +50,7 @@ class Signature:
         if len(self.inputs) != 1:
             raise TensorError(
                 f"the body names no inputs and the signature takes {self.listed()}; "
-                "send them by name (application/x-npz, or JSON with names)",
+                "send them by name (application/x-npz, or JSON with names)"
             )
         return next(iter(self.inputs))
 

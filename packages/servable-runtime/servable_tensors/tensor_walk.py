@@ -6,13 +6,49 @@ second, and a writer produces none of them.
 Source: tensorflow/core/framework/{tensor.proto,tensor_shape.proto}
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from servable_tensors import MOST_DIMENSIONS, wire
 from servable_tensors.tensors import Array
-from servable_tensors.wire_fields import BYTES, FIXED32, FIXED64, VARINT, WireError, fields
+from servable_tensors.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, fields
+
+_MOST_LAYOUTS = 64
+_MOST_BYTES = 1024  # of structure: beyond it is something else than numbers
+Layout = TypeVar("Layout")
+Range = tuple[int, int]
+
+
+class LayoutCache(Generic[Layout]):
+    """Cache of parsed layouts: what was read from a message of the same structure, one for each length."""
+
+    def __init__(self) -> None:
+        self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Layout]] = {}
+
+    def get(self, message: bytes) -> Layout | None:
+        entry = self._by_length.get(len(message))
+        if entry is None:
+            return None
+        for start, end, piece in entry[0]:
+            if message[start:end] != piece:
+                return None
+        return entry[1]
+
+    def keep(self, message: bytes, numbers: Sequence[Range], layout: Layout) -> None:
+        """`numbers`: where bytes are that `layout` does not depend on, in order."""
+        at, pieces = 0, []
+        for start, end in (*numbers, (len(message), len(message))):
+            pieces.append((at, start, message[at:start]))
+            at = end
+        if sum(end - start for start, end, _ in pieces) > _MOST_BYTES:
+            return
+        if len(self._by_length) >= _MOST_LAYOUTS:
+            self._by_length.clear()
+        self._by_length[len(message)] = tuple(pieces), layout
+
 
 # Writers pack numbers into one piece: each that stands on its own takes as long as a whole piece.
 MOST_PIECES = 256
@@ -25,7 +61,6 @@ FIXED_WIDTHS = {"float_val": 4, "scomplex_val": 4, "double_val": 8, "dcomplex_va
 _KINDS = {4: FIXED32, 8: FIXED64}
 _VARINT_BYTES = 10
 _CHUNK_BYTES = 1 << 17
-Range = tuple[int, int]
 
 
 @dataclass(slots=True)

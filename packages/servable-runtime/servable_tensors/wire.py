@@ -1,18 +1,95 @@
-"""The protobuf messages of TensorFlow, TensorFlow Serving and SavedModel that Servable reads or writes.
+"""The protobuf messages of TensorFlow, TensorFlow Serving, and SavedModel, and the fields of their bytes.
 
-tensorflow.proto and tensorflow_serving.proto say which; `python scripts/generate.py` compiles them
-into descriptors.base64. TensorFlow itself is not in the serving image, and importing it anywhere
-costs seconds.
+tensorflow.proto and tensorflow_serving.proto say which messages Servable reads or writes; `python
+scripts/generate.py` compiles them into descriptors.base64. TensorFlow itself is not in the serving image,
+and importing it anywhere costs seconds. The pool is private. In protobuf's default pool these names
+would make a later `import tensorflow` fail with "duplicate file name".
 
-The pool is private. In protobuf's default pool these names would make a later
-`import tensorflow` fail with "duplicate file name".
+`fields` finds the fields of a serialized message without parsing it. Parsers differ over what no
+writer writes: C++ cuts a tag to 32 bits, upb refuses it, and a walker that kept it would see another
+message than the parser. So it refuses whatever protobuf's own writers never produce: tags that are
+longer than they need to be, groups, lengths of more than five bytes, integers of more than 64 bits.
+Source: https://protobuf.dev/programming-guides/encoding
 """
 
 import base64
+import mmap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+Buffer = bytes | mmap.mmap
+"""A saved_model.pb may be 2 GiB: of a memory map only the pages with tags and lengths are touched."""
+Field = tuple[int, int, int, int]
+"""Number, wire type, and from where to where its bytes are; of a varint, its value and 0."""
+
+_TAG_BYTES, _LENGTH_BYTES, _VARINT_BYTES = 5, 5, 10  # parse_context.h, ReadTag and ReadSize
+
+
+class WireError(ValueError):
+    """The bytes are no protobuf message; `str()` says why."""
+
+
+def fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
+    """The fields between two places, without looking into them. Raises `WireError`."""
+    while at < end:
+        # Most tags and lengths are one byte: a call for each is most of the time.
+        tag, at = (body[at], at + 1) if body[at] < 0x80 else _tag(body, at, end)
+        number, kind = tag >> 3, tag & 7
+        if number == 0:
+            raise WireError("a field has the number 0")
+        if kind == VARINT:
+            value, at = varint(body, at, end)
+            yield number, kind, value, 0
+            continue
+        if kind == BYTES:
+            if at < end and body[at] < 0x80:
+                length, at = body[at], at + 1
+            else:
+                length, at = varint(body, at, end, _LENGTH_BYTES)
+        elif kind in (FIXED64, FIXED32):
+            length = 8 if kind == FIXED64 else 4
+        else:
+            raise WireError(f"field {number} has the wire type {kind}")
+        if length > end - at:
+            raise WireError(f"field {number} is {length} bytes long; {end - at} are left")
+        yield number, kind, at, at + length
+        at += length
+
+
+def _tag(body: Buffer, at: int, end: int) -> tuple[int, int]:
+    tag, behind = varint(body, at, end, _TAG_BYTES)
+    if tag >> 32 or body[behind - 1] == 0:
+        raise WireError(f"a field begins with {body[at:behind].hex()}, which is no tag")
+    return tag, behind
+
+
+def varint(body: Buffer, at: int, end: int, most_bytes: int = _VARINT_BYTES) -> tuple[int, int]:
+    """The number that begins at a place, and the place behind it. Raises `WireError`."""
+    value = shift = 0
+    last = min(end, at + most_bytes)
+    while at < last:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 64:
+                raise WireError("a number has more than 64 bits")
+            return value, at
+        shift += 7
+    raise WireError("a number does not end")
+
+
+def written_varint(number: int) -> bytes:
+    """The bytes of a number from 0 up: a tag's, or a length's."""
+    written = b""
+    while number > 0x7F:
+        written += bytes((number & 0x7F | 0x80,))
+        number >>= 7
+    return written + bytes((number,))
 
 
 def _pool() -> descriptor_pool.DescriptorPool:

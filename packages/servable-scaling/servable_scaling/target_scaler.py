@@ -1,7 +1,7 @@
 """One scalable target: what its policies and schedules do, minute by minute. Pure.
 
 The order within a minute: what was begun is looked at, schedules run, then policies whose alarms
-act. Sources (2026-11-22): the pages named in target_tracking.py, step_scaling.py and activities.py;
+act. Sources (2026-11-22): the pages named in scaling_policies.py and scalable_target.py;
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html,
 https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (no scaling while updating).
 """
@@ -10,20 +10,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from servable_scaling import activities as words
-from servable_scaling.activities import ReasonCode, ScalingActivity
 from servable_scaling.scalable_target import (
     COPIES,
+    ReasonCode,
     ScaledTarget,
+    ScalingActivity,
     ScalingPolicy,
     ScheduledAction,
     StepScaling,
     SuspendedState,
     TargetTracking,
+    bounds_set,
+    setting,
+    triggered,
+    unscaled,
+)
+from servable_scaling.scaling_policies import (
+    adjusted,
+    aggregated,
+    capacity_in,
+    capacity_out,
+    step_of,
 )
 from servable_scaling.schedule import ActionSchedule
-from servable_scaling.step_scaling import adjusted, aggregated, step_of
-from servable_scaling.target_tracking import capacity_in, capacity_out
 
 _UNSCALABLE = (
     "The endpoint is being updated; auto scaling is blocked while the update is in progress."
@@ -89,7 +98,7 @@ class _Proposal:
 
     @property
     def cause(self) -> str:
-        return words.triggered(self.breach.alarm, self.policy.name)
+        return triggered(self.breach.alarm, self.policy.name)
 
 
 class TargetScaler:
@@ -202,7 +211,7 @@ class TargetScaler:
             if not schedule.due(at):
                 continue
             bounds = self.target.within(action.minimum, action.maximum)
-            activity = words.bounds_set(bounds, len(self.activities), action.name, at)
+            activity = bounds_set(bounds, len(self.activities), action.name, at)
             self._keep(activity, decision)
             if updating or bounds.minimum > bounds.maximum:
                 activity.status, activity.ended = "Failed", at
@@ -337,7 +346,7 @@ class TargetScaler:
         at, before = decision.at, decision.resource.desired
         if self._running is not None:
             self._running.override(at)
-        activity = words.setting(self.target, len(self.activities), cause, desired, at)
+        activity = setting(self.target, len(self.activities), cause, desired, at)
         self._running, self._running_policy, self._before = activity, policy, before
         self._cool(datetime.max, desired)
         self._unscaled = None
@@ -346,12 +355,12 @@ class TargetScaler:
 
     def _leave(self, decision: Decision, breach: Breach, code: ReasonCode) -> None:
         """Record an activity that did not scale; of equal ones in a row only the first."""
-        cause = words.triggered(breach.alarm, self.policies[breach.policy].name)
+        cause = triggered(breach.alarm, self.policies[breach.policy].name)
         if self._unscaled == (cause, code):
             return
         self._unscaled = (cause, code)
         number, capacity = len(self.activities), decision.resource.desired
-        activity = words.unscaled(self.target, number, cause, code, capacity, decision.at)
+        activity = unscaled(self.target, number, cause, code, capacity, decision.at)
         self._keep(activity, decision)
 
     def refuse(self, activity: ScalingActivity, at: datetime, reason: str) -> None:

@@ -31,8 +31,7 @@ from servable.rehearse.comparison import (
     list_policies,
 )
 from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
-from servable_scaling.rehearsal.fleet import InstanceModel
-from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED

@@ -15,9 +15,9 @@ from servable.cost.command import cost
 from servable.rehearse import rehearsal
 from servable.rehearse.command import rehearse
 from servable_client.retries import WAKE_LOOK_SECONDS
-from servable_scaling.rehearsal.sleeping import ASKS_AGAIN_SECONDS
+from servable_scaling.autoscaling import WatchedAlarm
+from servable_scaling.rehearsal.scenario import ASKS_AGAIN_SECONDS
 from servable_scaling.rehearsal.traffic import whole_requests
-from servable_scaling.watched_alarm import WatchedAlarm
 from tests.conftest import VALID
 from tests.servable_scaling.minutes import Numbers, at
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from servable.load.load_test import Schedule
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
 from servable.measured.precision import WINDOW_SECONDS, Latencies, percentile, throughput
-from servable_scaling.rehearsal.queueing import erlang_c
+from servable_scaling.rehearsal.fleet import erlang_c
 
 SIMULATED = MeasuredTarget(
     target="simulated",

@@ -13,7 +13,7 @@ from servable.load.measurement import LoadStep
 from servable.load.objective import Objective, knee, saturation
 from servable.load.page import format_knee
 from servable.measured.precision import Interval, Latencies
-from servable_scaling.rehearsal.queueing import erlang_c
+from servable_scaling.rehearsal.fleet import erlang_c
 from tests.servable.tune.measured import ASKED, curve, step
 from tests.servable.tune.queueing import curve as simulated
 from tests.servable.tune.queueing import mmc_highest_rate, mmc_latency_above, simulate

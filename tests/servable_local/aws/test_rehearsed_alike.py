@@ -9,8 +9,7 @@ from servable.rehearse.traffic import read_invocations
 from servable_local.aws.clock import floor
 from servable_local.aws.server import Server
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
-from servable_scaling.rehearsal.fleet import InstanceModel
-from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.servable_local.aws.deployed_templates import TARGET
 from tests.servable_local.aws.test_scaling_acts import KEY, TRACKING, Scaled

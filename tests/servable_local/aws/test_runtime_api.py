@@ -16,8 +16,7 @@ from servable_local.aws.loopback import service_model
 from servable_local.aws.sagemaker import runtime_api
 from servable_local.aws.sagemaker.endpoint import Route
 from servable_local.aws.sagemaker.runtime_api import LARGEST_BODY_BYTES, RuntimeApi
-from servable_scaling.alarms.query import Metric
-from servable_scaling.alarms.statistics import Samples
+from servable_scaling.alarms.query import Metric, Samples
 
 OF = {"EndpointName": "ranker", "VariantName": "primary"}
 CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"

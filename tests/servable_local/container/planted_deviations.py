@@ -50,8 +50,8 @@ Change = Callable[[Exchange], None]
 class Deviation:
     """One planted fault. `request` changes what the container gets, `answer` what it answers."""
 
-    request: Change | None = None
     answer: Change | None = None
+    request: Change | None = None
     idle_seconds: float | None = None
     """Close a connection that is idle for as long; 0: never."""
     continues: bool = True
@@ -193,63 +193,55 @@ DEVIATIONS: dict[str, Deviation] = {
     "the method is ignored": Deviation(request=_ignore(ATTRIBUTES, "tfs-method")),
     "Accept is ignored": Deviation(request=_ignore("accept")),
     "the content type is ignored": Deviation(request=_ignore("content-type")),
-    "a body of 20 KB is 500": Deviation(answer=_above(16_384, 500)),
-    "a body of 64 KB is 500": Deviation(answer=_above(60_000, 500)),
-    "a body of 7 MB is 413": Deviation(answer=_above(6 << 20, 413)),
-    "an answer of 1 MB is 500": Deviation(answer=_above(1 << 20, 500, "body")),
+    "a body of 20 KB is 500": Deviation(_above(16_384, 500)),
+    "a body of 64 KB is 500": Deviation(_above(60_000, 500)),
+    "a body of 7 MB is 413": Deviation(_above(6 << 20, 413)),
+    "an answer of 1 MB is 500": Deviation(_above(1 << 20, 500, "body")),
     "an answer of 6 MB loses its end": Deviation(
-        answer=_body(lambda body: body[:5_000_000], least=5_900_000)
+        _body(lambda body: body[:5_000_000], least=5_900_000)
     ),
-    "404 is 400": Deviation(answer=_status(404, 400)),
-    "415 is 400": Deviation(answer=_status(415, 400)),
-    "502 is 500": Deviation(answer=_status(502, 500)),
-    "400 is 200": Deviation(answer=_status(400, 200)),
+    "404 is 400": Deviation(_status(404, 400)),
+    "415 is 400": Deviation(_status(415, 400)),
+    "502 is 500": Deviation(_status(502, 500)),
+    "400 is 200": Deviation(_status(400, 200)),
     "the content type has a charset": Deviation(
-        answer=_header("content-type", "application/json; charset=utf-8")
+        _header("content-type", "application/json; charset=utf-8")
     ),
-    "there is no content type": Deviation(answer=_header("content-type", None)),
-    "a line break more": Deviation(answer=_body(lambda body: body + b"\n")),
-    "JSON without line breaks": Deviation(answer=_body(lambda body: body.replace(b"\n", b""))),
-    "JSON with other line breaks": Deviation(
-        answer=_body(lambda body: body.replace(b"\n", b"\r\n"))
-    ),
-    "rows in another order": Deviation(answer=_json(_reversed_rows)),
-    "the third row is missing": Deviation(answer=_json(_without_last_row)),
-    "keys in another order": Deviation(answer=_json(lambda value: dict(reversed(value.items())))),
+    "there is no content type": Deviation(_header("content-type", None)),
+    "a line break more": Deviation(_body(lambda body: body + b"\n")),
+    "JSON without line breaks": Deviation(_body(lambda body: body.replace(b"\n", b""))),
+    "JSON with other line breaks": Deviation(_body(lambda body: body.replace(b"\n", b"\r\n"))),
+    "rows in another order": Deviation(_json(_reversed_rows)),
+    "the third row is missing": Deviation(_json(_without_last_row)),
+    "keys in another order": Deviation(_json(lambda value: dict(reversed(value.items())))),
     "predictions is called outputs": Deviation(
-        answer=_body(lambda body: body.replace(b'"predictions"', b'"outputs"'))
+        _body(lambda body: body.replace(b'"predictions"', b'"outputs"'))
     ),
     "whole numbers without a fraction": Deviation(
-        answer=_numbers(lambda number: f"{number:.0f}" if number == int(number) else repr(number))
+        _numbers(lambda number: f"{number:.0f}" if number == int(number) else repr(number))
     ),
-    "numbers of six decimals": Deviation(answer=_numbers(lambda number: f"{number:.6f}")),
-    "numbers of six digits": Deviation(
-        answer=_numbers(lambda number: repr(float(f"{number:.6g}")))
-    ),
-    "numbers with an exponent": Deviation(answer=_numbers(lambda number: f"{number:.9e}")),
-    "numbers a ten-thousandth larger": Deviation(
-        answer=_numbers(lambda number: repr(number * 1.0001))
-    ),
-    "numbers a millionth larger": Deviation(
-        answer=_numbers(lambda number: repr(number * 1.000001))
-    ),
-    "errors without a body": Deviation(answer=_body(lambda body: b"", errors=True)),
+    "numbers of six decimals": Deviation(_numbers(lambda number: f"{number:.6f}")),
+    "numbers of six digits": Deviation(_numbers(lambda number: repr(float(f"{number:.6g}")))),
+    "numbers with an exponent": Deviation(_numbers(lambda number: f"{number:.9e}")),
+    "numbers a ten-thousandth larger": Deviation(_numbers(lambda number: repr(number * 1.0001))),
+    "numbers a millionth larger": Deviation(_numbers(lambda number: repr(number * 1.000001))),
+    "errors without a body": Deviation(_body(lambda body: b"", errors=True)),
     "errors in other words": Deviation(
-        answer=_body(lambda body: b'{"error": "Bad Request"}', errors=True)
+        _body(lambda body: b'{"error": "Bad Request"}', errors=True)
     ),
-    "errors in HTML": Deviation(answer=_body(lambda body: b"<html>error</html>", errors=True)),
-    "the last byte is missing": Deviation(answer=_body(lambda body: body[:-1])),
-    "the connection ends inside a body": Deviation(answer=_cut),
-    "every 200th answer is 500": Deviation(answer=_every(200, lambda one: one.answer(500))),
-    "answers from a cache": Deviation(answer=_cached({})),
-    "answers are compressed": Deviation(answer=_gzip),
-    "each answer closes its connection": Deviation(answer=_header("connection", "close")),
+    "errors in HTML": Deviation(_body(lambda body: b"<html>error</html>", errors=True)),
+    "the last byte is missing": Deviation(_body(lambda body: body[:-1])),
+    "the connection ends inside a body": Deviation(_cut),
+    "every 200th answer is 500": Deviation(_every(200, lambda one: one.answer(500))),
+    "answers from a cache": Deviation(_cached({})),
+    "answers are compressed": Deviation(_gzip),
+    "each answer closes its connection": Deviation(_header("connection", "close")),
     "an idle connection is closed after 1 s": Deviation(idle_seconds=1.0),
     "an idle connection stays": Deviation(idle_seconds=0),
-    "a slow model is 504": Deviation(answer=_slow_is_504),
+    "a slow model is 504": Deviation(_slow_is_504),
     "one request after another": Deviation(in_turn=True),
-    "/ping takes 2.5 s": Deviation(answer=_at("/ping", _late(2.5))),
-    "another path is 200": Deviation(answer=_at("/metrics", lambda one: one.answer(200))),
+    "/ping takes 2.5 s": Deviation(_at("/ping", _late(2.5))),
+    "another path is 200": Deviation(_at("/metrics", lambda one: one.answer(200))),
     "the last chunks are lost": Deviation(request=_lost_chunk),
     "nobody is told to continue": Deviation(continues=False),
 }

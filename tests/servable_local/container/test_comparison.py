@@ -54,12 +54,10 @@ def test_how_far_an_answer_agrees(
     assert observed.agreement(seen) is agreement
 
 
-def test_arrays_agree_but_for_their_last_digits() -> None:
+def test_arrays_agree_but_for_their_last_digits_and_messages_but_for_no_field() -> None:
     (npz,) = [one for one in CASES if one.name == "text npz npz" and one.group == "2.20 texth"]
     assert npz.answer.agreement(npz.answer) is Agreement.EQUAL
 
-
-def test_a_protobuf_answer_of_another_version_differs() -> None:
     (case,) = [one for one in CASES if one.name == "pb pb" and one.group == "2.20 handler"]
     message = wire.PredictResponse.FromString(case.answer.body)
     message.model_spec.version.value += 1
@@ -67,16 +65,11 @@ def test_a_protobuf_answer_of_another_version_differs() -> None:
     assert case.answer.agreement(other) is Agreement.DIFFERENT
 
 
-def test_every_case_is_asked_of_one_container() -> None:
+def test_every_case_is_asked_of_one_container_with_the_attributes_of_its_group() -> None:
     assert sum(len(container.cases) for container in group_by_container(CASES)) == len(CASES)
-
-
-def test_a_group_of_another_model_than_the_default_names_it() -> None:
     (case,) = [one for one in group_by_container(CASES)[0].cases if one.name == "words csv comma"]
     assert case.sent_headers["X-Amzn-SageMaker-Custom-Attributes"] == "tfs-model-name=words"
 
-
-def test_a_groups_own_attributes_stay() -> None:
     (case,) = [one for one in CASES if one.name == "text sig attr" and one.image == "2.20"]
     sent = case.sent_headers["X-Amzn-SageMaker-Custom-Attributes"]
     assert sent == "tfs-signature-name=size,tfs-model-name=text"

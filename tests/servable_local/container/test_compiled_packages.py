@@ -92,22 +92,12 @@ def not_fetched(tmp_path_factory: pytest.TempPathFactory) -> NotFetched:
         return NotFetched(compiled_packages(vendor(folder)), folder / "cache")
 
 
-def test_another_version_is_never_taken_and_file_package_and_pythons_are_named(
-    not_fetched: NotFetched,
-) -> None:
+def test_what_could_not_be_fetched_is_named_and_leaves_nothing(not_fetched: NotFetched) -> None:
     paths, (problem,) = not_fetched.packages.paths, not_fetched.packages.problems
     said = f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
     assert (paths, problem.startswith(f"{said}{platform.python_version()}, ")) == ((), True)
-
-
-def test_the_newest_version_that_there_is_for_this_python_is_named(
-    not_fetched: NotFetched,
-) -> None:
     (problem,) = not_fetched.packages.problems
     assert "could not be fetched (pip finds versions up to 1.6 for it); " in problem
-
-
-def test_a_fetch_that_fails_leaves_nothing_in_the_cache(not_fetched: NotFetched) -> None:
     (of_this_python,) = (not_fetched.cache / "servable" / "packages").iterdir()
     assert list(of_this_python.iterdir()) == []
 
@@ -139,7 +129,7 @@ USED = """
 import importlib, sys
 from pathlib import Path
 from servable_local.container.compiled_packages import compiled_packages
-from servable_local.container.image_imports import give_imports_of_the_image
+from servable_local.container.gunicorn.user_code import give_imports_of_the_image
 packages = compiled_packages(Path("code"))
 give_imports_of_the_image([*packages.paths, Path("code/lib")])
 print(importlib.import_module(sys.argv[1]).__file__)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.loaded_models import SOCKET, ask
+from servable_local.container.model_servers import CONTROL_SOCKET, ask_supervisor
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """The folder with the control socket of a container that answers one question."""
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / SOCKET))
+        listening.bind(str(tmp_path / CONTROL_SOCKET))
         listening.listen()
         listening.settimeout(10)  # nobody asks where a test fails
 
@@ -39,4 +39,4 @@ def test_it_is_asked_with_and_without_proc(
     monkeypatch.setattr(sys, "platform", platform)
     if platform == "darwin":
         monkeypatch.setattr("os.open", lambda *_: pytest.fail("/proc is Linux's"))
-    assert ask(folder, load="ranker") == {"load": "ranker"}
+    assert ask_supervisor(folder, load="ranker") == {"load": "ranker"}

@@ -5,11 +5,7 @@ import pytest
 
 from servable_local.container.http_messages import HttpAnswer
 from servable_local.container.image_code import ImageCode, image_code
-from servable_local.container.nginx.conversion import (
-    accepted,
-    converted,
-    from_csv_up_to_2_19,
-)
+from servable_local.container.nginx.routes import accepted, converted, from_csv_up_to_2_19
 from servable_tensors.text_bodies import from_csv, from_json
 
 
@@ -28,13 +24,10 @@ def test_json_becomes_instances(sent: str, instances: object) -> None:
     assert json.loads(from_json(sent.encode())) == {"instances": instances}
 
 
-@pytest.mark.parametrize("key", ["instances", "inputs", "examples"])
-def test_a_request_of_tensorflow_servings_own_is_passed_on_unchanged(key: str) -> None:
-    sent = f'{{"signature_name": "x", "{key}" : [1]}}'
-    assert from_json(sent.encode()) == sent.encode()
-
-
-def test_two_values_on_one_line_become_no_valid_json_as_in_the_image() -> None:
+def test_own_requests_and_two_values_on_one_line_pass_as_in_the_image() -> None:
+    for key in ["instances", "inputs", "examples"]:
+        sent = f'{{"signature_name": "x", "{key}" : [1]}}'
+        assert from_json(sent.encode()) == sent.encode()
     assert from_json(b'{"a":1}{"a":2}') == b'{"instances":{"a":1}{"a":2}}'
 
 
@@ -56,9 +49,8 @@ def test_csv_becomes_instances(
     assert json.loads(read(sent.encode())) == {"instances": instances}
 
 
-@pytest.mark.parametrize(
-    ("sent", "instances"),
-    [
+def test_a_field_of_csv_is_a_number_or_a_string_as_in_the_version() -> None:
+    cases: list[tuple[str, object]] = [
         ("a,b,c", [["a", "b", "c"]]),
         ("1,a", [[1, "a"]]),
         ("Edinburgh", ["Edinburgh"]),
@@ -69,24 +61,18 @@ def test_csv_becomes_instances(
         (" 1 , x ", [[1, " x"]]),
         ("a\\b", ["a\\b"]),
         ("\ufeff1,\u3000", [["\ufeff1", "\u3000"]]),
-    ],
-)
-def test_every_field_is_a_number_or_a_string_since_2_20(sent: str, instances: object) -> None:
-    assert json.loads(from_csv(sent.encode())) == {"instances": instances}
-
-
-def test_of_unquoted_words_only_the_first_comma_separates_up_to_2_19() -> None:
+    ]
+    for sent, instances in cases:
+        assert json.loads(from_csv(sent.encode())) == {"instances": instances}
     assert json.loads(from_csv_up_to_2_19(b"a,b,c")) == {"instances": [["a", "b,c"]]}
 
 
 NEW, OLD = image_code("2.20"), image_code("2.19")
 
 
-def test_a_body_that_was_not_sent_is_javascripts_undefined() -> None:
+def test_a_body_that_was_not_sent_is_javascripts_undefined_or_failure() -> None:
     assert converted("application/json", None, NEW) == b'{"instances":[undefined]}'
 
-
-def test_a_csv_that_was_not_sent_is_a_failure_of_javascript() -> None:
     answer = converted("text/csv", None, NEW)
     assert isinstance(answer, HttpAnswer)
     assert answer.status == 500

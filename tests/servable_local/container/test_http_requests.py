@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.container.http_messages import HttpAnswer, HttpRequest, encoded
+from servable_local.container.http_messages import (
+    BadRequestError,
+    HttpAnswer,
+    HttpRequest,
+    RequestReader,
+    encoded,
+)
 from servable_local.container.nginx.routes import passed_on
-from servable_local.container.request_reader import BadRequestError, RequestReader
 
 TWO = (
     b"POST /invocations?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"
@@ -53,9 +58,8 @@ def test_requests_are_the_same_however_their_bytes_are_cut(cuts: list[int]) -> N
 HEAD = b"POST /invocations HTTP/1.1\r\nHost: localhost:8080\r\n"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_malformed_bytes_and_what_nginx_never_passes_on_are_rejected() -> None:
+    for data in [
         b"hello\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -69,15 +73,10 @@ HEAD = b"POST /invocations HTTP/1.1\r\nHost: localhost:8080\r\n"
         HEAD + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    ],
-)
-def test_malformed_bytes_are_rejected_with_400(data: bytes) -> None:
-    with pytest.raises(BadRequestError) as rejected:
-        RequestReader(8080).feed(data)
-    assert (rejected.value.status, rejected.value.phrase) == (400, "Bad Request")
-
-
-def test_what_nginx_never_passes_on_is_rejected() -> None:
+    ]:
+        with pytest.raises(BadRequestError) as rejected:
+            RequestReader(8080).feed(data)
+        assert (rejected.value.status, rejected.value.phrase) == (400, "Bad Request")
     for method in (b"TRACE /", b"CONNECT localhost:8080"):
         with pytest.raises(BadRequestError) as rejected:
             RequestReader(8080).feed(method + b" HTTP/1.1\r\nHost: localhost:8080\r\n\r\n")
@@ -105,7 +104,7 @@ def test_a_header_has_at_most_8_kb_and_a_head_32_kb(piece: int) -> None:
     assert rejected.value.status == 414
 
 
-def test_a_head_without_an_end_isnt_kept() -> None:
+def test_a_head_is_counted_alone_and_one_without_an_end_isnt_kept() -> None:
     reader = RequestReader(8080)
     reader.feed(HEAD + b"X-Big: ")
     for _ in range(8):
@@ -113,8 +112,6 @@ def test_a_head_without_an_end_isnt_kept() -> None:
     with pytest.raises(BadRequestError, match="too long"):
         reader.feed(b"a" * 4096)
 
-
-def test_a_head_after_a_long_body_is_counted_alone() -> None:
     reader = RequestReader(8080)
     body = b"a" * 100_000
     reader.feed(HEAD + b"Content-Length: 100000\r\n\r\n" + body + HEAD[:10])
@@ -148,41 +145,29 @@ def test_a_caller_who_waits_before_the_body_is_told_to_continue_once() -> None:
     reader.feed(b"b")
     assert (reader.wants_continue, len(reader.requests)) == (False, 1)
 
-
-def test_a_caller_who_has_sent_the_body_isnt_told_to_continue() -> None:
     reader = RequestReader(8080)
     reader.feed(HEAD + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\nab")
     assert not reader.wants_continue
 
 
-def test_a_header_whose_name_has_other_characters_is_left_out() -> None:
+def test_headers_are_read_and_passed_on_as_nginx_does() -> None:
     ((request, _),) = _read(HEAD + b"X_One: 1\r\nX-Two: \xe9\r\n\r\n", [])
     assert (request.headers.get("X_One"), request.headers.get("X-Two")) == (None, "\xe9")
 
-
-def test_gunicorn_gets_the_query_and_the_last_content_type() -> None:
     data = b"POST /models?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: a/b\r\nTE: trailers\r\n"
     ((request, _),) = _read(data + b"Content-Type: c/d\r\nX-A: 1\r\n\r\n", [])
     assert passed_on(request) == (
         b"POST /models?a=1 HTTP/1.0\r\nHost: gunicorn_upstream\r\nConnection: close\r\n"
         b"Content-Type: c/d\r\nX-A: 1\r\n\r\n"
     )
-
-
-def test_a_header_that_is_not_there_is_none() -> None:
     assert _read(TWO, [])[0][0].headers.get("Accept") is None
 
-
-def test_an_answer_has_the_length_of_its_body() -> None:
-    assert b"Content-Length: 3\r\n" in encoded(HttpAnswer(200, b"abc"), keep_alive=True)
-
-
-def test_the_answer_to_head_has_the_length_and_not_the_body() -> None:
-    found = encoded(HttpAnswer(200, b"abc"), keep_alive=True, head=True)
-    assert (b"Content-Length: 3\r\n" in found, found.endswith(b"\r\n\r\n")) == (True, True)
-
-
-def test_space_after_a_headers_value_is_none_of_it() -> None:
     data = b"GET /ping HTTP/1.1\r\nHost: localhost:8080\r\nAccept:  text/csv \r\n\r\n"
     ((request, _),) = _read(data, [])
     assert request.headers.get("Accept") == "text/csv"
+
+
+def test_an_answer_has_the_length_of_its_body_also_to_head() -> None:
+    assert b"Content-Length: 3\r\n" in encoded(HttpAnswer(200, b"abc"), keep_alive=True)
+    found = encoded(HttpAnswer(200, b"abc"), keep_alive=True, head=True)
+    assert (b"Content-Length: 3\r\n" in found, found.endswith(b"\r\n\r\n")) == (True, True)

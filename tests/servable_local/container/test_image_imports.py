@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from infra.catalog.images import image_modules
-from servable_local.container import image_imports
+from servable_local.container.gunicorn import user_code
 from tests.packaging.wheelhouse import wheel
 
 # Installed here, and not in the image.
@@ -18,7 +19,7 @@ BEGIN = """
 import os, sys
 from pathlib import Path
 import psutil
-from servable_local.container.image_imports import give_imports_of_the_image
+from servable_local.container.gunicorn.user_code import give_imports_of_the_image
 give_imports_of_the_image([Path("code"), Path("code/lib")])
 """
 
@@ -34,34 +35,46 @@ def run(
     )  # fmt: skip
 
 
-def test_what_only_this_computer_has_is_refused(tmp_path: Path) -> None:
+def import_each(modules: Sequence[str], folder: Path, version: str = "2.20") -> list[str]:
+    """Import each module in one process; return the errors, "there" for a module that is found."""
+    program = f"""
+import importlib
+for name in {list(modules)!r}:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        print(error)
+    else:
+        print("there")
+"""
+    return run(program, folder, version).stdout.splitlines()
+
+
+def test_what_is_not_in_the_image_is_refused_and_what_is_nowhere_not_found(tmp_path: Path) -> None:
     assert run(f"import {FOREIGN}", tmp_path).stderr.splitlines()[-1] == (
         "ModuleNotFoundError: No module named 'psutil' in the image of TensorFlow 2.20, only on "
         "this computer; name its package in code/requirements.txt, and run: servable package ENV"
     )
+    assert import_each(["nowhere_at_all"], tmp_path) == ["No module named 'nowhere_at_all'"]
 
 
-def test_the_image_of_the_version_decides(tmp_path: Path) -> None:
-    assert "in the image of TensorFlow 2.19" in run("import numpy", tmp_path, "2.19").stderr
+def test_the_image_of_the_version_decides_or_the_newest(tmp_path: Path) -> None:
+    (said,) = import_each(["numpy"], tmp_path, "2.19")
+    assert "in the image of TensorFlow 2.19" in said
+    for version in ("", "1", "2.20.1", "9.9"):
+        (said,) = import_each([FOREIGN], tmp_path, version)
+        assert "in the image of TensorFlow 2.20" in said
 
 
-@pytest.mark.parametrize("version", ["", "1", "2.20.1", "9.9"])
-def test_an_image_that_is_not_known_is_the_newest(version: str, tmp_path: Path) -> None:
-    assert "in the image of TensorFlow 2.20" in run(f"import {FOREIGN}", tmp_path, version).stderr
-
-
-@pytest.mark.parametrize(
-    "module", ["infra", "model_packaging", "servable_handler", "servable_tensors", "servable_local"]
-)
-def test_packages_of_this_project_are_refused(module: str, tmp_path: Path) -> None:
-    assert f"No module named {module!r} in the image" in run(f"import {module}", tmp_path).stderr
-
-
-@pytest.mark.parametrize(
-    "module", ["numpy", "grpc.experimental.gevent", "google.protobuf", "requests", "json", "pandas"]
-)
-def test_what_the_image_has_is_imported(module: str, tmp_path: Path) -> None:
-    assert run(f"import {module}; print('there')", tmp_path).stdout == "there\n"
+def test_what_the_image_has_is_imported_and_packages_of_this_project_are_refused(
+    tmp_path: Path,
+) -> None:
+    ours = ("infra", "model_packaging", "servable_handler", "servable_tensors", "servable_local")
+    its = ("numpy", "grpc.experimental.gevent", "google.protobuf", "requests", "json", "pandas")
+    said = import_each([*its, *ours], tmp_path)
+    assert said[: len(its)] == ["there"] * len(its)
+    for module, refusal in zip(ours, said[len(its) :], strict=True):
+        assert f"No module named {module!r} in the image" in refusal
 
 
 @pytest.mark.parametrize("folder", ["code", "code/lib"])
@@ -78,44 +91,39 @@ def test_a_path_that_is_added_later_is_the_users(tmp_path: Path) -> None:
     assert run(program, tmp_path).stdout == "mine\n"
 
 
-def test_a_module_that_is_nowhere_is_said_to_be_nowhere(tmp_path: Path) -> None:
-    said = run("import nowhere_at_all", tmp_path).stderr.splitlines()[-1]
-    assert said == "ModuleNotFoundError: No module named 'nowhere_at_all'"
+def test_code_that_asks_for_a_module_or_its_version_is_told_that_it_is_not_there(
+    tmp_path: Path,
+) -> None:
+    program = """
+import importlib.metadata, importlib.util
+try:
+    import psutil
+except ImportError as error:
+    print(error.name)
+print(importlib.util.find_spec("psutil"))
+importlib.metadata.version("psutil")
+"""
+    ran = run(program, tmp_path)
+    assert ran.stdout == "psutil\nNone\n"
+    assert "PackageNotFoundError" in ran.stderr
 
 
-def test_code_that_can_do_without_goes_on(tmp_path: Path) -> None:
-    program = "try:\n    import psutil\nexcept ImportError as error:\n    print(error.name)"
-    assert run(program, tmp_path).stdout == "psutil\n"
-
-
-def test_code_that_asks_whether_it_is_there_is_told_that_it_is_not(tmp_path: Path) -> None:
-    program = "import importlib.util\nprint(importlib.util.find_spec('psutil'))"
-    assert run(program, tmp_path).stdout == "None\n"
-
-
-@pytest.mark.parametrize("package", ["numpy", "PyYAML", "mine"])
-def test_versions_of_packages_are_found(package: str, tmp_path: Path) -> None:
+def test_versions_path_and_own_modules_are_the_images(tmp_path: Path) -> None:
     (tmp_path / "code" / "lib").mkdir(parents=True)
     wheel(tmp_path, "mine")
     zipfile.ZipFile(tmp_path / "mine-1.0-py3-none-any.whl").extractall(tmp_path / "code" / "lib")
-    program = (
-        f"import importlib.metadata\nprint(importlib.metadata.version({package!r})[0].isdigit())"
-    )
-    assert run(program, tmp_path).stdout == "True\n"
-
-
-def test_versions_of_what_only_this_computer_has_are_not_found(tmp_path: Path) -> None:
-    program = f"import importlib.metadata\nimportlib.metadata.version({FOREIGN!r})"
-    assert "PackageNotFoundError" in run(program, tmp_path).stderr
-
-
-def test_the_path_of_processes_that_the_code_starts_is_the_images(tmp_path: Path) -> None:
-    assert run("print(os.environ['PYTHONPATH'])", tmp_path).stdout == "code:code/lib\n"
+    program = """
+from importlib.metadata import version
+print([version(name)[0].isdigit() for name in ("numpy", "PyYAML", "mine")])
+"""
+    assert run(program, tmp_path).stdout == "[True, True, True]\n"
+    program = "import tfs_utils\nprint(os.environ['PYTHONPATH'], tfs_utils.DEFAULT_CONTENT_TYPE)"
+    assert run(program, tmp_path).stdout == "code:code/lib application/json\n"
 
 
 def test_the_table_says_what_the_catalog_says() -> None:
     """Each is written down for itself: `servable check` reads the one, the local container the other."""
-    table = Path(image_imports.__file__).with_name("image_modules.json")
+    table = Path(user_code.__file__).with_name("image_modules.json")
     read = json.loads(table.read_text())
     for version, modules in read["versions"].items():
         modules = read.get(modules, modules) if isinstance(modules, str) else modules
@@ -152,16 +160,11 @@ def test_the_containers_own_modules_hide_the_codes(tmp_path: Path) -> None:
     assert "module 'serve' has no attribute 'load'" in ran.stderr
 
 
-def test_the_containers_own_modules_have_their_values(tmp_path: Path) -> None:
-    program = "import tfs_utils\nprint(tfs_utils.DEFAULT_CONTENT_TYPE)"
-    assert run(program, tmp_path).stdout == "application/json\n"
-
-
 def test_the_containers_model_folder_is_where_the_archive_is_here(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "vocab.txt").write_text("a b c")
     program = (
-        "from servable_local.container.gunicorn.model_folder import open_here\n"
+        "from servable_local.container.gunicorn.master import open_here\n"
         "open_here(Path.cwd())\nfile = '/opt/ml/model/code/vocab.txt'\n"
         "print(open(file).read(), Path(file).read_text(), os.path.isfile(file))"
     )

@@ -75,12 +75,11 @@ def test_what_cannot_be_served_is_one_sentence(
     assert sentence in str(refusal.value)
 
 
-def test_a_missing_archive_is_named(tmp_path: Path) -> None:
+def test_an_archive_that_is_missing_or_an_endpoint_that_is_late_is_named(
+    tmp_path: Path, pack: Pack
+) -> None:
     with pytest.raises(LaunchError, match="nowhere.tar.gz: there is no such file"):
         launch(tmp_path / "nowhere.tar.gz", {})
-
-
-def test_an_endpoint_that_is_not_ready_in_time_is_a_launch_error(pack: Pack) -> None:
     with pytest.raises(LaunchError, match=r"not ready after 0\.2 s"):
         launch(pack(folders={"1": RANKER / "model/1"}), {}, ready_timeout_seconds=0.2)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.gunicorn.models import foreign
+from servable_local.container.gunicorn.app import foreign
 
 
 @pytest.fixture
@@ -16,8 +16,18 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_an_own_folder_is_fine(folder: Path) -> None:
+def test_folders_and_parents_that_every_user_can_write_to_are_named(folder: Path) -> None:
     assert foreign(folder) is None
+
+    folder.chmod(0o755)
+    folder.parent.chmod(0o777)
+    assert str(foreign(folder)).startswith(f"{folder.parent}: every user can write to it; ")
+
+    folder.chmod(0o755)
+    folder.parent.chmod(0o1777)
+    assert foreign(folder) is None
+    folder.chmod(0o1777)
+    assert str(foreign(folder)).startswith(f"{folder}: every user")
 
 
 def test_a_folder_for_everybody_is_fine_where_nobody_else_can_reach_it(folder: Path) -> None:
@@ -26,23 +36,6 @@ def test_a_folder_for_everybody_is_fine_where_nobody_else_can_reach_it(folder: P
     folder.chmod(0o700)
     folder.parent.chmod(0o777)
     assert foreign(folder / "inner") is None
-
-
-def test_a_parent_that_everybody_can_write_to_is_named(folder: Path) -> None:
-    folder.chmod(0o755)
-    folder.parent.chmod(0o777)
-    assert str(foreign(folder)).startswith(f"{folder.parent}: every user can write to it; ")
-
-
-def test_a_parent_like_tmp_is_fine(folder: Path) -> None:
-    folder.chmod(0o755)
-    folder.parent.chmod(0o1777)
-    assert foreign(folder) is None
-
-
-def test_tmp_itself_is_not(folder: Path) -> None:
-    folder.chmod(0o1777)
-    assert str(foreign(folder)).startswith(f"{folder}: every user")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")

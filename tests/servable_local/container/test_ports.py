@@ -6,17 +6,11 @@ from servable_local.container import ports
 from servable_local.container.ports import PortError
 
 
-def test_a_reserved_port_is_nobody_elses() -> None:
+def test_a_reserved_port_can_be_listened_on_by_who_keeps_it_alone() -> None:
     with ports.reserved(0) as kept, pytest.raises(PortError):
         ports.reserved(kept.getsockname()[1])
-
-
-def test_who_keeps_a_port_can_have_it_listened_on() -> None:
     with ports.reserved(0) as kept, ports.listening(kept.getsockname()[1]) as listener:
         assert listener.getsockname() == kept.getsockname()
-
-
-def test_connections_to_a_reserved_port_are_refused() -> None:
     with ports.reserved(0) as kept, pytest.raises(ConnectionRefusedError):
         socket.create_connection(kept.getsockname(), timeout=5)
 

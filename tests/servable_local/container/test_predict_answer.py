@@ -7,71 +7,49 @@ from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.predict_answer import as_columns, as_rows
 
 
-def test_every_float32_comes_back_as_it_was() -> None:
+def test_every_float_comes_back_as_it_was() -> None:
     bits = np.random.default_rng(1).integers(0, 2**32, 20_000, dtype=np.uint32)
     values = bits.view(np.float32)
     values = values[np.isfinite(values)]
     read = np.array(json.loads(as_columns({"x": values}))["outputs"]).astype(np.float32)
     assert (read == values).all()
-
-
-def test_every_float64_comes_back_as_it_was() -> None:
     values = np.random.default_rng(1).normal(0, 1e9, 1000)
     assert json.loads(as_columns({"x": values}))["outputs"] == values.tolist()
 
 
-def test_a_whole_number_keeps_its_point() -> None:
+def test_whole_and_unusual_numbers_are_written_as_by_tensorflow_serving() -> None:
     assert as_rows({"x": np.array([2.0], np.float32)}) == b'{\n    "predictions": [2.0\n    ]\n}'
-
-
-def test_not_a_number_and_infinity_are_written_as_tensorflow_serving_does() -> None:
     found = as_rows({"x": np.array([np.nan, np.inf, -np.inf], np.float32)})
     assert b"[NaN, Infinity, -Infinity" in found
 
 
-def test_a_single_output_has_no_name() -> None:
+def test_rows_and_columns_name_several_outputs_and_keep_empty_ones() -> None:
     assert json.loads(as_rows({"x": np.eye(2)})) == {"predictions": [[1.0, 0.0], [0.0, 1.0]]}
-
-
-def test_several_outputs_are_an_object_per_row() -> None:
     found = as_rows({"a": np.array([1, 2]), "b": np.array([[True], [False]])})
     assert json.loads(found) == {"predictions": [{"a": 1, "b": [True]}, {"a": 2, "b": [False]}]}
-
-
-def test_columns_of_several_outputs_are_named() -> None:
     found = as_columns({"a": np.array([[1, 2]]), "b": np.array(3)})
     assert json.loads(found) == {"outputs": {"a": [[1, 2]], "b": 3}}
 
-
-def test_columns_have_every_number_on_its_own_line() -> None:
     found = as_columns({"x": np.array([[1], [2]])})
     lines = ["{", '    "outputs": [', "        [", "            1", "        ],"]
     assert found.decode().split("\n")[:5] == lines
+    cases: list[tuple[int, ...]] = [(0,), (2, 0), (0, 3), (3, 0, 2)]
+    for shape in cases:
+        outputs = json.loads(as_columns({"x": np.zeros(shape)}))["outputs"]
+        assert outputs == np.zeros(shape).tolist()
 
 
-@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (3, 0, 2)])
-def test_an_empty_output_keeps_its_shape(shape: tuple[int, ...]) -> None:
-    outputs = json.loads(as_columns({"x": np.zeros(shape)}))["outputs"]
-    assert outputs == np.zeros(shape).tolist()
-
-
-def test_an_output_named_bytes_is_base64() -> None:
+def test_strings_are_text_or_base64() -> None:
     found = as_rows({"x_bytes": np.array([b"\x00\xff"], dtype=object)})
     assert json.loads(found) == {"predictions": [{"b64": "AP8="}]}
-
-
-def test_other_strings_are_text() -> None:
     found = as_rows({"x": np.array(["é\n".encode()], dtype=object)})
     assert json.loads(found) == {"predictions": ["é\n"]}
 
 
-def test_rows_of_unequal_outputs_are_refused() -> None:
+def test_outputs_without_common_rows_are_refused() -> None:
     with pytest.raises(
         HttpError, match="Tensor name: b has inconsistent batch size: 3 expecting: 2"
     ):
         as_rows({"a": np.zeros(2), "b": np.zeros(3)})
-
-
-def test_a_scalar_output_has_no_rows() -> None:
     with pytest.raises(HttpError, match="has no shape information"):
         as_rows({"a": np.array(1.0)})

@@ -20,43 +20,35 @@ def _refusal(request: object, inputs: Mapping[str, str]) -> str:
     return refusal.value.message
 
 
-def test_columns_take_the_type_of_the_signature() -> None:
+def test_rows_and_columns_become_arrays_of_the_signatures_types() -> None:
     arrays = _parse({"inputs": {"ids": [[1]], "vals": [[2]]}}, TWO).arrays
     assert [arrays[name].dtype.name for name in TWO] == ["int64", "float32"]
 
-
-def test_rows_become_columns_with_one_more_dimension() -> None:
     rows = [{"ids": [1, 2], "vals": 0.5}, {"ids": [3, 4], "vals": 1.5}]
     arrays = _parse({"instances": rows}, TWO).arrays
     assert {n: a.tolist() for n, a in arrays.items()} == {
         "ids": [[1, 2], [3, 4]],
         "vals": [0.5, 1.5],
     }
+    cases: list[object] = [{"instances": [1, 2]}, {"inputs": [1, 2]}]
+    for request_ in cases:
+        assert _parse(request_, {"x": "int32"}).arrays["x"].tolist() == [1, 2]
+    assert _parse({"signature_name": "other", "inputs": [1]}, {"x": "int64"}).signature == "other"
+    for number in [2**24 - 1, 1e38, 2**70]:
+        assert _parse({"inputs": [number]}, {"x": "float32"}).arrays["x"] == [np.float32(number)]
 
 
-@pytest.mark.parametrize("request_", [{"instances": [1, 2]}, {"inputs": [1, 2]}])
-def test_a_single_input_needs_no_name(request_: object) -> None:
-    assert _parse(request_, {"x": "int32"}).arrays["x"].tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("value", [{"b64": "AP8="}, [{"b64": "AP8="}]])
-def test_base64_carries_bytes(value: object) -> None:
-    found = _parse({"inputs": {"x": value}}, {"x": "string"}).arrays["x"]
-    assert found.ravel().tolist() == [b"\x00\xff"]
-
-
-def test_a_string_is_utf8() -> None:
+def test_strings_are_utf8_or_base64() -> None:
+    cases: list[object] = [{"b64": "AP8="}, [{"b64": "AP8="}]]
+    for value in cases:
+        found = _parse({"inputs": {"x": value}}, {"x": "string"}).arrays["x"]
+        assert found.ravel().tolist() == [b"\x00\xff"]
     arrays = _parse({"instances": ["é"]}, {"x": "string"}).arrays
     assert arrays["x"].tolist() == ["é".encode()]
 
 
-def test_a_named_signature_is_asked_for() -> None:
-    assert _parse({"signature_name": "other", "inputs": [1]}, {"x": "int64"}).signature == "other"
-
-
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
+def test_what_is_no_request_is_refused_in_tensorflow_servings_words() -> None:
+    cases: list[tuple[object, str]] = [
         ({}, "Missing 'inputs' or 'instances' key"),
         ([], "JSON Value is not object"),
         ({"inputs": {"ids": 1}}, "Missing named input: vals in 'inputs' object."),
@@ -77,20 +69,9 @@ def test_a_named_signature_is_asked_for() -> None:
             {"instances": [{"ids": [1], "vals": 1}, {"ids": [1, 2], "vals": 1}]},
             "Failed to process element: 1 key: ids of 'instances' list. Error: Expecting shape",
         ),
-    ],
-)
-def test_what_is_no_request_is_refused_in_tensorflow_servings_words(
-    request_: object, message: str
-) -> None:
-    assert message in _refusal(request_, TWO)
-
-
-@pytest.mark.parametrize("number", [2**24 - 1, 1e38, 2**70])
-def test_a_float_takes_what_it_can_hold(number: float) -> None:
-    assert _parse({"inputs": [number]}, {"x": "float32"}).arrays["x"] == [np.float32(number)]
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b'{"inputs": ' + b"9" * 5000])
-def test_what_is_no_json_is_refused(body: bytes) -> None:
-    with pytest.raises(HttpError, match="JSON Parse error"):
-        parse(body, {"serving_default": TWO})
+    ]
+    for request_, message in cases:
+        assert message in _refusal(request_, TWO)
+    for body in [b"", b"{", b"[" * 100_000, b"\xff", b'{"inputs": ' + b"9" * 5000]:
+        with pytest.raises(HttpError, match="JSON Parse error"):
+            parse(body, {"serving_default": TWO})

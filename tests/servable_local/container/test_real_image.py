@@ -72,27 +72,18 @@ def test_no_docker_is_said(archive: Path, tmp_path: Path, monkeypatch: pytest.Mo
         launch_image(IMAGE, archive, {})
 
 
-def test_a_docker_that_does_not_run_is_said(
+def test_a_docker_that_fails_is_said_with_its_words(
     archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_FAILS", "version")
     with pytest.raises(LaunchError, match="Docker does not run: it is not there"):
         launch_image(IMAGE, archive, {})
 
-
-def test_a_missing_image_is_said_with_the_commands_that_fetch_it(
-    archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("DOCKER_FAILS", "image")
     with pytest.raises(LaunchError) as refusal:
         launch_image(IMAGE, archive, {})
     said = str(refusal.value)
     assert ("--region eu-west-1" in said, f"docker pull {IMAGE}" in said) == (True, True)
-
-
-def test_a_container_that_ends_is_said_with_its_last_words(
-    archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("DOCKER_FAILS", "ps")
     with pytest.raises(LaunchError, match="no SavedModel bundles found!"):
         launch_image(IMAGE, archive, {}, ready_timeout_seconds=30)

@@ -27,47 +27,61 @@ from servable_local.container.settings import (
 )
 
 
-def test_zero_threads_leave_them_to_tensorflow() -> None:
+def test_odd_values_with_which_the_image_serves_are_taken() -> None:
     assert read_settings({"SAGEMAKER_TFS_INTER_OP_PARALLELISM": "0"}).inter_op_threads == 0
+    for name, text in [
+        ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "0"),
+        ("SAGEMAKER_TFS_NGINX_LOGLEVEL", ""),
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", ""),
+        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gevent "),
+        ("SAGEMAKER_SAFE_PORT_RANGE", "9000 - 9010-x"),
+        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "None"),
+        ("OMP_NUM_THREADS", "abc"),
+    ]:
+        read_settings({name: text})
 
 
 def test_a_value_that_the_image_refuses_is_a_sentence() -> None:
     with pytest.raises(SettingsError, match="SAGEMAKER_TFS_ENABLE_BATCHING: '1' is not accepted"):
         read_settings({"SAGEMAKER_TFS_ENABLE_BATCHING": "1"})
-
-
-def test_multi_model_mode_is_true_or_false() -> None:
     with pytest.raises(SettingsError, match="SAGEMAKER_MULTI_MODEL: 'yes' is not accepted"):
         read_settings({"SAGEMAKER_MULTI_MODEL": "yes"})
 
 
-def test_multi_model_mode_runs_on_the_worker_class_that_was_asked_for() -> None:
+def test_multi_model_mode_runs_on_the_class_asked_for_or_the_images() -> None:
     variables = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync"}
     assert read_settings(variables).worker_class == "sync"
-
-
-def test_multi_model_mode_runs_on_gevent_where_nothing_was_asked_for() -> None:
     assert read_settings({"SAGEMAKER_MULTI_MODEL": "true"}).worker_class == "gevent"
+    for tensorflow, worker_class in [("2.19", "gthread"), ("2.20", "gevent")]:
+        settings = read_settings(
+            {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_VERSION": tensorflow}
+        )
+        assert settings.worker_class == worker_class
 
 
-@pytest.mark.parametrize(
-    ("given", "waits"), [("6", 3.0), ("50", 25.4), ("60", 51.0), ("300", 204.6), ("1", 0.6)]
-)
-def test_the_wait_for_a_model_is_shorter_than_asked_for(given: str, waits: float) -> None:
-    settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": given})
-    assert settings.load_wait_seconds == pytest.approx(waits)
-
-
-@pytest.mark.parametrize(
-    ("tensorflow", "processes", "waits"),
-    [("2.20", 1, 51.0), ("2.20", 4, 51.0), ("2.19", 1, 25.4), ("2.19", 4, 6.2), ("2.7", 1, 25.4)],
-)
-def test_where_nothing_is_configured_the_version_decides_how_long_a_model_is_waited_for(
-    tensorflow: str, processes: int, waits: float
-) -> None:
-    variables = {"SAGEMAKER_TFS_VERSION": tensorflow}
-    variables["SAGEMAKER_TFS_INSTANCE_COUNT"] = str(processes)
-    assert read_settings(variables).load_wait_seconds == pytest.approx(waits)
+def test_the_wait_for_a_model_is_the_images_that_deployments_are_advised_by() -> None:
+    for text, waits in [("6", 3.0), ("50", 25.4), ("60", 51.0), ("300", 204.6), ("1", 0.6)]:
+        settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": text})
+        assert settings.load_wait_seconds == pytest.approx(waits)
+    for tensorflow, processes, waits in [
+        ("2.20", 1, 51.0),
+        ("2.20", 4, 51.0),
+        ("2.19", 1, 25.4),
+        ("2.19", 4, 6.2),
+        ("2.7", 1, 25.4),
+    ]:
+        variables = {"SAGEMAKER_TFS_VERSION": tensorflow}
+        variables["SAGEMAKER_TFS_INSTANCE_COUNT"] = str(processes)
+        assert read_settings(variables).load_wait_seconds == pytest.approx(waits)
+    for tensorflow in ["2.19", "2.20"]:
+        image = image_code(tensorflow)
+        for seconds in range(1, 3601):
+            assert image.real_wait_seconds(seconds) == real_wait_seconds(seconds, tensorflow), (
+                seconds
+            )
+        for processes in range(1, 9):
+            advised = default_seconds(tensorflow, processes=processes)
+            assert image.wait_seconds(processes) == advised
 
 
 @pytest.mark.parametrize(
@@ -78,25 +92,28 @@ def test_the_front_waits_at_least_as_long_as_gunicorn(given: dict[str, str], wai
     assert read_settings(variables).read_timeout_seconds == waits
 
 
-def test_a_port_range_of_exactly_two_ports_is_refused_as_in_the_image() -> None:
+def test_a_port_range_has_room_for_the_model_servers() -> None:
     with pytest.raises(SettingsError, match="'9000-9001' has too few ports for 1 model servers"):
         read_settings({"SAGEMAKER_SAFE_PORT_RANGE": "9000-9001"})
-
-
-def test_a_port_range_that_is_long_enough_is_taken() -> None:
     assert read_settings({"SAGEMAKER_SAFE_PORT_RANGE": "9000-9002"}).port_range == (9000, 9002)
+    for text in ["9000", "a-b", "9000-70000", "9000-9001"]:
+        with pytest.raises(SettingsError, match="SAGEMAKER_SAFE_PORT_RANGE"):
+            read_settings({"SAGEMAKER_SAFE_PORT_RANGE": text})
 
 
-@pytest.mark.parametrize("given", ["9000", "a-b", "9000-70000", "9000-9001"])
-def test_a_port_range_that_is_none_is_refused(given: str) -> None:
-    with pytest.raises(SettingsError, match="SAGEMAKER_SAFE_PORT_RANGE"):
-        read_settings({"SAGEMAKER_SAFE_PORT_RANGE": given})
-
-
-@pytest.mark.parametrize("worker_class", ["eventlet", "tornado"])
-def test_a_worker_class_whose_package_is_missing_is_refused(worker_class: str) -> None:
-    with pytest.raises(SettingsError, match="allowed here: sync, gevent, gthread"):
-        read_settings({"SAGEMAKER_GUNICORN_WORKER_CLASS": worker_class})
+def test_what_cannot_run_or_becomes_several_words_is_refused() -> None:
+    for worker_class in ["eventlet", "tornado"]:
+        with pytest.raises(SettingsError, match="allowed here: sync, gevent, gthread"):
+            read_settings({"SAGEMAKER_GUNICORN_WORKER_CLASS": worker_class})
+    for name, text in [
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", " 1"),
+        ("SAGEMAKER_GUNICORN_LOGLEVEL", "two words"),
+    ]:
+        with pytest.raises(SettingsError, match=name):
+            read_settings({name: text})
+    name = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
+    with pytest.raises(SettingsError, match=name):
+        read_settings({name: "0", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "0"}, gunicorn=False)
 
 
 @pytest.mark.parametrize(
@@ -117,40 +134,6 @@ def test_a_value_for_gunicorn_is_refused_where_there_is_code_alone(name: str, te
         read_settings({name: text, "SAGEMAKER_MULTI_MODEL": "true"}, gunicorn=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "0"),
-        ("SAGEMAKER_TFS_NGINX_LOGLEVEL", ""),
-        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", ""),
-        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gevent "),
-        ("SAGEMAKER_SAFE_PORT_RANGE", "9000 - 9010-x"),
-        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "None"),
-        ("OMP_NUM_THREADS", "abc"),
-    ],
-)
-def test_an_odd_value_with_which_the_image_serves_is_taken(name: str, text: str) -> None:
-    read_settings({name: text})
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", " 1"),
-        ("SAGEMAKER_GUNICORN_LOGLEVEL", "two words"),
-    ],
-)
-def test_a_value_that_becomes_several_words_is_refused(name: str, text: str) -> None:
-    with pytest.raises(SettingsError, match=name):
-        read_settings({name: text})
-
-
-def test_a_front_that_waits_for_no_answer_is_refused() -> None:
-    name = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
-    with pytest.raises(SettingsError, match=name):
-        read_settings({name: "0", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "0"}, gunicorn=False)
-
-
 def test_what_has_no_effect_is_listed() -> None:
     variables = {
         "SAGEMAKER_GUNICORN_WORKERS": "4",
@@ -159,9 +142,6 @@ def test_what_has_no_effect_is_listed() -> None:
         "OMP_NUM_THREADS": "1",
     }
     assert without_effect(variables, gunicorn=False) == ["SAGEMAKER_GUNICORN_WORKERS"]
-
-
-def test_threads_are_without_effect_with_gevent() -> None:
     variables = {"SAGEMAKER_GUNICORN_THREADS": "4", "SAGEMAKER_GUNICORN_WORKERS": "4"}
     assert without_effect(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
 
@@ -194,23 +174,11 @@ DEPLOYED = st.builds(
 
 
 @given(DEPLOYED)
-def test_every_variable_that_a_deployment_renders_is_in_the_containers_own_table(
+def test_the_container_reads_the_settings_that_a_deployment_rendered(
     deployed: ContainerSettings,
 ) -> None:
     assert variables_of(deployed, default_model="m").keys() <= VARIABLES
 
-
-def test_every_variable_of_the_containers_own_table_is_one_that_a_deployment_can_render() -> None:
-    of_sagemaker = {"SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
-    of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
-    unknown = {name for name in VARIABLES if setting_of(name) is None}
-    assert unknown == of_sagemaker | of_the_model
-
-
-@given(DEPLOYED)
-def test_the_container_reads_the_settings_that_a_deployment_rendered(
-    deployed: ContainerSettings,
-) -> None:
     read = read_settings(variables_of(deployed, default_model="m"))
     batching = deployed.batching
     assert batching is not None
@@ -241,19 +209,8 @@ def test_the_container_reads_the_settings_that_a_deployment_rendered(
     )
 
 
-@pytest.mark.parametrize("tensorflow", ["2.19", "2.20"])
-def test_the_wait_for_a_model_is_the_one_that_deployments_are_advised_by(tensorflow: str) -> None:
-    image = image_code(tensorflow)
-    for seconds in range(1, 3601):
-        assert image.real_wait_seconds(seconds) == real_wait_seconds(seconds, tensorflow), seconds
-    for processes in range(1, 9):
-        advised = default_seconds(tensorflow, processes=processes)
-        assert image.wait_seconds(processes) == advised
-
-
-@pytest.mark.parametrize(("tensorflow", "worker_class"), [("2.19", "gthread"), ("2.20", "gevent")])
-def test_multi_model_mode_has_the_worker_class_of_the_image(
-    tensorflow: str, worker_class: str
-) -> None:
-    settings = read_settings({"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_VERSION": tensorflow})
-    assert settings.worker_class == worker_class
+def test_every_variable_of_the_containers_own_table_is_one_that_a_deployment_can_render() -> None:
+    of_sagemaker = {"SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
+    of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
+    unknown = {name for name in VARIABLES if setting_of(name) is None}
+    assert unknown == of_sagemaker | of_the_model

@@ -62,14 +62,12 @@ def _own(port: int) -> str:
     return f"Host: 127.0.0.1:{port}"
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-def test_a_program_on_this_computer_is_answered(
-    name: str, version: str, without_code: EndpointProcess
-) -> None:
-    port = _port(without_code)
-    lines = (f"Host: {name}:{port}", "Content-Type: application/json")
-    assert _status(_sent(port, _post("/invocations", *lines, version=version))) == 200
+def test_a_program_on_this_computer_is_answered(without_code: EndpointProcess) -> None:
+    for name in ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"]:
+        for version in ["1.0", "1.1"]:
+            port = _port(without_code)
+            lines = (f"Host: {name}:{port}", "Content-Type: application/json")
+            assert _status(_sent(port, _post("/invocations", *lines, version=version))) == 200
 
 
 REFUSED = {
@@ -89,33 +87,35 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("where", ["front", "model server"])
-def test_what_a_page_may_have_sent_is_refused(
-    where: str, case: str, version: str, without_code: EndpointProcess
-) -> None:
-    front = where == "front"
-    port = _port(without_code) if front else _rest_port(without_code)
-    status, headers = REFUSED[case]
-    lines = [header.format(port=port) for header in headers]
-    path = "/invocations" if front else PREDICT
-    answer = _sent(port, _post(path, "Content-Type: application/json", *lines, version=version))
-    assert (_status(answer), b"predictions" in answer) == (status, False), answer
-    # What NGINX refuses too has its page.
-    assert (b'{"error": "' in answer) or (front and status == 400)
-    assert b"Connection: close" in answer
+def test_what_a_page_may_have_sent_is_refused(case: str, without_code: EndpointProcess) -> None:
+    for where in ["front", "model server"]:
+        for version in ["1.0", "1.1"]:
+            front = where == "front"
+            port = _port(without_code) if front else _rest_port(without_code)
+            status, headers = REFUSED[case]
+            lines = [header.format(port=port) for header in headers]
+            path = "/invocations" if front else PREDICT
+            answer = _sent(
+                port, _post(path, "Content-Type: application/json", *lines, version=version)
+            )
+            assert (_status(answer), b"predictions" in answer) == (status, False), answer
+            # What NGINX refuses too has its page.
+            assert (b'{"error": "' in answer) or (front and status == 400)
+            assert b"Connection: close" in answer
 
 
-@pytest.mark.parametrize("where", ["front", "model server"])
-def test_a_target_in_absolute_form_is_refused(where: str, without_code: EndpointProcess) -> None:
-    front = where == "front"
-    port = _port(without_code) if front else _rest_port(without_code)
-    path = f"http://127.0.0.1:{port}" + ("/invocations" if front else PREDICT)
-    assert _status(_sent(port, _post(path, _own(port), "Content-Type: application/json"))) == 400
+def test_a_target_in_absolute_form_is_refused(without_code: EndpointProcess) -> None:
+    for where in ["front", "model server"]:
+        front = where == "front"
+        port = _port(without_code) if front else _rest_port(without_code)
+        path = f"http://127.0.0.1:{port}" + ("/invocations" if front else PREDICT)
+        assert (
+            _status(_sent(port, _post(path, _own(port), "Content-Type: application/json"))) == 400
+        )
 
 
-def test_a_refused_request_does_not_overtake_the_one_before_it(
+def test_a_refused_request_is_answered_in_its_turn_and_the_last(
     without_code: EndpointProcess,
 ) -> None:
     port = _port(without_code)
@@ -124,35 +124,30 @@ def test_a_refused_request_does_not_overtake_the_one_before_it(
     answer = _sent(port, first + second + first)
     assert [one[:3] for one in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"403"]
 
-
-def test_nothing_after_a_refused_request_is_answered(without_code: EndpointProcess) -> None:
     port = _rest_port(without_code)
     wanted = _post(PREDICT, _own(port), "Content-Type: application/json")
     answer = _sent(port, _post(PREDICT, _own(port), FORM, "Origin: null", body=b"{}") + wanted)
     assert (answer.count(b"HTTP/1.1 "), b"predictions" in answer) == (1, False)
 
 
-@pytest.mark.parametrize(
-    "name", ["Access-Control-Request-Method: POST", "Access-Control-Request-Private-Network: true"]
-)
-def test_a_browsers_question_before_a_request_gets_no_permission(
-    name: str, without_code: EndpointProcess
+def test_no_answer_permits_another_origin(
+    without_code: EndpointProcess, with_code: EndpointProcess
 ) -> None:
-    port = _port(without_code)
-    lines = ["OPTIONS /invocations HTTP/1.1", _own(port), "Origin: https://evil.example", name]
-    answer = _sent(port, "\r\n".join(lines).encode() + b"\r\n\r\n")
-    assert (_status(answer), b"access-control" in answer.lower()) == (403, False)
+    for name in [
+        "Access-Control-Request-Method: POST",
+        "Access-Control-Request-Private-Network: true",
+    ]:
+        port = _port(without_code)
+        lines = ["OPTIONS /invocations HTTP/1.1", _own(port), "Origin: https://evil.example", name]
+        answer = _sent(port, "\r\n".join(lines).encode() + b"\r\n\r\n")
+        assert (_status(answer), b"access-control" in answer.lower()) == (403, False)
 
-
-def test_a_websocket_is_refused(with_code: EndpointProcess) -> None:
     port = _port(with_code)
     lines = ["GET /invocations HTTP/1.1", _own(port), "Connection: Upgrade", "Upgrade: websocket"]
     lines += ["Origin: https://evil.example", "Sec-WebSocket-Version: 13"]
     lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
     assert _status(_sent(port, "\r\n".join(lines).encode() + b"\r\n\r\n")) in (400, 403)
 
-
-def test_no_answer_allows_another_origin_to_read_it(with_code: EndpointProcess) -> None:
     port = _port(with_code)
     answer = _sent(port, _post("/invocations", _own(port), "Content-Type: application/json"))
     assert (_status(answer), b"access-control" in answer.lower()) == (200, False)

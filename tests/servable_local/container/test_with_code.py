@@ -2,26 +2,20 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 import requests
 
 from servable_local.container.launch import EndpointProcess
 from tests.servable_local.container.endpoint_calls import golden, post
 
 
-@pytest.mark.parametrize(("name", "key"), [("columnar", "outputs"), ("rows", "predictions")])
-def test_the_rankers_code_answers_golden_requests(
-    name: str, key: str, with_code: EndpointProcess
-) -> None:
-    answer = post(with_code, golden(f"request-{name}.json")).json()
-    np.testing.assert_allclose(answer[key], golden(f"answer-{name}.json")[key], rtol=1e-5)
-
-
-def test_no_content_type_is_accepted(with_code: EndpointProcess) -> None:
+def test_the_rankers_code_answers_golden_requests(with_code: EndpointProcess) -> None:
+    for name, key in [("columnar", "outputs"), ("rows", "predictions")]:
+        answer = post(with_code, golden(f"request-{name}.json")).json()
+        np.testing.assert_allclose(answer[key], golden(f"answer-{name}.json")[key], rtol=1e-5)
     assert post(with_code, golden("request-rows.json"), None).status_code == 200
 
 
-def test_a_row_without_39_features_is_400_and_says_so(with_code: EndpointProcess) -> None:
+def test_a_refusal_of_code_or_model_server_keeps_its_status(with_code: EndpointProcess) -> None:
     request = golden("request-rows.json")
     request["instances"][1]["feat_ids"].pop()
     answer = post(with_code, request)
@@ -30,8 +24,6 @@ def test_a_row_without_39_features_is_400_and_says_so(with_code: EndpointProcess
         "feat_ids, row 1: 38 features; the ranker takes 39",
     )
 
-
-def test_the_model_servers_refusal_keeps_its_status(with_code: EndpointProcess) -> None:
     request = golden("request-rows.json")
     request["instances"][0]["feat_ids"][0] = 0.5
     assert post(with_code, request).status_code == 400

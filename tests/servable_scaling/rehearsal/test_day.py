@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from servable_scaling.rehearsal.day import RehearsedDay, breaking, rehearse
-from servable_scaling.rehearsal.fleet import InstanceModel
-from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from tests.servable_scaling.minutes import RESOURCE, target
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
-from servable_scaling.rehearsal.fleet import InstanceModel
-from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from tests.servable_scaling.minutes import RESOURCE, START, target
 from tests.servable_scaling.rehearsal.test_day import TRACKING

@@ -2,7 +2,7 @@
 
 import pytest
 
-from servable_scaling.rehearsal.sleeping import EMPTY_MINUTES, EmptyInstances
+from servable_scaling.rehearsal.scenario import EMPTY_MINUTES, EmptyInstances
 
 
 @pytest.mark.parametrize(("minute", "taken"), [(EMPTY_MINUTES - 1, 1), (EMPTY_MINUTES, 0)])

@@ -10,8 +10,6 @@ from servable_scaling.rehearsal.fleet import (
     InstanceModel,
     QueuedFleet,
     Routing,
-)
-from servable_scaling.rehearsal.queueing import (
     Service,
     erlang_c,
     mean_wait,

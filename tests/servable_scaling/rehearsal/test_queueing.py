@@ -8,8 +8,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from servable_scaling.rehearsal.fleet import InstanceModel, QueuedFleet, Routing
-from servable_scaling.rehearsal.queueing import Service, mean_wait
+from servable_scaling.rehearsal.fleet import InstanceModel, QueuedFleet, Routing, Service, mean_wait
 
 USES = (0.5, 0.8, 0.95)
 SERVERS = (1, 2, 4, 16, 36)

@@ -18,8 +18,13 @@ from typing import NoReturn
 
 import psutil
 
-from servable_local.container import parent_watchdog
-from servable_local.container.child_process import ContainerStartError, Events, log
+from servable_local.container.child_process import (
+    ContainerStartError,
+    Events,
+    adopt_orphans,
+    hold,
+    log,
+)
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
@@ -36,13 +41,7 @@ from servable_local.container.settings import (
     without_effect,
 )
 from servable_local.container.supervisor import Supervisor
-from servable_tensors.archive import (
-    ArchiveError,
-    LayoutError,
-    find_code,
-    find_models,
-    unpack,
-)
+from servable_tensors.archive import ArchiveError, LayoutError, find_code, find_models, unpack
 
 _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0
@@ -87,9 +86,9 @@ def main() -> None:
     # What the container and its code write is for the owner alone; processes inherit it.
     os.umask(0o077)
     events = Events()
-    parent_watchdog.adopt_orphans()
+    adopt_orphans()
     end = EndpointTermination(options.folder)
-    parent_watchdog.hold(end, parent_pid=options.parent_pid)
+    hold(end, parent_pid=options.parent_pid)
     asyncio.run(_serve(options, events, end))
 
 

@@ -5,20 +5,64 @@ with launch(archive, {}) as process:
     process.faults.kill("model server")
 
 Faults of predictions stand in one small file of fixed fields, mapped by every model server:
-reading it costs nothing worth measuring, and whoever knows the endpoint's folder can write it.
+reading it costs nothing worth measuring, and any program that knows the endpoint's folder can
+write it. Faults of processes are signals; the supervisor notes the processes in the same folder.
 """
 
 import contextlib
+import json
 import mmap
 import os
 import signal
 import struct
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import psutil
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.parts import Parts
+
+PARTS_FILE = "processes.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Process numbers; None and () where a part is not running in this moment."""
+
+    supervisor: int
+    nginx: int | None = None
+    """The stand-in for it."""
+    gunicorn: int | None = None
+    """Gunicorn's master."""
+    launcher: int | None = None
+    """Imports TensorFlow and forks the model servers."""
+    model_servers: tuple[int, ...] = ()
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """Gunicorn's workers, which come and go without the supervisor."""
+        if self.gunicorn is None:
+            return ()
+        try:
+            return tuple(child.pid for child in psutil.Process(self.gunicorn).children())
+        except psutil.NoSuchProcess:
+            return ()
+
+    def processes(self, part: str) -> tuple[int, ...]:
+        """Process ids of a part that can have faults, see `servable_local.container.faults.Part`."""
+        if part in ("worker", "model server"):
+            return self.workers if part == "worker" else self.model_servers
+        pid = {"nginx": self.nginx, "gunicorn": self.gunicorn}.get(part, self.launcher)
+        return () if pid is None else (pid,)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Reads the parts of the endpoint in `folder`."""
+        parts: dict[str, Any] = json.loads((folder / PARTS_FILE).read_text())
+        return cls(**(parts | {"model_servers": tuple(parts["model_servers"])}))
+
 
 FILE = "faults"
 _FIELDS = struct.Struct("<diii")

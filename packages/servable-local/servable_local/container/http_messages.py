@@ -1,9 +1,14 @@
-"""HTTP requests and answers: as the container's processes pass them on, and as bytes."""
+"""HTTP requests and answers: parsed, as the container's processes pass them on, and as bytes."""
 
 import json
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+
+import httptools
+
+from servable_local.cross_origin import own_hosts, refusal
 
 JSON = "application/json"
 
@@ -81,3 +86,124 @@ def encoded(answer: HttpAnswer, *, keep_alive: bool, head: bool = False) -> byte
     ]
     start = "\r\n".join(lines).encode("latin-1", "replace")
     return start if head else start + answer.body
+
+
+class BadRequestError(Exception):
+    """A request that no route gets. `str()` is the reason."""
+
+    def __init__(self, reason: str, status: int = 400, phrase: str = "Bad Request") -> None:
+        super().__init__(reason)
+        self.status, self.phrase = status, phrase
+
+
+# large_client_header_buffers, which the image leaves at its default of four times 8 KB.
+_MAX_LINE_BYTES = 8192
+_MAX_HEAD_BYTES = 4 * _MAX_LINE_BYTES
+
+
+class RequestReader:
+    """Parse one connection's requests with llhttp: `requests` fills with (request, keep alive).
+
+    If a web page may have sent a request, `requests` holds the answer that rejects it instead.
+    """
+
+    def __init__(self, port: int) -> None:
+        """`port`: the server's, which a Host header has to name."""
+        self.requests: deque[tuple[HttpRequest | HttpAnswer, bool]] = deque()
+        self.wants_continue = False
+        """The caller waits for a "100 Continue" before it sends the body."""
+        self._own_hosts = own_hosts(port)
+        self._parser = httptools.HttpRequestParser(self)
+        self._data = b""
+        # None: the head is complete.
+        self._head_bytes: int | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Raises `BadRequestError`."""
+        while data:
+            self._data, data = data, b""
+            try:
+                self._parser.feed_data(self._data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # NGINX ignores the header Upgrade. llhttp reads no body after it, so it gets the
+                # request again without that header.
+                data = self._format_head() + self._data[upgrade.args[0] :]
+                self._parser = httptools.HttpRequestParser(self)
+            except httptools.HttpParserError as problem:
+                if isinstance(problem.__context__, BadRequestError):
+                    raise problem.__context__ from None
+                raise BadRequestError(str(problem)) from None
+        if self._head_bytes is not None:
+            # The parser keeps the beginning of a line to itself.
+            self._head_bytes += len(self._data)
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                raise _too_long()
+
+    def _format_head(self) -> bytes:
+        pairs = [pair for pair in self._headers.pairs if pair[0].lower() != b"upgrade"]
+        lines = [b"%s: %s" % pair for pair in pairs]
+        version = self._parser.get_http_version().encode()
+        first = b"%s %s HTTP/%s" % (self._parser.get_method(), self._target, version)
+        return b"\r\n".join([first, *lines, b"\r\n"])
+
+    # --- called by the parser
+
+    def on_message_begin(self) -> None:
+        self._target, self._headers = b"", HeaderFields([])
+        self._body: list[bytes] = []
+        self._head_bytes = -len(self._data)
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+        if len(self._target) > _MAX_LINE_BYTES:
+            raise BadRequestError("the request line is too long", 414, "Request-URI Too Large")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(name) + len(value) > _MAX_LINE_BYTES - len(": \r\n"):
+            raise _too_long()
+        # NGINX leaves out names with other letters, "_" among them.
+        if name.replace(b"-", b"").isalnum():
+            self._headers.pairs.append((name, value.rstrip(b" ")))
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = None
+        method, version = self._parser.get_method(), self._parser.get_http_version()
+        if method in (b"TRACE", b"CONNECT"):
+            raise BadRequestError(f"{method.decode()} is not allowed", 405, "Not Allowed")
+        if version not in ("1.0", "1.1"):
+            raise BadRequestError(f"HTTP/{version} isn't served")
+        headers = self._headers
+        if (headers.get("Transfer-Encoding") or "chunked").lower() != "chunked":
+            raise BadRequestError("a Transfer-Encoding other than chunked")
+        hosts = [host.encode("latin-1") for host in headers.values("Host")]
+        if len(hosts) != 1 or not hosts[0]:
+            raise BadRequestError("no Host header, an empty one, or several")
+        origin = headers.get("Origin")
+        self._rejection = refusal(
+            self._own_hosts,
+            hosts=hosts,
+            origin=None if origin is None else origin.encode("latin-1"),
+            target=self._target,
+        )
+        self.wants_continue = (headers.get("Expect") or "").lower() == "100-continue"
+
+    def on_body(self, part: bytes) -> None:
+        if self._rejection is None:
+            self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        if self._parser.should_upgrade():
+            return  # `feed` starts it again
+        self.wants_continue = False
+        if self._rejection is not None:
+            self.requests.append((error(*self._rejection), False))
+            return
+        path, _, query = self._target.decode("latin-1").partition("#")[0].partition("?")
+        method, body = self._parser.get_method().decode(), b"".join(self._body)
+        request = HttpRequest(method, path, self._headers, body, query)
+        self.requests.append((request, self._parser.should_keep_alive()))
+
+
+def _too_long() -> BadRequestError:
+    phrase = "Request Header Or Cookie Too Large"
+    return BadRequestError("the headers are too long", phrase=phrase)

@@ -22,9 +22,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from servable_local.container.faults import FaultInjector
+from servable_local.container.faults import FaultInjector, Parts
 from servable_local.container.image_code import VERSION
-from servable_local.container.parts import Parts
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     OPENMP_THREADS,
@@ -267,7 +266,7 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
             filter(None, [environment.get(name), "127.0.0.1", "localhost"])
         )
     # The container overwrites a PYTHONPATH of the variables too. This one is for our own processes:
-    # the one that runs user code exchanges it for the image's (image_imports.py).
+    # the one that runs user code exchanges it for the image's (gunicorn/user_code.py).
     paths = [str(PROJECT), os.environ.get("PYTHONPATH")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return environment

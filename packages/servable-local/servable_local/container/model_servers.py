@@ -1,11 +1,88 @@
-"""The supervisor's model servers: forked by one parent, started again when they end."""
+"""The supervisor's model servers, and the models that multi-model mode loads into more of them.
+
+One parent forks the model servers, which are started again when they end. For Gunicorn's workers the
+supervisor writes a file with the loaded models, and answers questions on a socket; both lie in the
+endpoint's folder.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from servable_local.container import ports
 from servable_local.container.child_process import ChildProcess, ContainerStartError, log
-from servable_local.container.plan import ServerPlan
+from servable_local.container.plan import EndpointPlan, ServerPlan
+from servable_local.private_files import write_beside
+
+_MODELS_FILE = "models.json"
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """`ports`: (gRPC, REST) of each of its model servers. `ended`: the first of them has ended."""
+
+    name: str
+    folder: Path
+    ports: Sequence[tuple[int, int]]
+    ended: bool = False
+
+
+class LoadedModels:
+    """Read by every worker, again only when it has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / _MODELS_FILE
+        self._seen = -1
+        self._models: dict[str, LoadedModel] = {}
+
+    def all(self) -> dict[str, LoadedModel]:
+        """By name."""
+        try:
+            now = self._file.stat().st_mtime_ns
+        except FileNotFoundError:
+            return {}
+        if now != self._seen:
+            self._seen = now
+            self._models = {
+                name: LoadedModel(**(model | {"folder": Path(model["folder"])}))
+                for name, model in json.loads(self._file.read_text()).items()
+            }
+        return self._models
+
+    def write(self, models: dict[str, LoadedModel]) -> None:
+        entries = {name: asdict(model) for name, model in models.items()}
+        write_beside(self._file, json.dumps(entries, default=str))
+
+
+CONTROL_SOCKET = "control.sock"
+
+
+def ask_supervisor(folder: Path, **question: Any) -> dict[str, Any]:
+    """One question, one answer, both JSON. Raises `OSError` when nobody is there."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        if sys.platform == "linux":
+            # By a descriptor of the folder: a path of more than 107 letters is no address.
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                connection.connect(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
+            finally:
+                os.close(descriptor)
+        else:  # of at most 103 letters on macOS
+            connection.connect(str(folder / CONTROL_SOCKET))
+        connection.sendall(json.dumps(question).encode() + b"\n")
+        with connection.makefile("rb") as lines:
+            answer: dict[str, Any] = json.loads(lines.readline())
+    return answer
+
 
 MODULE = "servable_local.container.model_server"
 _PAUSE_SECONDS = 0.2  # before a start again, so that one that cannot start does not spin
@@ -113,3 +190,107 @@ class ModelServerProcesses:
             starting.set_result(None)
         else:
             starting.set_exception(failure)
+
+
+# The numbers of model servers in multi-model mode; the others are numbered from 0.
+_FIRST_NUMBER = 1000
+
+
+class MultiModelMode:
+    """Answers {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
+
+    An answer is {"status": NUMBER, "body": TEXT}.
+    """
+
+    def __init__(self, servers: ModelServerProcesses, endpoint_plan: EndpointPlan) -> None:
+        self._servers = servers
+        self._plan = endpoint_plan
+        self._settings = endpoint_plan.settings
+        self._registry = LoadedModels(endpoint_plan.folder)
+        self._loaded: dict[str, LoadedModel] = {}
+        self._numbers: dict[str, dict[int, list[socket.socket]]] = {}
+        self._count = itertools.count(_FIRST_NUMBER)
+        self._one_at_a_time = asyncio.Lock()
+
+    def note_ended(self) -> None:
+        """Record which models have ended, for the workers, after processes started or ended."""
+        for name, model in self._loaded.items():
+            ended = next(iter(self._numbers[name])) not in self._servers.pids
+            if ended != model.ended:
+                self._loaded[name] = replace(model, ended=ended)
+                self._registry.write(self._loaded)
+
+    async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        async with self._one_at_a_time:
+            if "load" in question:
+                folders = question["versions"].items()
+                versions = {int(version): Path(folder) for version, folder in folders}
+                model = Path(question["path"])
+                status, body = await self._load(question["load"], model, versions)
+            elif self._loaded.pop(name := question["unload"], None) is None:
+                status, body = _error(404, f"Model {name} is not loaded yet")
+            else:
+                self._registry.write(self._loaded)
+                self._end(name)
+                status, body = _success(f"Successfully unloaded model {name}.")
+        return {"status": status, "body": body}
+
+    async def _load(self, name: str, folder: Path, versions: dict[int, Path]) -> tuple[int, str]:
+        if name in self._loaded:
+            return _error(409, f"Model {name} is already loaded.")
+        pairs = []
+        self._numbers[name] = {}
+        try:
+            if not versions:
+                raise ContainerStartError(f"{folder} has no version itself, only further down")
+            for _ in range(self._settings.model_servers):
+                number = next(self._count)
+                grpc, self._numbers[name][number] = self._free_pair()
+                plan = self._plan.server_of({name: versions}, grpc_port=grpc, rest_port=grpc + 1)
+                # As in the image, which starts none of these again.
+                self._servers.add(number, plan, once=True)
+                await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
+                pairs.append((grpc, grpc + 1))
+        except ports.PortError as error:
+            status, body = _error(507, f"Memory exhausted: {error}")
+        except (TimeoutError, ContainerStartError) as error:
+            # The image waits for a model that cannot be loaded as for a slow one, and answers no JSON.
+            status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
+            if str(error):
+                log(f"model {name}: {error}; the image answers this after the wait, not at once")
+        else:
+            self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
+            self._registry.write(self._loaded)
+            listening = f"listening on rest port {grpc + 1} and grpc port {grpc}."
+            return _success(f"Successfully loaded model {name}, {listening}")
+        self._end(name)
+        return status, body
+
+    def _end(self, name: str) -> None:
+        for number, kept in self._numbers.pop(name, {}).items():
+            pid = self._servers.remove(number)
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):  # it was quicker
+                    os.kill(pid, signal.SIGKILL)
+            for reservation in kept:
+                reservation.close()
+
+    def _free_pair(self) -> tuple[int, list[socket.socket]]:
+        if self._settings.port_range is None:
+            return ports.reserved_range(2)
+        low, high = self._settings.port_range
+        # Nine tenths of the range, as the image takes of it.
+        for port in range(low, low + int((high - low) * 0.9) - 1, 2):
+            try:
+                return port, [ports.reserved(port), ports.reserved(port + 1)]
+            except ports.PortError:
+                continue
+        raise ports.PortError("no available ports to load the model.")
+
+
+def _error(status: int, sentence: str) -> tuple[int, str]:
+    return status, json.dumps({"error": sentence})
+
+
+def _success(sentence: str) -> tuple[int, str]:
+    return 200, json.dumps({"success": sentence})

@@ -233,11 +233,7 @@ _VARIABLES: _Table = {
     "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _OP_THREADS),
     "SAGEMAKER_TFS_ENABLE_BATCHING": ("batching", False, _SWITCH),
     WAIT: ("wait_seconds", None, _whole(1)),
-    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": (
-        "gpu_memory_margin",
-        0.2,
-        (float, "a number"),
-    ),
+    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", 0.2, (float, "a number")),
     GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _NUMBER),
     READ_TIMEOUT: ("read_timeout_seconds", 60, _NUMBER),
     "SAGEMAKER_TFS_NGINX_LOGLEVEL": (

@@ -8,10 +8,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from servable_local.container import loaded_models, parts
 from servable_local.container.child_process import ChildProcess, ContainerStartError, log
-from servable_local.container.model_servers import ModelServerProcesses
-from servable_local.container.multi_model import MultiModelMode
+from servable_local.container.faults import PARTS_FILE
+from servable_local.container.model_servers import (
+    CONTROL_SOCKET,
+    ModelServerProcesses,
+    MultiModelMode,
+)
 from servable_local.container.plan import EndpointPlan
 from servable_local.private_files import write_beside
 
@@ -38,7 +41,7 @@ class Supervisor:
     async def start(self) -> int:
         """Returns the port when everything answers. Raises `ContainerStartError`."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
-        await asyncio.start_unix_server(self._control, loaded_models.SOCKET)
+        await asyncio.start_unix_server(self._control, CONTROL_SOCKET)
         await self._model_servers.begin()
         self.imported = time.monotonic()
         settings = self._plan.settings
@@ -139,4 +142,4 @@ class Supervisor:
         }
         for module, child in self._children.items():
             pids[module.rpartition(".")[2]] = child.pid
-        write_beside(self._plan.folder / parts.FILE, json.dumps(pids))
+        write_beside(self._plan.folder / PARTS_FILE, json.dumps(pids))

@@ -1,12 +1,241 @@
-"""Queries of GetMetricData and of alarms: one metric's statistic, or math on several."""
+"""Queries of GetMetricData and of alarms: one metric's statistic, or math on several.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Metric math is for one point in time, with the operations that alarms and dashboards here use:
+numbers, ids, + - * / ** and comparisons, IF, FILL, ABS, and MAX, MIN, SUM, AVG of a list
+`[m1, m2]`. Anything else is refused by name when the alarm is put. Of two metrics of which one has
+no data, arithmetic and comparisons take 0 for it; a metric without data and a number give no data.
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
+(2026-11-23: "Basic arithmetic functions", "Comparison and logical operators", "Using IF expressions")
+"""
+
+import ast
+import math
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from servable_scaling.alarms.metric_math import Expression
-from servable_scaling.alarms.statistics import check_statistic
+# Beyond this many different values percentiles are kept to 3 significant digits (0.5 %),
+# so that an hour under load fits in memory.
+_MOST_VALUES = 2000
+_SIGNIFICANT_DIGITS = 3
+
+
+@dataclass
+class Samples:
+    """Count, sum and bounds are exact; so are percentiles of up to 2,000 different values."""
+
+    count: float = 0.0
+    total: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+    # {value: how often}. Empty where only a statistic set was sent: no percentiles then.
+    values: Counter[float] = field(default_factory=Counter)
+    coarse: bool = False
+
+    def add(self, value: float, times: float = 1.0) -> None:
+        self.add_set(count=times, total=value * times, least=value, most=value)
+        # The count may be a fraction: Counter's type knows whole ones only.
+        self.values[_rounded(value) if self.coarse else value] += times  # type: ignore[assignment]
+        self._coarsen()
+
+    def add_set(self, *, count: float, total: float, least: float, most: float) -> None:
+        """A statistic set, as PutMetricData takes it."""
+        self.count += count
+        self.total += total
+        self.least = min(self.least, least)
+        self.most = max(self.most, most)
+
+    def merge(self, other: "Samples") -> None:
+        self.add_set(count=other.count, total=other.total, least=other.least, most=other.most)
+        self.values.update(other.values)
+        self._coarsen(at_once=other.coarse)
+
+    def percentile(self, percent: float) -> float | None:
+        """The smallest value that at least `percent` of all samples do not exceed."""
+        count = sum(self.values.values())
+        if count == 0 or count < self.count:  # part of it came as a statistic set
+            return None
+        passed = 0.0
+        for value in sorted(self.values):
+            passed += self.values[value]
+            if passed >= count * percent / 100:
+                return value
+        return self.most
+
+    def _coarsen(self, *, at_once: bool = False) -> None:
+        if self.coarse or not (at_once or len(self.values) > _MOST_VALUES):
+            return
+        exact, self.values, self.coarse = self.values, Counter(), True
+        for value, times in exact.items():
+            self.values[_rounded(value)] += times
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
+
+
+_SIMPLE: dict[str, Callable[[Samples], float]] = {
+    "SampleCount": lambda samples: samples.count,
+    "Average": lambda samples: samples.total / samples.count,
+    "Sum": lambda samples: samples.total,
+    "Minimum": lambda samples: samples.least,
+    "Maximum": lambda samples: samples.most,
+}
+_PERCENTILE = re.compile(r"p(\d{1,2}(\.\d{0,10})?|100)$")
+KNOWN = (*_SIMPLE, "p0 to p100")
+
+
+class UnknownStatisticError(ValueError):
+    """A statistic that is not emulated, such as a trimmed mean."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The statistic {name} is not emulated; known are {', '.join(KNOWN)}.")
+
+
+def check_statistic(name: str) -> None:
+    """Raises `UnknownStatisticError`."""
+    if name not in _SIMPLE and not _PERCENTILE.match(name):
+        raise UnknownStatisticError(name)
+
+
+def percent_of(name: str) -> float | None:
+    """99.0 for p99; None for a statistic that is no percentile."""
+    match = _PERCENTILE.match(name)
+    return float(match.group(1)) if match else None
+
+
+def statistic(samples: Samples, name: str) -> float | None:
+    """None where there is nothing to tell. Raises `UnknownStatisticError`."""
+    check_statistic(name)
+    if samples.count == 0:
+        return None
+    percent = percent_of(name)
+    return _SIMPLE[name](samples) if percent is None else samples.percentile(percent)
+
+
+Values = Mapping[str, float | None]
+_Term = Callable[[Values], float | None]
+
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_OF_LISTS: dict[str, Callable[[Sequence[float]], float]] = {
+    "MAX": max,
+    "MIN": min,
+    "SUM": sum,
+    "AVG": lambda values: sum(values) / len(values),
+}
+
+
+class UnknownExpressionError(ValueError):
+    """`str()` says what is not understood."""
+
+
+class Expression:
+    """Compiled once, to a function of the metrics' values; raises `UnknownExpressionError`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.ids: set[str] = set()
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except SyntaxError:
+            raise UnknownExpressionError(f"The expression {text} cannot be read.") from None
+        self._term = self._compiled(tree)
+
+    def value(self, values: Values) -> float | None:
+        """None where no metric that it needs has data, and for a division by zero."""
+        return self._term(values)
+
+    def _compiled(self, node: ast.expr) -> _Term:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return lambda values: float(number)
+            case ast.Name(id=name):
+                self.ids.add(name)
+                return lambda values: values.get(name)
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return self._applied(operator.neg, inner)
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
+                return self._applied(_BINARY[type(sign)], left, right)
+            case ast.Compare(left=left, ops=[order], comparators=[right]) if (
+                type(order) in _COMPARISONS
+            ):
+                return self._applied(_COMPARISONS[type(order)], left, right)
+            case ast.Call(func=ast.Name(id="ABS"), args=[inner], keywords=[]):
+                return self._applied(abs, inner)
+            case ast.Call(func=ast.Name(id="FILL"), args=[_, _] as parts, keywords=[]):
+                series, default = map(self._compiled, parts)
+                return lambda values: _filled(series(values), default, values)
+            case ast.Call(func=ast.Name(id="IF"), args=[_, _, *_] as parts, keywords=[]) if (
+                len(parts) <= 3
+            ):
+                test, yes, *no = map(self._compiled, parts)
+                return lambda values: _chosen(test(values), yes, no, values)
+            case ast.Call(func=ast.Name(id=name), args=[ast.List(elts=parts)], keywords=[]) if (
+                name in _OF_LISTS and parts
+            ):
+                return self._aggregated(_OF_LISTS[name], parts)
+        raise UnknownExpressionError(
+            f"{ast.unparse(node)} in the expression {self.text} is not emulated."
+        )
+
+    def _aggregated(
+        self, function: Callable[[Sequence[float]], float], parts: Sequence[ast.expr]
+    ) -> _Term:
+        terms = [self._compiled(part) for part in parts]
+
+        def term(values: Values) -> float | None:
+            numbers = [number for each in terms if (number := each(values)) is not None]
+            return function(numbers) if numbers else None
+
+        return term
+
+    def _applied(self, function: Callable[..., float], *parts: ast.expr) -> _Term:
+        terms = [self._compiled(part) for part in parts]
+        # A time series, and not a number, has an id: it begins with a lowercase letter.
+        of_metrics = [
+            any(isinstance(node, ast.Name) and node.id[0].islower() for node in ast.walk(part))
+            for part in parts
+        ]
+
+        def term(values: Values) -> float | None:
+            operands = [compiled(values) for compiled in terms]
+            of_series = [operand for operand, yes in zip(operands, of_metrics, strict=True) if yes]
+            if of_series and all(operand is None for operand in of_series):
+                return None
+            try:
+                return float(function(*(operand or 0.0 for operand in operands)))
+            except (ZeroDivisionError, OverflowError):
+                return None
+
+        return term
+
+
+def _filled(value: float | None, default: _Term, values: Values) -> float | None:
+    return default(values) if value is None else value
+
+
+def _chosen(test: float | None, yes: _Term, no: Sequence[_Term], values: Values) -> float | None:
+    if test:
+        return yes(values) or 0.0  # no data counts as 0 in this branch, and is dropped in the other
+    return no[0](values) if test is not None and no else None
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from servable_scaling.activities import ScalingActivity
-from servable_scaling.alarms.alarm_rule import AlarmRule
+from servable_scaling.alarms.alarm_state import AlarmRule
 from servable_scaling.alarms.query import MetricQuery
 from servable_scaling.autoscaling import AlarmChange, Autoscaling
 from servable_scaling.rehearsal.fleet import SECONDS, Part, QueuedFleet, ServedMinute
-from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
-from servable_scaling.rehearsal.sleeping import EmptyInstances, Wait, WaitingCallers
+from servable_scaling.rehearsal.scenario import (
+    EmptyInstances,
+    PlacedDeployment,
+    Scenario,
+    Wait,
+    WaitingCallers,
+)
 from servable_scaling.rehearsal.traffic import whole_requests
+from servable_scaling.scalable_target import ScalingActivity
 from servable_scaling.target_scaler import ScaledResource
 
 MINUTE = timedelta(minutes=1)

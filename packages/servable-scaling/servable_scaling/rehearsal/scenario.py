@@ -1,4 +1,8 @@
-"""All of a day but its result: traffic, instances, policies, alarms, and what happens in it."""
+"""All of a day but its result: traffic, instances, policies, alarms, and what happens in it.
+
+Copies may be none: then instances stay for a while, and callers wait for the first copy. Moments are
+minutes of the day, with fractions: who waits for five minutes is not rounded to six.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +10,110 @@ from datetime import datetime
 from typing import Any
 
 from servable_scaling.rehearsal.fleet import InstanceModel, Routing
-from servable_scaling.rehearsal.sleeping import Sleep
+
+MINUTE_SECONDS = 60.0
+# An instance without a copy is paid so long: https://aws.amazon.com/blogs/machine-learning/
+# unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/ (2024-12-03); 12
+# were seen: https://github.com/huggingface/skills/pull/215 (2026-07).
+EMPTY_MINUTES = 10
+# Who waits asks so often: WAKE_LOOK_SECONDS of servable_client, which nothing here imports (a test compares).
+ASKS_AGAIN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sleep:
+    """A variant whose copies may be none, each with an instance to itself."""
+
+    start_seconds: float
+    """From a decision to a copy's first answer, on a new instance."""
+    copy_start_seconds: float
+    """The same on an instance that is still there."""
+    wake_seconds: float
+    """Callers wait so long for the first copy, and then fail."""
+    empty_minutes: int = EMPTY_MINUTES
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Callers who came one after the other and were answered together: the last of them waited least."""
+
+    callers: float
+    longest_seconds: float
+    shortest_seconds: float
+
+
+class WaitingCallers:
+    """Callers who found no copy, by when they came."""
+
+    def __init__(self, sleep: Sleep) -> None:
+        self._patience = sleep.wake_seconds / MINUTE_SECONDS
+        self._waiting: list[tuple[float, float, float]] = []  # (first came, last came, callers)
+
+    @property
+    def count(self) -> float:
+        return sum(callers for _, _, callers in self._waiting)
+
+    def come(self, first: float, last: float, callers: float) -> None:
+        """Callers who come evenly between two moments."""
+        if callers:
+            self._waiting.append((first, last, callers))
+
+    def give_up(self, now: float) -> float:
+        """Remove and count those who have waited for longer than they do."""
+        failed, kept = 0.0, []
+        for first, last, callers in self._waiting:
+            until = min(last, max(first, now - self._patience))
+            gone = callers * (until - first) / (last - first)
+            failed += gone
+            if until < last:
+                kept.append((until, last, callers - gone))
+        self._waiting = kept
+        return failed
+
+    def answered(self, now: float) -> list[Wait]:
+        """All who still wait, at the first copy's first answer."""
+        waits = [
+            Wait(callers, (now - first) * MINUTE_SECONDS, (now - last) * MINUTE_SECONDS)
+            for first, last, callers in self._waiting
+        ]
+        self._waiting = []
+        return waits
+
+
+class EmptyInstances:
+    """Instances without a copy, which are paid until they end or get one."""
+
+    def __init__(self, minutes: int) -> None:
+        self._minutes = minutes
+        self._ends: list[int] = []
+
+    def empty(self, count: int, minute: int) -> None:
+        self._ends += [minute + self._minutes] * count
+
+    def take(self, count: int, minute: int) -> int:
+        """The number of them that get a copy, at most `count`: those that were emptied last."""
+        taken = min(count, self.paid(minute))
+        del self._ends[len(self._ends) - taken :]
+        return taken
+
+    def paid(self, minute: int) -> int:
+        """How many are there in this minute."""
+        self._ends = [ends for ends in self._ends if ends > minute]
+        return len(self._ends)
+
+
+def mean_wait_seconds(waits: Sequence[Wait]) -> float:
+    """Mean over callers, with the half of a pause until they ask again; 0 where nobody waited."""
+    callers = sum(wait.callers for wait in waits)
+    if not callers:
+        return 0.0
+    sums = (wait.callers * (wait.longest_seconds + wait.shortest_seconds) / 2 for wait in waits)
+    return sum(sums) / callers + ASKS_AGAIN_SECONDS / 2
+
+
+def longest_wait_seconds(waits: Sequence[Wait]) -> float:
+    """The longest wait, with the pause until a caller asks again; 0 where nobody waited."""
+    return max((wait.longest_seconds + ASKS_AGAIN_SECONDS for wait in waits), default=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import botocore.loaders
 
 from servable_local.aws.loopback import Loopback
-from servable_scaling.alarms.m_of_n import State
-from servable_scaling.alarms.metric_alarm import stamp
+from servable_scaling.alarms.alarm_state import State, stamp
 
 Kind = Literal["MetricAlarm", "CompositeAlarm"]
 # AWS keeps 30 days; here a long-running alarm must not fill the memory.

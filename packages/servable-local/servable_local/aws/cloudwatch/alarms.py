@@ -9,10 +9,8 @@ from servable_local.aws.clock import Clock
 from servable_local.aws.cloudwatch.alarm import Alarm, Kind, announce
 from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
 from servable_local.aws.loopback import Loopback
-from servable_scaling.alarms.alarm_rule import AlarmRule
-from servable_scaling.alarms.m_of_n import State
-from servable_scaling.alarms.metric_alarm import Evaluation, MetricAlarmRule, stamp
-from servable_scaling.watched_alarm import acts, due
+from servable_scaling.alarms.alarm_state import AlarmRule, Evaluation, MetricAlarmRule, State, stamp
+from servable_scaling.autoscaling import acts, due
 
 
 class AlarmRegister:

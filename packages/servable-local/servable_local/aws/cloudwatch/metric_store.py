@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from servable_local.aws.clock import TICK_SECONDS, floor
-from servable_scaling.alarms.query import Metric, MetricQuery
-from servable_scaling.alarms.statistics import Samples, statistic
+from servable_scaling.alarms.query import Metric, MetricQuery, Samples, statistic
 
 # AWS keeps 15 days of minutes. Here: as long as anything looks back that has a period of
 # a minute, with room, in the memory of one process.

@@ -17,12 +17,15 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
-from servable_scaling.alarms.query import Metric, MetricQuery, Query, queries
-from servable_scaling.alarms.statistics import (
+from servable_scaling.alarms.query import (
+    Metric,
+    MetricQuery,
+    Query,
     Samples,
     UnknownStatisticError,
     check_statistic,
     percent_of,
+    queries,
     statistic,
 )
 

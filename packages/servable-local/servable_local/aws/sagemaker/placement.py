@@ -19,7 +19,7 @@ from typing import Any
 import moto
 
 from servable_local.aws.sagemaker.instances import VariantInstances
-from servable_scaling.rehearsal.sleeping import EMPTY_MINUTES
+from servable_scaling.rehearsal.scenario import EMPTY_MINUTES
 
 # The words of the first are SageMaker's, as huggingface/skills#215 quotes them (2026-07).
 NO_ROOM = (

@@ -15,11 +15,16 @@ from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import publish_scaled
-from servable_scaling.activities import ScalingActivity
-from servable_scaling.scalable_target import COPIES, ScaledTarget, TargetTracking, scaling_policy
+from servable_scaling.autoscaling import breaches
+from servable_scaling.scalable_target import (
+    COPIES,
+    ScaledTarget,
+    ScalingActivity,
+    TargetTracking,
+    scaling_policy,
+)
+from servable_scaling.scaling_policies import alarm_requests
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
-from servable_scaling.target_tracking import alarm_requests
-from servable_scaling.watched_alarm import breaches
 
 INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")

@@ -1,17 +1,30 @@
-"""The routes that Gunicorn answers, with Falcon as in the image."""
+"""The routes that Gunicorn answers, with Falcon as in the image: one archive's, or multi-model mode's."""
 
 import json
+import os
 import random
+import re
+import stat
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Unpack
 
 import falcon
+import requests
 
-from servable_local.container.gunicorn.context import CallTarget, context
-from servable_local.container.gunicorn.user_code import Handler, UnsupportedTypeError
-from servable_local.container.image_code import HEADER, AttributesError, ImageCode
+from servable_local.container.compiled_packages import compiled_packages
+from servable_local.container.gunicorn.user_code import (
+    CallTarget,
+    Handler,
+    UnsupportedTypeError,
+    context,
+    load,
+)
+from servable_local.container.image_code import HEADER, MODEL_NAME, AttributesError, ImageCode
+from servable_local.container.model_servers import LoadedModel, LoadedModels, ask_supervisor
 from servable_local.container.ports import HOST
 
 
@@ -108,3 +121,181 @@ def application(routes: Mapping[str, object]) -> Any:
     for path, resource in routes.items():
         app.add_route(path, resource)
     return app
+
+
+_STATUS_SECONDS = 5.0
+
+
+class Models:
+    """Load, list, call, and unload models while the container runs: /models and what is below it.
+
+    POST /models names a folder, and the code in it then runs with the rights of the process. Every
+    user of the computer can send that request; so the folder must not be one of theirs. The
+    supervisor starts and ends the model servers.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        image: ImageCode,
+        *,
+        workers_share: Path,
+        timeout_seconds: int,
+        worker_class: str,
+    ) -> None:
+        self._handler, self._image = handler, image
+        # Since 2.20 a model whose model server has ended is unloaded by the next request for it.
+        # Only gevent's workers notice: to the others the process, which nobody waits for, is there.
+        self._unloads_ended = image.rewritten and worker_class == "gevent"
+        self._folder = workers_share
+        self._timeout_seconds = timeout_seconds
+        self._loaded = LoadedModels(workers_share)
+        # As in the image, what a worker has imported once stays, whatever is unloaded.
+        self._handlers: dict[str, Handler] = {}
+
+    def on_get(self, request: Any, response: Any, model: str | None = None) -> None:
+        loaded = self._loaded.all()
+        try:
+            if model is None:
+                states = {name: _status(entry).json() for name, entry in loaded.items()}
+                response.text = json.dumps(states)
+            elif self._is_bad(model, response):
+                pass
+            elif model in loaded:
+                response.text = json.dumps({"model": _status(loaded[model]).json()})
+            else:
+                yet = "not loaded yet" if self._image.rewritten else "loaded yet"
+                refuse(response, falcon.HTTP_404, f"Model {model} is {yet}.")
+        except requests.RequestException as problem:
+            status = falcon.HTTP_500 if model is None else falcon.HTTP_502
+            refuse(response, status, str(problem))
+
+    def on_delete(self, request: Any, response: Any, model: str) -> None:
+        if not self._is_bad(model, response):
+            self._ask_supervisor(response, unload=model)
+
+    def on_post(self, request: Any, response: Any, model: str | None = None) -> None:
+        if model:
+            self._invoke(request, response, model)
+        elif "invocations" in request.uri:
+            refuse(response, falcon.HTTP_400, "Invocation request does not contain model name.")
+        else:
+            body = json.loads(request.stream.read())
+            self._load(response, body["model_name"], body["url"])
+
+    def _load(self, response: Any, model: str, url: str) -> None:
+        if self._is_bad(model, response):
+            return
+        if model in self._loaded.all():
+            refuse(response, falcon.HTTP_409, f"Model {model} is already loaded.")
+            return
+        try:
+            # Not a Path: of "" that is this folder, and a number is none.
+            if not os.path.exists(url):  # noqa: PTH110
+                raise FileNotFoundError
+            folder = Path(url).resolve(strict=True)
+            code = code_folder(folder, model)
+            why_foreign = foreign(folder) or (foreign(code.resolve()) if code.exists() else None)
+            # At any depth, as the image looks; the model server takes only those of the folder itself.
+            has_version = any(name.isdecimal() for _, names, _ in os.walk(folder) for name in names)
+        except OSError:
+            why_foreign, has_version = None, False
+        if why_foreign is not None:
+            refuse(response, falcon.HTTP_403, why_foreign)
+        elif not has_version:
+            sentence = f"Could not find valid base path {url} for servable {model}"
+            refuse(response, falcon.HTTP_404, sentence)
+        else:
+            # Before the model server starts: code that does not import is Falcon's 500.
+            self._import(model, code)
+            versions = {
+                str(int(path.name)): str(path)
+                for path in sorted(folder.iterdir())
+                if path.name.isdecimal() and path.is_dir()
+            }
+            self._ask_supervisor(response, load=model, path=str(folder), versions=versions)
+
+    def _invoke(self, request: Any, response: Any, model: str) -> None:
+        loaded = self._loaded.all()
+        if model in loaded and loaded[model].ended and self._unloads_ended:
+            ask_supervisor(self._folder, unload=model)
+            loaded = {}
+        if model not in loaded:
+            refuse(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
+            return
+        if model not in self._handlers:  # another worker has loaded it
+            self._import(model, code_folder(loaded[model].folder, model))
+        # One of its servers, and that one's gRPC port: not drawn apart as in the other mode.
+        grpc_port, rest_port = random.choice(loaded[model].ports)
+        call(
+            self._handlers[model],
+            request,
+            response,
+            self._image,
+            model=model,
+            default_model=model,
+            rest_port=str(rest_port),
+            grpc_port=str(grpc_port),
+            channel=None,
+            timeout_seconds=self._timeout_seconds,
+        )
+
+    def _import(self, model: str, code: Path) -> None:
+        """The model's own code where it has some, else the container's. Raises `CodeError`."""
+        inference, lib = code / "inference.py", code / "lib"
+        packages = compiled_packages(code)
+        if lib.is_dir():
+            sys.path += [str(path) for path in (*packages.paths, lib)]
+        if inference.is_file():
+            self._handlers[model] = load(inference, self._image, packages.problems)
+        else:
+            self._handlers[model] = self._handler
+
+    def _is_bad(self, model: str, response: Any) -> bool:
+        bad = self._image.rewritten and not (model and re.fullmatch(MODEL_NAME, model))
+        if bad:
+            refuse(response, falcon.HTTP_400, f"invalid model_name: {model!r}")
+        return bad
+
+    def _ask_supervisor(self, response: Any, **question: Any) -> None:
+        answer = ask_supervisor(self._folder, **question)
+        response.status = falcon.code_to_http_status(answer["status"])
+        response.text = answer["body"]
+
+
+def code_folder(folder: Path, model: str) -> Path:
+    """Return the code's folder of a model that is loaded from `folder`, whether or not there is one.
+
+    The image looks into /opt/ml/models/NAME/model/code, whatever the URL names: a model of the
+    archive ANOTHER/model that is loaded as NAME has none of its code. A folder of another name
+    than `model` is none of SageMaker's, and has its own code.
+    """
+    named = folder.parents[1] / model / "model" if folder.name == "model" else folder
+    return named / "code"
+
+
+def foreign(folder: Path) -> str | None:
+    """Why another user may have written to `folder`, a sentence; None where no other user can.
+
+    `folder` has no links in it: see `Path.resolve`. Raises `OSError`.
+    """
+    for path in (folder, *folder.parents):
+        status = path.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return (
+                f"{path}: belongs to another user, whose code is not run; "
+                "unpack the model into a folder of your own"
+            )
+        # In a sticky folder, as /tmp, nobody can replace what is another's.
+        if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):
+            return f"{path}: every user can write to it; take that right away: chmod o-w {path}"
+        if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:
+            return None  # nobody else gets below it
+    return None
+
+
+def _status(model: LoadedModel) -> requests.Response:
+    _, rest_port = model.ports[0]
+    return requests.get(
+        f"http://{HOST}:{rest_port}/v1/models/{model.name}", timeout=_STATUS_SECONDS
+    )

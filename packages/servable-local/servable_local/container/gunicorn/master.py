@@ -1,21 +1,54 @@
 """Gunicorn's master, as the image starts it: loads the code, then forks the workers that run it."""
 
+import builtins
+import functools
+import io
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
-from servable_local.container import parent_watchdog
-from servable_local.container.child_process import Events, begin_child
+from servable_local.container.child_process import Events, begin_child, die_with
 from servable_local.container.gunicorn import SOCKET
-from servable_local.container.gunicorn.app import Invocations, Ping, application
-from servable_local.container.gunicorn.model_folder import open_here
-from servable_local.container.gunicorn.models import Models
-from servable_local.container.gunicorn.user_code import CodeError, Handler, load, pass_on
+from servable_local.container.gunicorn.app import Invocations, Models, Ping, application
+from servable_local.container.gunicorn.user_code import (
+    CodeError,
+    Handler,
+    HidingError,
+    give_imports_of_the_image,
+    load,
+    pass_on,
+)
 from servable_local.container.image_code import image_code
-from servable_local.container.image_imports import HidingError, give_imports_of_the_image
+
+# Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
+FOLDER = "/opt/ml/model"
+# Python's own functions that take a path first; what is built on them (pathlib, glob, NumPy) follows.
+_FUNCTIONS = ((builtins, "open"), (io, "open")) + tuple(
+    (os, name) for name in ("open", "stat", "lstat", "access", "listdir", "scandir", "readlink")
+)
+
+
+def open_here(folder: Path) -> None:
+    """From now on, `folder` stands for /opt/ml/model in this process, unless that exists."""
+    if os.path.exists(FOLDER):  # noqa: PTH110  # its own function is replaced below
+        return
+    for module, name in _FUNCTIONS:
+        setattr(module, name, _mapped(getattr(module, name), str(folder)))
+
+
+def _mapped(function: Callable[..., Any], folder: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        if arguments and isinstance(arguments[0], str | os.PathLike):
+            named = os.fspath(arguments[0])
+            if isinstance(named, str) and f"{named}/".startswith(f"{FOLDER}/"):
+                arguments = (folder + named.removeprefix(FOLDER), *arguments[1:])
+        return function(*arguments, **options)
+
+    return call
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]
@@ -45,7 +78,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
         return self._app
 
     def _begin_worker(self, server: Any, worker: Any) -> None:
-        parent_watchdog.die_with(os.getppid())
+        die_with(os.getppid())
         os.chdir(self._working_folder)
 
 

@@ -1,23 +1,233 @@
-"""code/inference.py: loaded from its file, once, before Gunicorn forks its workers.
+"""code/inference.py: loaded once, before Gunicorn forks its workers, with the image's modules alone.
 
+The modules of each image: image_modules.json.
 Source: python_service.py in the image's public source, see image_code.py
 """
 
 import importlib.util
+import json
+import os
 import platform
 import re
+import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
 import falcon
 import requests
 
-from servable_local.container.gunicorn.context import Context
 from servable_local.container.http_messages import JSON
-from servable_local.container.image_code import ImageCode
-from servable_local.container.image_imports import python_of_the_image
+from servable_local.container.image_code import HEADER, VERSION, ImageCode
+from servable_local.container.ports import HOST
+
+
+def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
+    """Restrict this process, which serves one archive's code, to the imports that the image allows.
+
+    `import_paths`: folders that the image's start script puts on the path. Our modules that are
+    imported already work on, but cannot be imported again.
+    """
+    version = _version()
+    os.environ.setdefault(VERSION, version)
+    table = _table()
+    finder = ImageFinder(version, table["versions"][version], table["of_the_container"])
+    finder.refuse_hiding(import_paths)
+    for name in list(sys.modules):
+        if not finder.is_in_the_image(name):
+            del sys.modules[name]
+    sys.meta_path[:] = [cast("MetaPathFinder", finder)]
+    paths = [str(path) for path in import_paths]
+    sys.path[:0] = paths
+    # The image overwrites it, so that what user code starts sees the same.
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+class HidingError(ImportError):
+    """A file of the archive hides a module that the container's service imports. `str()`: a sentence."""
+
+
+def python_of_the_image() -> str:
+    """As 3.12."""
+    python: str = _table()["python"][_version()]
+    return python
+
+
+class ImageFinder(MetaPathFinder):
+    """Asks the finders that were there before; refuses what only this computer has.
+
+    A path that is added later (code/, a model's code/lib/) is the user's: all of it is found.
+    """
+
+    def __init__(
+        self, version: str, modules: Iterable[str], of_the_container: Iterable[str]
+    ) -> None:
+        self._version = version
+        self._of_the_container = frozenset(of_the_container)
+        self._modules = frozenset(modules)
+        self._finders = list(sys.meta_path)
+        self._own_path = frozenset(sys.path)
+
+    def refuse_hiding(self, import_paths: Sequence[Path]) -> None:
+        """Raises `HidingError` for a file that the container's service would import in a module's place.
+
+        The image searches code/ and code/lib/ before the standard library. This process has imported its
+        modules before it knows those folders, and would never notice.
+        """
+        for name, module in list(sys.modules.items()):
+            origin = Path(getattr(getattr(module, "__spec__", None), "origin", None) or "")
+            # What is built in is imported before any search; a module in one file may be a copy.
+            searched = origin.suffix == ".py" and self.is_in_the_image(name)
+            if searched and (name in sys.stdlib_module_names or origin.name == "__init__.py"):
+                for file in (folder / f"{name}.py" for folder in import_paths):
+                    if file.is_file():
+                        problem = f"hides the module {name}, which the container's service imports"
+                        shown = "/".join(file.parts[-2:])
+                        raise HidingError(f"{shown} {problem}; rename it", name=name)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Raises `ModuleNotFoundError` for a module that this computer has and the image has not."""
+        if name in self._of_the_container:
+            print(
+                f"{name} is the container's own module, which hides a {name}.py of yours; "
+                "here it has the names of values alone",
+                file=sys.stderr,
+            )
+            return ModuleSpec(name, _ContainerModule(), origin=f"/sagemaker/{name}.py")
+        # A submodule is where its package is, and that was found here.
+        if path is not None or self.is_in_the_image(name):
+            return self._found_here(name, path, target)
+        users = [entry for entry in sys.path if entry not in self._own_path]
+        spec = PathFinder.find_spec(name, users, target)
+        if spec is not None or self._found_here(name, path, target) is None:
+            return spec
+        # importlib.util.find_spec asks whether there is such a module: there is none.
+        if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
+            return None
+        raise ModuleNotFoundError(
+            f"No module named {name!r} in the image of TensorFlow {self._version}, only on this "
+            "computer; name its package in code/requirements.txt, and run: servable package ENV",
+            name=name,
+        )
+
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
+        """Find the image's packages and the user's own, for importlib.metadata."""
+        for entry in context.path:
+            of_entry = DistributionFinder.Context(name=context.name, path=[entry])
+            for package in MetadataPathFinder.find_distributions(of_entry):
+                if entry not in self._own_path or any(map(self.is_in_the_image, _tops(package))):
+                    yield package
+
+    def is_in_the_image(self, name: str) -> bool:
+        """Whether the top-level package of `name` is the image's, or Python's own."""
+        top = name.partition(".")[0]
+        in_python = top in sys.stdlib_module_names or top == "__main__"
+        # Written when Python is built; put beside a package by mypyc.
+        generated = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
+        return in_python or generated or top in self._modules
+
+    def _found_here(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        for finder in self._finders:
+            if (spec := finder.find_spec(name, path, target)) is not None:
+                return spec
+        return None
+
+
+class _ContainerModule(Loader):
+    """A module of the image's folder /sagemaker, which comes before code/: its values, no functions."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ == "tfs_utils":
+            vars(module).update(
+                DEFAULT_CONTENT_TYPE=JSON,
+                DEFAULT_ACCEPT_HEADER=JSON,
+                CUSTOM_ATTRIBUTES_HEADER=HEADER,
+            )
+
+
+def _tops(package: Distribution) -> set[str]:
+    """Top-level modules of a distribution."""
+    text = package.read_text("top_level.txt")
+    return set(text.split() if text else (file.parts[0] for file in package.files or ()))
+
+
+def _version() -> str:
+    """TensorFlow's, of the image; one that is not known is taken for the newest."""
+    versions = list(_table()["versions"])  # oldest first
+    version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
+    return version if version in versions else versions[-1]
+
+
+def _table() -> dict[str, Any]:
+    file = Path(__file__).with_name("image_modules.json")
+    table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    for version, modules in table["versions"].items():
+        if isinstance(modules, str):  # a list that several versions share
+            table["versions"][version] = table[modules]
+    return table
+
+
+class Context(NamedTuple):
+    """Names and order are the container's."""
+
+    model_name: str | None
+    model_version: str | None
+    method: str | None
+    rest_uri: str
+    grpc_port: str | None
+    channel: object
+    custom_attributes: str | None
+    request_content_type: str
+    accept_header: str
+    content_length: int | None
+    timeout: int
+
+
+# Up to 2.19 a context has no timeout.
+_UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
+
+
+class CallTarget(TypedDict):
+    """Target of a request. `model`: from the path in multi-model mode; None leaves it to the header."""
+
+    model: str | None
+    default_model: str
+    rest_port: str
+    grpc_port: str
+    channel: object
+    timeout_seconds: int
+
+
+def context(
+    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[CallTarget]
+) -> Context:
+    """Raises `AttributesError`."""
+    path = image.model_path(attributes, where["default_model"], model=where["model"])
+    newest = Context(
+        model_name=where["model"] or attributes.get("tfs-model-name"),
+        model_version=attributes.get("tfs-model-version"),
+        method=attributes.get("tfs-method"),
+        rest_uri=f"http://{HOST}:{where['rest_port']}{path}",
+        grpc_port=where["grpc_port"],
+        channel=where["channel"],
+        custom_attributes=request.get_header(HEADER),
+        request_content_type=request.get_header("Content-Type") or JSON,
+        accept_header=request.get_header("Accept") or JSON,
+        content_length=request.content_length,
+        timeout=where["timeout_seconds"],
+    )
+    return newest if image.rewritten else cast(Context, _UpTo219(*newest[:-1]))
+
 
 Handler = Callable[[Any, Context], Any]
 _PASSED_ON = (JSON, "application/jsonlines", "application/jsons", "text/csv")

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.json_tensors import is_base64
 from servable_local.container.model_server.predict_answer import number
-from servable_local.container.model_server.predict_request import DEFAULT_SIGNATURE, json_object
+from servable_local.container.model_server.predict_request import (
+    DEFAULT_SIGNATURE,
+    is_base64,
+    json_object,
+)
 from servable_local.container.model_server.runtime import LoadedSignature, LoadedVersion
 from servable_tensors.tensors import Array
 

@@ -9,12 +9,53 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+import numpy as np
+from tensorflow.python.framework import dtypes, tensor_util
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server import examples, proto_tensors
+from servable_local.container.model_server import examples
 from servable_local.container.model_server.runtime import STATUSES, Servables
 from servable_local.container.ports import HOST
 from servable_tensors import wire
+from servable_tensors.tensors import Array
+from servable_tensors.wire import DataType
+
+# NumPy's kind and size of a value -> field of TensorProto.
+# Source: tensorflow/core/framework/tensor.proto
+_FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val"}
+_FIELDS |= {"uint64": "uint64_val", "uint32": "uint32_val", "bool": "bool_val"}
+_FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val")
+
+
+def to_array(name: str, proto: Any) -> Array:
+    """The array of a TensorProto with tensor_content or a list of values. Raises `HttpError` (400)."""
+    try:
+        array: Array = tensor_util.MakeNdarray(proto)
+    except (TypeError, ValueError) as problem:
+        raise HttpError(400, f"Invalid tensor {name}: {problem}") from None
+    return array
+
+
+def type_name(array: Array) -> str:
+    """TensorFlow's name of the array's type."""
+    return str(dtypes.as_dtype(array.dtype).name)
+
+
+def write_tensor(array: Array, proto: Any) -> None:
+    """Fills `proto`; tensor_content stays empty, as in the image's server."""
+    kind = dtypes.as_dtype(array.dtype)
+    proto.dtype = kind.as_datatype_enum
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    if proto.dtype == DataType["DT_STRING"]:
+        proto.string_val.extend(array.ravel().tolist())
+    elif kind.name in _FIELDS:
+        getattr(proto, _FIELDS[kind.name]).extend(array.ravel().tolist())
+    elif kind.name in ("float16", "bfloat16"):
+        proto.half_val.extend(array.ravel().view(np.uint16).tolist())
+    else:
+        proto.tensor_content = array.tobytes()
+
 
 _AVAILABLE = 30  # ModelVersionStatus.State in get_model_status.proto
 
@@ -35,7 +76,7 @@ class GrpcInterface:
                 "GetModelMetadata": (self.metadata, wire.GetModelMetadataRequest),
             },
             "tensorflow.serving.ModelService": {
-                "GetModelStatus": (self.status, wire.GetModelStatusRequest),
+                "GetModelStatus": (self.status, wire.GetModelStatusRequest)
             },
         }
 
@@ -48,14 +89,14 @@ class GrpcInterface:
         outputs = list(request.output_filter)
         _check(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
         _check(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
-        arrays = {key: proto_tensors.to_array(key, request.inputs[key]) for key in signature.inputs}
+        arrays = {key: to_array(key, request.inputs[key]) for key in signature.inputs}
         for key, array in arrays.items():
-            dtype, expected = proto_tensors.type_name(array), signature.inputs[key]
+            dtype, expected = type_name(array), signature.inputs[key]
             if dtype != expected:
                 raise HttpError(400, f"input {key} expected type: {expected} but got: {dtype}")
         for key, array in self.servables.compute(signature, arrays).items():
             if not outputs or key in outputs:
-                proto_tensors.write(array, response.outputs[key])
+                write_tensor(array, response.outputs[key])
         return response
 
     def classify(self, request: Any) -> Any:

@@ -1,16 +1,165 @@
 """The JSON body of a :predict call becomes one array per input of the signature.
 
-Row form: {"instances": [...]}; columnar form: {"inputs": ...}.
-Source: https://www.tensorflow.org/tfx/serving/api_rest and json_tensor.cc beside it
+Row form: {"instances": [...]}; columnar form: {"inputs": ...}. Checks and sentences are TensorFlow
+Serving's.
+Source: https://www.tensorflow.org/tfx/serving/api_rest and
+https://github.com/tensorflow/serving (tensorflow_serving/util/json_tensor.cc)
 """
 
+import base64
+import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.json_tensors import is_base64, to_array
 from servable_tensors.tensors import Array
+
+
+def flatten(value: object) -> tuple[list[int], list[Any]]:
+    """The shape of lists nested evenly, and what they hold, in order. A lone value has no shape.
+
+    Raises `HttpError` (400) at the first list that is longer, shorter or deeper than the others.
+    """
+    shape: list[int] = []
+    first = value
+    while isinstance(first, list):
+        shape.append(len(first))
+        if not first:
+            break
+        first = first[0]
+    level: list[Any] = [value]
+    for depth, size in enumerate(shape):
+        for item in level:
+            if not isinstance(item, list):
+                raise HttpError(
+                    400,
+                    f"JSON Value: {shown(item)} found at incorrect level: {depth + 1} "
+                    f"in the JSON DOM. Expected at level: {len(shape)}",
+                )
+            if len(item) != size:
+                raise HttpError(
+                    400,
+                    f"Encountered list at unexpected size: {len(item)} at level: {depth} "
+                    f"expected size: {size}",
+                )
+        level = list(chain.from_iterable(level))
+    if any(isinstance(leaf, list) for leaf in level):
+        rank = len(shape)
+        raise HttpError(400, f"Encountered list at unexpected level: {rank} expected < {rank}")
+    return shape, level
+
+
+def shown(value: object) -> str:
+    """A JSON value for a message, cut at 200 characters."""
+    return json.dumps(value)[:200]
+
+
+# type -> bits that hold a whole number exactly
+_FLOATS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+_INTEGERS = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
+# type -> Python's types of the JSON values that it takes; _bytes says which a string takes
+_TYPES: dict[str, frozenset[type]] = {
+    **dict.fromkeys(_FLOATS, frozenset({int, float})),
+    **dict.fromkeys(_INTEGERS, frozenset({int})),
+    "bool": frozenset({bool}),
+}
+# TensorFlow Serving's messages use the names of the C++ enumeration.
+_SHOWN_TYPES = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+def to_array(value: object, dtype: str) -> Array:
+    """A number, string, or list of them nested evenly, as an array of its own shape.
+
+    Raises `HttpError` (400) for uneven lists and for values that `dtype` does not hold.
+    bfloat16 comes back as float32: NumPy has no such type.
+    """
+    shape, leaves = flatten(value)
+    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    types = frozenset(map(type, leaves))
+    allowed = _TYPES.get(dtype, types)
+    if types - allowed:
+        raise _wrong_type(next(leaf for leaf in leaves if type(leaf) not in allowed), dtype)
+    if dtype in _FLOATS:
+        array = _floats(leaves, dtype)
+    elif dtype in _INTEGERS:
+        bounds = np.iinfo(dtype)
+        for leaf in (min(leaves), max(leaves)) if leaves else ():
+            if not bounds.min <= leaf <= bounds.max:
+                raise _wrong_type(leaf, dtype)
+        array = np.array(leaves, dtype=dtype)
+    elif dtype == "bool":
+        array = np.array(leaves, dtype=np.bool_)
+    elif dtype == "string":
+        array = np.empty(len(leaves), dtype=object)
+        array[:] = [_bytes(leaf) for leaf in leaves]
+    else:
+        first = shown(leaves[0]) if leaves else "[]"
+        raise HttpError(501, f"Conversion of JSON Value: {first} to type: {dtype}")
+    return array.reshape(shape)
+
+
+def is_base64(value: object) -> bool:
+    """{"b64": "..."}: how JSON carries bytes, and the one object that is a value."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
+
+
+def _floats(leaves: Sequence[Any], dtype: str) -> Array:
+    if int in set(map(type, leaves)):
+        # A whole number that would silently become another one is refused,
+        # unless it has more than 64 bits: JSON's parser reads that as a decimal.
+        exact = (1 << _FLOATS[dtype]) - 1
+        for leaf in leaves:
+            if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < (1 << 64):
+                raise _lossy(leaf, dtype)
+    try:
+        array = np.array(leaves, dtype=np.float64)
+    except OverflowError:
+        raise HttpError(400, "JSON Parse error: Number too big to be stored in double.") from None
+    narrow = np.dtype("float32" if dtype == "bfloat16" else dtype)
+    beyond = np.isfinite(array) & (np.abs(array) > float(np.finfo(narrow).max))
+    if beyond.any():
+        raise _lossy(leaves[int(np.argmax(beyond))], dtype)
+    return array.astype(narrow)
+
+
+def _bytes(leaf: object) -> bytes:
+    if isinstance(leaf, str):
+        try:
+            return leaf.encode()
+        except UnicodeEncodeError:
+            raise HttpError(
+                400, "JSON Parse error: The surrogate pair in string is invalid."
+            ) from None
+    if not isinstance(leaf, dict):
+        raise _wrong_type(leaf, "string")
+    if not is_base64(leaf):
+        raise HttpError(400, f"JSON Value: {shown(leaf)} not formatted correctly for base64 data")
+    try:
+        return base64.b64decode(leaf["b64"], validate=True)
+    except (binascii.Error, ValueError):
+        raise HttpError(400, "Unable to base64 decode") from None
+
+
+def _wrong_type(leaf: object, dtype: str) -> HttpError:
+    kinds = {type(None): "Null", dict: "Object", str: "String"}
+    kind = str(leaf) if isinstance(leaf, bool) else kinds.get(type(leaf), "Number")
+    return HttpError(
+        400,
+        f"JSON Value: {shown(leaf)} Type: {kind} is not of expected type: "
+        f"{_SHOWN_TYPES.get(dtype, dtype)}",
+    )
+
+
+def _lossy(leaf: object, dtype: str) -> HttpError:
+    target = _SHOWN_TYPES.get(dtype, dtype)
+    return HttpError(
+        400, f"Cannot convert JSON value: {shown(leaf)} to {target} without loss of precision."
+    )
+
 
 DEFAULT_SIGNATURE = "serving_default"
 

@@ -15,11 +15,10 @@ from typing import NoReturn
 
 from google.protobuf.message import DecodeError
 
-from servable_local.container import parent_watchdog
-from servable_local.container.child_process import Events, log
+from servable_local.container.child_process import Events, die_with, log
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server import grpc_interface, proto_tensors, rest
+from servable_local.container.model_server import grpc_interface, rest
 from servable_local.container.model_server.grpc_interface import GrpcInterface
 from servable_local.container.model_server.rest import RestInterface
 from servable_local.container.model_server.runtime import (
@@ -75,7 +74,7 @@ def _compute(
     signature = servable.signatures[name]
     if set(request.inputs) != set(signature.inputs):
         raise HttpError(400, f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
-    arrays = {key: proto_tensors.to_array(key, request.inputs[key]) for key in signature.inputs}
+    arrays = {key: grpc_interface.to_array(key, request.inputs[key]) for key in signature.inputs}
     if max_batch_rows is not None:
         check_batch(arrays, max_batch_rows)
     signature.compute(arrays)
@@ -87,7 +86,7 @@ _LONGEST = 2000
 
 def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
     """In the child of a fork. Loads, warms up, then listens: who reaches it reaches a ready one."""
-    parent_watchdog.die_with(parent_pid)
+    die_with(parent_pid)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())

@@ -18,16 +18,17 @@ from typing import Any
 from google.protobuf import json_format
 
 from servable_local.container.http_messages import (
+    BadRequestError,
     HttpAnswer,
     HttpError,
     HttpRequest,
+    RequestReader,
     encoded,
     error,
 )
 from servable_local.container.model_server import examples, predict_answer, predict_request
 from servable_local.container.model_server.runtime import Servables
 from servable_local.container.ports import HOST, listening
-from servable_local.container.request_reader import BadRequestError, RequestReader
 
 _READ_BYTES = 1 << 18
 

@@ -10,14 +10,18 @@ from typing import Any
 import uvloop
 
 from servable_local.container.child_process import begin_child, log
-from servable_local.container.http_messages import HttpAnswer, encoded, error
+from servable_local.container.http_messages import (
+    BadRequestError,
+    HttpAnswer,
+    RequestReader,
+    encoded,
+    error,
+)
 from servable_local.container.image_code import image_code
-from servable_local.container.nginx import conversion
-from servable_local.container.nginx.routes import Routes
+from servable_local.container.nginx.routes import Routes, page
 from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
 from servable_local.container.ports import listening
 from servable_local.container.recording import AnswerFunction, CaptureRecorder, Recording
-from servable_local.container.request_reader import BadRequestError, RequestReader
 
 # NGINX's keepalive_timeout in the image.
 IDLE_SECONDS = 3.0
@@ -53,8 +57,7 @@ class CallerConnection(asyncio.Protocol):
         except BadRequestError as problem:
             log(f"{problem.status} {problem.phrase}: {problem}")
             # Behind the answers to the requests before it.
-            page = conversion.page(problem.status, problem.phrase)
-            self._reader.requests.append((page, False))
+            self._reader.requests.append((page(problem.status, problem.phrase), False))
             self._transport.pause_reading()
         if self._reader.wants_continue:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

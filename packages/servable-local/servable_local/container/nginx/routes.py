@@ -1,26 +1,84 @@
-"""Routes of requests: to Gunicorn if there is code, else converted to a model server.
+"""Routes of requests: to Gunicorn if there is code, otherwise converted to a model server.
 
-Source: nginx.conf.template and tensorflowServing.js in the image's public source
+Source: nginx.conf.template and tensorflowServing.js in the image's public source, see image_code.py.
+The traps of its conversion are kept: a test against the local container must not pass where the
+image fails.
 """
 
 import asyncio
+import json
 import re
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from servable_local.container.http_messages import (
-    JSON,
-    HttpAnswer,
-    HttpRequest,
-    error,
-)
+from servable_local.container.http_messages import JSON, HttpAnswer, HttpRequest, error
 from servable_local.container.image_code import HEADER, AttributesError, ImageCode
-from servable_local.container.nginx import conversion
 from servable_local.container.nginx.upstream import (
     GunicornUpstream,
     ModelServersUpstream,
     UpstreamError,
 )
+from servable_tensors.text_bodies import SPACE, from_csv, from_json, lines
+
+_JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
+
+
+def converted(header: str | None, body: bytes | None, image: ImageCode) -> bytes | HttpAnswer:
+    """The model server's body; the answer for a type that is not taken. None: no body was sent."""
+    content_type = (header or "").encode("latin-1").decode(errors="surrogateescape")
+    if image.rewritten:
+        content_type = content_type.split(";")[0].strip(SPACE).lower()
+    if content_type in _JSON_TYPES:
+        return from_json(b"undefined" if body is None else body)  # as JavaScript writes it
+    if content_type == "text/csv":
+        if body is None:
+            return page(500, "Internal Server Error")
+        return from_csv(body) if image.rewritten else from_csv_up_to_2_19(body)
+    return refused(415, f"Unsupported Media Type: {content_type or 'Unknown'}", image)
+
+
+def refused(status: int, sentence: str, image: ImageCode) -> HttpAnswer:
+    """An error of NGINX's own."""
+    if image.rewritten:
+        text = json.dumps({"error": sentence}, ensure_ascii=False, separators=(",", ":"))
+    else:
+        text = f'{{"error": "{sentence}"}}'  # nothing is escaped there
+    return HttpAnswer(status, text.encode("utf-8", "surrogateescape"))
+
+
+def from_csv_up_to_2_19(body: bytes) -> bytes:
+    """Lines of numbers, or of words. Of words only the first comma is seen."""
+    text = body.decode(errors="surrogateescape")
+    quoted = not re.match(r'\s*("|[\d.Ee+\-]+)', text, re.ASCII)
+    rows = []
+    for line in filter(None, lines(text)):
+        several = "," in line
+        if quoted:
+            line = '"' + line.replace('"', '\\"', 1).replace(",", '","', 1) + '"'
+        rows.append(f"[{line}]" if several else line)
+    return f'{{"instances":[{",".join(rows)}]}}'.encode(errors="surrogateescape")
+
+
+def accepted(accept: str | None, answer: HttpAnswer, image: ImageCode) -> HttpAnswer:
+    """An Accept header that names JSON gets the answer without its line breaks."""
+    if image.rewritten:
+        types = [each.strip(SPACE) for each in (accept or "").split(",")]
+    else:
+        types = (accept or "").strip(SPACE).replace(" ", "", 1).split(",")
+    if "application/jsonlines" not in types and JSON not in types:
+        return answer
+    content_type = JSON if image.rewritten else types[0]
+    return HttpAnswer(answer.status, answer.body.replace(b"\n", b""), content_type)
+
+
+def page(status: int, phrase: str) -> HttpAnswer:
+    """NGINX's own page for an error."""
+    title = f"{status} {phrase}"
+    text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
+    text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+    # The connection goes on behind an upstream's failure alone.
+    return HttpAnswer(status, text.encode(), "text/html", closes=status not in (502, 504))
+
 
 # What a path is looked at more closely for.
 _ODD = re.compile(r"%|//|/\.")
@@ -47,7 +105,7 @@ class Routes:
         if _ODD.search(request.path):
             path = normalized(request.path)
             if path is None:
-                return conversion.page(400, "Bad Request")
+                return page(400, "Bad Request")
             request = replace(request, path=path)
         # Prefixes, as NGINX's locations are.
         if request.path.startswith("/tfs/"):
@@ -66,9 +124,9 @@ class Routes:
             async with asyncio.timeout(self.read_timeout_seconds):
                 return await route(request)
         except UpstreamError:
-            return conversion.page(502, "Bad Gateway")
+            return page(502, "Bad Gateway")
         except TimeoutError:
-            return conversion.page(504, "Gateway Time-out")
+            return page(504, "Gateway Time-out")
 
     async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
         if self.gunicorn is None:
@@ -83,12 +141,12 @@ class Routes:
         answer = await self.model_servers.ask("GET", path.rpartition(":")[0], b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
             return HttpAnswer(200)
-        return conversion.page(502, "Bad Gateway")
+        return page(502, "Bad Gateway")
 
     async def _invoke(self, request: HttpRequest) -> HttpAnswer:
         content_type = request.headers.get("Content-Type")
         sent = request.body if has_body(request) else None
-        body = conversion.converted(content_type, sent, self.image)
+        body = converted(content_type, sent, self.image)
         if isinstance(body, HttpAnswer):
             return body
         path = self._path(request)
@@ -98,8 +156,8 @@ class Routes:
             answer = await self.model_servers.ask("POST", path, body)
         except UpstreamError:
             # The conversion's own subrequest: it hands the page on, as what it always answers.
-            answer = replace(conversion.page(502, "Bad Gateway"), content_type=JSON)
-        return conversion.accepted(request.headers.joined("Accept"), answer, self.image)
+            answer = replace(page(502, "Bad Gateway"), content_type=JSON)
+        return accepted(request.headers.joined("Accept"), answer, self.image)
 
     async def _relay(self, request: HttpRequest) -> HttpAnswer:
         """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
@@ -114,7 +172,7 @@ class Routes:
         try:
             path = self.image.model_path(attributes, self.default_model)
         except AttributesError as problem:
-            return conversion.refused(400, f"invalid {problem.attribute}", self.image)
+            return refused(400, f"invalid {problem.attribute}", self.image)
         return escaped(path)
 
 

@@ -1,15 +1,113 @@
-"""Evaluation of a metric alarm: its query, its threshold, and the reason for its state in words."""
+"""The state of an alarm: M breaching datapoints of N of a metric, or a composite alarm's rule.
 
+Pure. Sources, with the tables that the tests repeat: "Configuring how CloudWatch alarms
+treat missing data" and "Avoiding premature transitions to alarm state",
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html;
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutCompositeAlarm.html
+"""
+
+import ast
 import json
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
-from servable_scaling.alarms.m_of_n import EXTRA_DATAPOINTS, State, Treatment, decide
-from servable_scaling.alarms.query import MetricQuery, MetricValues, alarm_query
-from servable_scaling.alarms.statistics import percent_of
+from servable_scaling.alarms.query import MetricQuery, MetricValues, alarm_query, percent_of
+
+StateOf = Callable[[str], str]
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<state>ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s()"]+))\s*\)"""
+    r"""|(?P<word>AND|OR|NOT|TRUE|FALSE)\b|(?P<bracket>[()]))""",
+    re.IGNORECASE,
+)
+
+
+class RuleError(ValueError):
+    """`str()` says where the rule cannot be read."""
+
+
+class AlarmRule:
+    """Parsed once. `names` are the alarms it speaks of, by name or ARN as written."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        # Each test of a state, by the name that stands for it in the rule as Python reads it.
+        self._tests: dict[str, tuple[str, str]] = {}
+        # CloudWatch's words bind as Python's do: NOT before AND before OR.
+        words = " ".join(self._words(text))
+        try:
+            self._tree = ast.parse(words, mode="eval").body
+        except SyntaxError:
+            raise RuleError(f"AlarmRule: cannot be read: {text}") from None
+        if any(isinstance(node, ast.Call | ast.Tuple) for node in ast.walk(self._tree)):
+            raise RuleError(f"AlarmRule: cannot be read: {text}")
+        self.names = {name for _, name in self._tests.values()}
+
+    def holds(self, state_of: StateOf) -> bool:
+        return self._value(self._tree, state_of)
+
+    def _words(self, text: str) -> Iterator[str]:
+        at = 0
+        while text[at:].strip():
+            if not (match := _TOKEN.match(text, at)):
+                raise RuleError(f"AlarmRule: cannot be read at: {text[at:].strip()}")
+            at = match.end()
+            if state := match["state"]:
+                name = match["bare"] or match["quoted"].replace('\\"', '"')
+                stand_in = f"_{len(self._tests)}"
+                self._tests[stand_in] = (state.upper(), name)
+                yield stand_in
+            else:
+                word = (match["word"] or match["bracket"]).lower()
+                yield word.title() if word in ("true", "false") else word
+
+    def _value(self, node: ast.expr, state_of: StateOf) -> bool:
+        match node:
+            case ast.Name(id=stand_in):
+                state, name = self._tests[stand_in]
+                return state_of(name) == state
+            case ast.Constant(value=bool() as truth):
+                return truth
+            case ast.UnaryOp(operand=inner):
+                return not self._value(inner, state_of)
+            case ast.BoolOp(op=ast.And(), values=parts):
+                return all(self._value(part, state_of) for part in parts)
+            case ast.BoolOp(values=parts):
+                return any(self._value(part, state_of) for part in parts)
+        raise RuleError(f"AlarmRule: cannot be read: {self.text}")
+
+
+State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
+Treatment = Literal["missing", "ignore", "breaching", "notBreaching"]
+# More is looked at than is needed, so that a few gaps do not matter. AWS's example takes
+# 5 datapoints for 3 evaluation periods and names no formula.
+EXTRA_DATAPOINTS = 2
+
+
+def decide(
+    breaching: Sequence[bool | None], *, m: int, n: int, treatment: Treatment, now: State
+) -> State:
+    """The next state. `breaching` is oldest first, None where data is missing; `now` the state.
+
+    It is the whole evaluation range: N and the extra ones.
+    """
+    real = [breach for breach in breaching if breach is not None]
+    if not real:
+        empty: dict[str, State] = {"missing": "INSUFFICIENT_DATA", "ignore": now}
+        return empty.get(treatment, "ALARM" if treatment == "breaching" else "OK")
+    if len(real) < n and treatment in ("missing", "ignore") and all(real):
+        # All that is there breaches; premature if the oldest of the last N is as old as M.
+        ages = [age for age, breach in enumerate(reversed(breaching[-n:]), start=1) if breach]
+        if max(ages, default=0) >= m:
+            # With `ignore` M breaching datapoints are an alarm, as wherever they are seen: inferred, AWS's
+            # tables have no row of it.
+            return "ALARM" if treatment == "missing" or len(real) >= m else now
+    filled = max(0, n - len(real)) if treatment == "breaching" else 0
+    return "ALARM" if sum(real[-n:]) + filled >= m else "OK"
+
 
 # Each comparison with a threshold, and how a state's reason says it.
 _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from infra.catalog.metrics import unit
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
+from servable_local.aws.cloudwatch.api import CloudWatchApi
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.local_aws import REGION
 from servable_scaling.alarms.query import Metric

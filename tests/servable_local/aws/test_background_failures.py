@@ -14,7 +14,7 @@ from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import FAULT_PATH, Access, Loopback
 from servable_local.aws.sagemaker import container as containers
 from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
-from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
+from servable_local.aws.sagemaker.stored_invocations import is_captured, put_captured
 from servable_local.container import launch
 
 AT = datetime(2026, 11, 23, 9, 5, 7, 250_000)

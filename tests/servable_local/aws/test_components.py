@@ -10,8 +10,7 @@ from botocore.exceptions import ClientError
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
-from servable_local.aws.sagemaker.instances import InstanceFaults
-from servable_local.aws.sagemaker.placement import NO_ROOM, room_of
+from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, room_of
 from servable_scaling.rehearsal.sleeping import EMPTY_MINUTES
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import get, serving

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
-from servable_local.aws.sagemaker.container_logs import ContainerLogs
+from servable_local.aws.sagemaker.container import ContainerLogs
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account

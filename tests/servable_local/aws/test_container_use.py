@@ -17,7 +17,6 @@ from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.sagemaker.container import Container, VariantStartError
-from servable_local.aws.sagemaker.data_capture import _record
 from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.instances import VariantInstances
 from servable_local.aws.sagemaker.published_metrics import (
@@ -28,6 +27,7 @@ from servable_local.aws.sagemaker.published_metrics import (
     publish_scaled,
     publish_utilisation,
 )
+from servable_local.aws.sagemaker.stored_invocations import _record
 from servable_scaling.alarms.query import Metric
 
 AT = datetime(2026, 1, 1)

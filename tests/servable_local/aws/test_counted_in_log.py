@@ -15,7 +15,7 @@ import pytest
 from infra.catalog.log_filters import log_filters
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.moto_patches.filter_pattern import compiled
+from servable_local.aws.moto_patches.log_patterns import compile_pattern
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.everything_on import watching
@@ -62,7 +62,11 @@ LINES = {
 
 
 def counters(line: str) -> list[str]:
-    return [log_filter.metric for log_filter in log_filters() if compiled(log_filter.pattern)(line)]
+    return [
+        log_filter.metric
+        for log_filter in log_filters()
+        if compile_pattern(log_filter.pattern)(line)
+    ]
 
 
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))

@@ -5,7 +5,7 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatter
 
 import pytest
 
-from servable_local.aws.moto_patches.filter_pattern import compiled
+from servable_local.aws.moto_patches.log_patterns import compile_pattern
 
 PAGE = '127.0.0.1 Prod frank [10/Oct/2000:13:25:15 -0700] "GET /index.html HTTP/1.0" 404 1534'
 EVENT = (
@@ -63,7 +63,7 @@ NAMES = "ip, user, username, timestamp"
     ],
 )
 def test_a_pattern_matches_what_the_page_says(pattern: str, line: str, wanted: bool) -> None:
-    assert compiled(pattern)(line) is wanted
+    assert compile_pattern(pattern)(line) is wanted
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_a_pattern_matches_what_the_page_says(pattern: str, line: str, wanted: b
 )
 def test_what_is_not_understood_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="not"):
-        compiled(pattern)
+        compile_pattern(pattern)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws.sagemaker import fleet as module
-from servable_local.aws.sagemaker.container import Process, VariantStartError
-from servable_local.aws.sagemaker.container_logs import ContainerLogs
+from servable_local.aws.sagemaker.container import ContainerLogs, Process, VariantStartError
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, HostedVariant, Turns
 from servable_local.aws.sagemaker.instances import NO_CAPACITY, Shortage, VariantInstances
 from tests.servable_local.aws.deployed_templates import IMAGE

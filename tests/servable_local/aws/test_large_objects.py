@@ -10,7 +10,7 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from servable_local.aws.moto_patches.objects import content_of
+from servable_local.aws.moto_patches.s3 import content_of
 from servable_local.aws.server import Server
 from tests.servable_local.aws.local_account import Account
 

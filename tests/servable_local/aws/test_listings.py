@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.sagemaker.listings import list_page
+from servable_local.aws.sagemaker.described import list_page
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import TRUST, Account

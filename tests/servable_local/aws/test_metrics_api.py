@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.cloudwatch.metrics_api import naive
+from servable_local.aws.cloudwatch.api import naive
 from tests.servable_local.aws.local_account import Account
 
 NOON = datetime(2026, 11, 23, 12)

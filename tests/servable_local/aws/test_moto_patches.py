@@ -13,7 +13,7 @@ from moto.iam.access_control import PermissionResult
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
 
 from servable_local.aws.contents import ObjectContent
-from servable_local.aws.moto_patches import ec2, objects, s3, topics
+from servable_local.aws.moto_patches import events, s3, startup
 from tests.servable_local.aws.local_account import Account
 
 # --- EventBridge to a topic
@@ -129,9 +129,9 @@ def test_a_message_is_posted_to_addresses_of_this_computer_only(
     monkeypatch: pytest.MonkeyPatch, protocol: str, endpoint: str, posted: bool
 ) -> None:
     published: list[Any] = []
-    monkeypatch.setattr(topics, "_PUBLISH", lambda *given, **more: published.append(given))
+    monkeypatch.setattr(events, "_PUBLISH", lambda *given, **more: published.append(given))
     subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint, attributes={})
-    topics._publish(subscription, "words")
+    events._publish(subscription, "words")
     assert published == ([(subscription, "words")] if posted else [])
 
 
@@ -245,20 +245,20 @@ def minimum(monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.usefixtures("minimum")
 def test_only_the_last_part_may_be_small() -> None:
     given = upload(b"abc", b"d")
-    assert bytes(objects._complete(given, numbered(given))[0]) == b"abcd"
+    assert bytes(s3._complete(given, numbered(given))[0]) == b"abcd"
     small = upload(b"ab", b"d")
     with pytest.raises(EntityTooSmall):
-        objects._complete(small, numbered(small))
+        s3._complete(small, numbered(small))
 
 
 def test_a_part_of_another_content_is_refused() -> None:
     with pytest.raises(InvalidPart):
-        objects._complete(upload(b"abc"), [(1, "0" * 32)])
+        s3._complete(upload(b"abc"), [(1, "0" * 32)])
 
 
 def test_an_upload_of_no_parts_is_refused() -> None:
     with pytest.raises(MalformedXML):
-        objects._complete(upload(b"abc"), [])
+        s3._complete(upload(b"abc"), [])
 
 
 @pytest.mark.usefixtures("minimum")
@@ -273,7 +273,7 @@ def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
     metadata: dict[str, str], kind: str, sums_of: str, parts: int
 ) -> None:
     given = upload(b"abc", b"def", **metadata)
-    _, _, checksum = objects._complete(given, numbered(given))
+    _, _, checksum = s3._complete(given, numbered(given))
     algorithm = metadata["algorithm"]
     digests = b"".join(ObjectContent.of(body).digest(algorithm) for body in (b"abc", b"def"))
     summed = digests if sums_of == "digests" else b"abcdef"
@@ -285,22 +285,22 @@ def test_a_checksum_of_a_content_is_that_of_its_bytes() -> None:
     """moto asks with either; in base64 or not."""
     content = ObjectContent.of(b"abc")
     for encoded in (True, False):
-        sums = [objects._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
+        sums = [s3._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
         assert sums[0] == sums[1]
 
 
 def test_the_checksum_of_crc64nvme_is_of_all_bytes() -> None:
     given = upload(b"123456789", algorithm="CRC64NVME")
-    assert objects._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
+    assert s3._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
 
 
 def test_an_upload_that_would_be_summed_for_seconds_has_no_checksum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(objects, "SLOWLY_SUMMED_BYTES", 2)
-    monkeypatch.setattr(objects, "fast_crc", lambda algorithm: None)
+    monkeypatch.setattr(s3, "SLOWLY_SUMMED_BYTES", 2)
+    monkeypatch.setattr(s3, "fast_crc", lambda algorithm: None)
     given = upload(b"abc", algorithm="CRC64NVME")
-    assert objects._complete(given, numbered(given))[2] is None
+    assert s3._complete(given, numbered(given))[2] is None
 
 
 def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Account) -> None:
@@ -337,7 +337,7 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
 def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
     monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
-    assert ec2._Backends()["123456789012"] == "its backend"
+    assert startup._Backends()["123456789012"] == "its backend"
 
 
 @pytest.mark.parametrize("imported", [True, False])
@@ -348,7 +348,7 @@ def test_a_service_that_names_ec2_leaves_its_module_as_it_was(
     monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
     if imported:
         monkeypatch.setitem(sys.modules, "moto.ec2", own)
-    assert ec2.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
+    assert startup.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
     assert sys.modules.get("moto.ec2") is (own if imported else None)
 
 

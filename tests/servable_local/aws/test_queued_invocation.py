@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.sagemaker.queued_invocation import LONGEST_SHOWN, QueuedInvocation
+from servable_local.aws.sagemaker.stored_invocations import LONGEST_SHOWN, QueuedInvocation
 
 INPUT, SUCCESS, ERROR = "s3://in/requests/1", "arn:success", "arn:error"
 HEADERS = {

@@ -532,7 +532,7 @@ def test_a_functions_settings_are_updated(lives: Lives) -> None:
 
 
 def test_a_source_in_the_template_becomes_index_py() -> None:
-    from servable_local.aws.resources.lambda_functions import _code
+    from servable_local.aws.resources.workflows import _code
 
     packed = _code({"Code": {"ZipFile": "first = 1"}})["ZipFile"]
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws.cloudformation.changes import plan
-from servable_local.aws.cloudformation.deployment import StackDeployment
+from servable_local.aws.cloudformation.operations import StackDeployment
 from servable_local.aws.cloudformation.resource_calls import physical_name
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.errors import ValidationError
@@ -140,7 +140,7 @@ def test_a_fault_of_the_local_aws_in_a_deployment_ends_it(
         raise ZeroDivisionError("x")
 
     monkeypatch.setattr(
-        "servable_local.aws.cloudformation.deployment.StackDeployment._finish", fail
+        "servable_local.aws.cloudformation.operations.StackDeployment._finish", fail
     )
     stack = case.deploy({"A": thing()})
     assert (stack.status, stack.reason) == (

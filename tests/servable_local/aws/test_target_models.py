@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.sagemaker import target_models
+from servable_local.aws.sagemaker import model_data
 from servable_local.aws.sagemaker.container import VariantStartError
-from servable_local.aws.sagemaker.target_models import TargetModels
+from servable_local.aws.sagemaker.model_data import TargetModels
 from servable_tensors import archive
 
 
@@ -53,7 +53,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
         case.fetched.append(url)
         return target
 
-    monkeypatch.setattr(target_models, "fetch_model_data", fetch)
+    monkeypatch.setattr(model_data, "fetch_model_data", fetch)
     monkeypatch.setattr(archive, "unpack", lambda packed, folder: folder.mkdir(parents=True))
     return case
 
@@ -133,5 +133,5 @@ def test_a_target_that_is_not_there_is_named_by_bucket_and_key(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails = raising(VariantStartError("absent"))
-    monkeypatch.setattr(target_models, "fetch_model_data", fails)
+    monkeypatch.setattr(model_data, "fetch_model_data", fails)
     assert "(bucket: b, key: models/a.tar.gz)" in case.refusal()

@@ -18,7 +18,6 @@ from moto.core.serialize import S3Serializer
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import cross_origin
-from servable_local.aws import cbor
 from servable_local.aws.contents import (
     ENVIRON,
     IN_MEMORY_BYTES,
@@ -29,7 +28,7 @@ from servable_local.aws.contents import (
 )
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import SERVICE
-from servable_local.aws.refusals import AccessError, Reason, refusal
+from servable_local.aws.refusals import AccessError, Reason, answer_cbor, is_cbor, refusal
 from servable_local.aws.signatures import VerifiedRequest, Verifier
 from servable_local.aws.signed_request import ALGORITHM, ReceivedRequest
 
@@ -131,8 +130,8 @@ class RequestRouter:
             )
             return _answer(start_response, status, "application/json", result)
         _hand_on(environ, request, verified)
-        if cbor.spoken(request):
-            return cbor.answered(environ, start_response, partial(self._answered, request))
+        if is_cbor(request):
+            return answer_cbor(environ, start_response, partial(self._answered, request))
         return self._answered(request, environ, start_response)
 
     def _answered(

@@ -17,8 +17,7 @@ from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 from servable_local.aws.cloudformation.changes import NO_CHANGES, ChangeSet, plan
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.cloudformation.template import chosen_parameters, parse, template_at
-from servable_local.aws.cloudformation.template_form import macros
+from servable_local.aws.cloudformation.template import chosen_parameters, macros, parse, template_at
 from servable_local.aws.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,

@@ -13,22 +13,26 @@ from typing import Any
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import (
     Container,
+    ContainerLogs,
     Launch,
     NoProcess,
     Process,
     VariantStartError,
 )
-from servable_local.aws.sagemaker.container_logs import ContainerLogs
 from servable_local.aws.sagemaker.instances import (
     NO_CAPACITY,
+    CopyPlacement,
     Shortage,
     VariantInstances,
     instance_types,
 )
-from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data, of_package
-from servable_local.aws.sagemaker.placement import CopyPlacement
+from servable_local.aws.sagemaker.model_data import (
+    TargetModels,
+    data_url,
+    fetch_model_data,
+    of_package,
+)
 from servable_local.aws.sagemaker.published_metrics import Utilisation
-from servable_local.aws.sagemaker.target_models import TargetModels
 from servable_local.container.image_code import version_of_image
 from servable_local.container.settings import MULTI_MODEL
 

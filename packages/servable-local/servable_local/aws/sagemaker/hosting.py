@@ -12,8 +12,7 @@ from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.component import ComponentDependencies, HostedComponent
-from servable_local.aws.sagemaker.container import Launch, VariantStartError
-from servable_local.aws.sagemaker.container_logs import ContainerLogs, Write
+from servable_local.aws.sagemaker.container import ContainerLogs, Launch, VariantStartError, Write
 from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel

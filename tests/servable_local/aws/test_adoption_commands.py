@@ -128,12 +128,9 @@ def test_json_has_the_list(folder: Folder) -> None:
     assert lost == ["API_TOKEN", "DB_PASSWORD"]
 
 
-def test_a_name_that_is_not_live_is_refused_with_the_nearest(folder: Folder) -> None:
+def test_what_cannot_be_adopted_is_refused(folder: Folder) -> None:
     ran = folder.init("--from-endpoint", "rankr")
     assert (ran.return_value, "ranker" in ran.stderr) == (1, True)
-
-
-def test_credentials_of_another_account_write_nothing(folder: Folder) -> None:
     ran = folder.run(init, "--from-endpoint", "ranker", "--account", "111111111111",
                      "--region", "us-east-1")  # fmt: skip
     assert (ran.return_value, "these credentials are of account" in ran.stderr) == (1, True)

@@ -146,13 +146,10 @@ def test_an_alarm_that_is_gone_counts_as_insufficient_data(case: Case) -> None:
     assert (before, case.state("c"), case.alarms.get("a")) == ("OK", "ALARM", None)
 
 
-def test_a_composite_of_alarms_that_are_not_there_names_them(case: Case) -> None:
+def test_what_cannot_be_an_alarm_is_refused(case: Case) -> None:
     with pytest.raises(ValueError, match=r"as alarms \[x, y\] in the alarm rule do not exist"):
         case.composite("c", "ALARM(y) OR ALARM(a) OR ALARM(x)")
     assert case.alarms.get("c") is None
-
-
-def test_a_name_is_of_one_kind_of_alarm(case: Case) -> None:
     with pytest.raises(ValueError, match="a is already the name of a MetricAlarm"):
         case.composite("a", "TRUE")
     assert len(case.alarms.all()) == 1
@@ -284,7 +281,7 @@ def test_the_same_state_again_is_no_change(case: Case) -> None:
     assert len(case.aws.events) == 1
 
 
-def test_the_history_has_both_states_with_their_reasons(case: Case) -> None:
+def test_the_history_has_both_states_and_keeps_the_last_thousand(case: Case) -> None:
     case.alarms.set_state("a", "OK", "first", '{"n": 1}')
     case.alarms.set_state("a", "ALARM", "second", "no JSON")
     alarm = case.alarms.get("a")
@@ -298,17 +295,12 @@ def test_the_history_has_both_states_with_their_reasons(case: Case) -> None:
             "stateReasonData": "no JSON",
         },
     }
-
-
-def test_the_history_keeps_the_last_thousand(case: Case) -> None:
-    alarm = case.alarms.get("a")
-    assert alarm is not None
     for number in range(1001):
         alarm.record(case.clock.now(), "Action", str(number), {})
     assert (len(alarm.history), alarm.history[0]["HistorySummary"]) == (1000, "1")
 
 
-def test_an_alarm_put_again_is_updated_at_that_time(case: Case) -> None:
+def test_an_alarm_put_again_is_updated_and_described(case: Case) -> None:
     created = case.clock.now()
     case.clock.advance(seconds=5)
     case.put("a", Threshold=1.0)
@@ -320,8 +312,6 @@ def test_an_alarm_put_again_is_updated_at_that_time(case: Case) -> None:
         created + timedelta(seconds=5), created,
     )  # fmt: skip
 
-
-def test_a_description_has_every_kind_of_action_and_dimensions_of_metric_alarms(case: Case) -> None:
     case.composite("c", "TRUE")
     metric, composite = case.alarms.get("a"), case.alarms.get("c")
     assert metric is not None

@@ -14,12 +14,10 @@ def _aligned(watched: Watched) -> None:
     watched.align()
 
 
-def test_a_new_alarm_does_not_know(watched: Watched) -> None:
+def test_an_alarm_fires_after_its_minutes_and_recovers(watched: Watched) -> None:
     put_alarm(watched)
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
-
-def test_an_alarm_fires_after_as_many_minutes_as_it_asks_for(watched: Watched) -> None:
     put_alarm(watched)
     states = []
     for value in (1, 11, 11):
@@ -27,32 +25,14 @@ def test_an_alarm_fires_after_as_many_minutes_as_it_asks_for(watched: Watched) -
         states.append(watched.state("high"))
     assert states == ["OK", "OK", "ALARM"]
 
-
-def test_an_alarm_recovers_with_its_metric(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11, 11, 1)
     assert watched.state("high") == "OK"
 
-
-def test_a_value_at_the_threshold_is_not_above_it(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 10, 10, 10)
     assert watched.state("high") == "OK"
 
-
-def test_a_metric_in_another_unit_is_another_metric(watched: Watched) -> None:
-    put_alarm(watched, Unit="Milliseconds")
-    minutes(watched, 11, 11, 11)
-    assert watched.state("high") == "INSUFFICIENT_DATA"
-
-
-def test_a_metric_with_other_dimensions_is_another_metric(watched: Watched) -> None:
-    put_alarm(watched, Dimensions=[{"Name": "Host", "Value": "a"}])
-    minutes(watched, 11, 11, 11)
-    assert watched.state("high") == "INSUFFICIENT_DATA"
-
-
-def test_the_reason_counts_and_lists_the_datapoints(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 12)
     alarms = watched.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
@@ -61,22 +41,30 @@ def test_the_reason_counts_and_lists_the_datapoints(watched: Watched) -> None:
     )
 
 
-def test_an_alarm_put_again_keeps_its_state(watched: Watched) -> None:
+def test_a_metric_in_another_unit_or_with_other_dimensions_is_another_metric(
+    watched: Watched,
+) -> None:
+    put_alarm(watched, Unit="Milliseconds")
+    minutes(watched, 11, 11, 11)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+    put_alarm(watched, Dimensions=[{"Name": "Host", "Value": "a"}])
+    minutes(watched, 11, 11, 11)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+
+def test_an_alarm_put_again_keeps_its_state_and_a_new_one_does_not_know(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11)
     put_alarm(watched, Threshold=1000.0)
     assert watched.state("high") == "ALARM"
 
-
-def test_an_alarm_put_again_is_evaluated_by_what_it_says_now(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11)
     put_alarm(watched, Threshold=1000.0)
     minutes(watched, 11)
     assert watched.state("high") == "OK"
 
-
-def test_an_alarm_that_is_deleted_and_made_anew_does_not_know(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11)
     watched.account.client("cloudwatch").delete_alarms(AlarmNames=["high"])
@@ -84,7 +72,12 @@ def test_an_alarm_that_is_deleted_and_made_anew_does_not_know(watched: Watched) 
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
 
-def test_history_has_every_change_of_state(watched: Watched) -> None:
+def test_history_has_every_change(watched: Watched) -> None:
+    put_alarm(watched)
+    put_alarm(watched, Threshold=20.0)
+    found = history(watched, "ConfigurationUpdate")
+    assert found == ['Alarm "high" created', 'Alarm "high" updated']
+
     put_alarm(watched)
     minutes(watched, 1, 11, 11, 1)
     assert history(watched, "StateUpdate") == [
@@ -92,13 +85,6 @@ def test_history_has_every_change_of_state(watched: Watched) -> None:
         "Alarm updated from OK to ALARM",
         "Alarm updated from ALARM to OK",
     ]
-
-
-def test_history_has_the_making_and_every_change(watched: Watched) -> None:
-    put_alarm(watched)
-    put_alarm(watched, Threshold=20.0)
-    found = history(watched, "ConfigurationUpdate")
-    assert found == ['Alarm "high" created', 'Alarm "high" updated']
 
 
 def test_a_state_that_is_set_by_hand_holds_until_the_next_evaluation(watched: Watched) -> None:
@@ -121,7 +107,7 @@ def test_a_fine_alarm_is_evaluated_every_ten_seconds(watched: Watched) -> None:
     assert watched.state("high") == "ALARM"
 
 
-def test_a_percentile_of_few_samples_can_be_left_alone(watched: Watched) -> None:
+def test_an_alarm_is_on_a_percentile_or_on_math(watched: Watched) -> None:
     with_statistic = {"ExtendedStatistic": "p99", "EvaluateLowSampleCountPercentile": "ignore"}
     asked = {
         "AlarmName": "p99",
@@ -137,8 +123,6 @@ def test_a_percentile_of_few_samples_can_be_left_alone(watched: Watched) -> None
     minutes(watched, 11)
     assert watched.state("p99") == "INSUFFICIENT_DATA"
 
-
-def test_an_alarm_on_math_fires(watched: Watched) -> None:
     metric = {"Namespace": "Own", "MetricName": "Load"}
     stat = {"Metric": metric, "Period": 60, "Stat": "Sum"}
     watched.account.client("cloudwatch").put_metric_alarm(
@@ -166,9 +150,6 @@ def test_a_composite_alarm_follows_its_rule(watched: Watched) -> None:
         minutes(watched, value)
         states.append(watched.state("both"))
     assert states == ["OK", "OK", "OK", "ALARM", "OK"]
-
-
-def test_a_composite_alarm_of_nobody_is_refused(watched: Watched) -> None:
     with pytest.raises(ClientError, match=r"\[absent\] in the alarm rule do not exist"):
         watched.account.client("cloudwatch").put_composite_alarm(
             AlarmName="both", AlarmRule="ALARM(absent)"

@@ -110,7 +110,7 @@ def courses(watch: Watch) -> dict[str, Course]:
     return found
 
 
-def test_there_is_one_of_every_kind(courses: dict[str, Course]) -> None:
+def test_every_alarm_fires_when_it_claims_and_recovers(courses: dict[str, Course]) -> None:
     of_the_gpu = {name.partition("-challenger-")[2] for name in courses}
     assert {one for one in of_the_gpu if one and not re.search("[0-9a-f]{8}$", one)} == {
         "p50-latency",
@@ -128,40 +128,19 @@ def test_there_is_one_of_every_kind(courses: dict[str, Course]) -> None:
         "no-traffic",
         "at-max",
     }
-
-
-def test_without_its_condition_no_alarm_fires(courses: dict[str, Course]) -> None:
     assert {name: course.before for name, course in courses.items() if course.before != "OK"} == {}
-
-
-def test_no_alarm_fires_a_period_earlier_than_it_claims(courses: dict[str, Course]) -> None:
     assert {
         name: course.bad for name, course in courses.items() if "ALARM" in course.bad[:-1]
     } == {}
-
-
-def test_every_alarm_fires_when_its_condition_has_held(courses: dict[str, Course]) -> None:
     assert {name: course.bad for name, course in courses.items() if course.bad[-1] != "ALARM"} == {}
-
-
-def test_every_alarm_recovers(courses: dict[str, Course]) -> None:
     assert {name: course.after for name, course in courses.items() if course.after != "OK"} == {}
 
 
-def test_the_composite_follows_what_breaks_the_objective(courses: dict[str, Course]) -> None:
+def test_the_composite_follows_what_breaks_the_objective_alone(courses: dict[str, Course]) -> None:
     breaking = {name: course for name, course in courses.items() if BREAKING.match(name)}
     assert {one.objective_in_bad[-1] for one in breaking.values()} == {"ALARM"}
-
-
-def test_the_composite_is_not_early(courses: dict[str, Course]) -> None:
     assert {state for course in courses.values() for state in course.objective_in_bad[:2]} == {"OK"}
-
-
-def test_the_composite_recovers(courses: dict[str, Course]) -> None:
     assert {course.objective_after for course in courses.values()} == {"OK"}
-
-
-def test_nothing_else_pages(courses: dict[str, Course]) -> None:
     others = {name: course for name, course in courses.items() if not BREAKING.match(name)}
     assert {one.objective_in_bad[-1] for one in others.values()} == {"OK"}
 
@@ -195,14 +174,8 @@ def test_one_failure_fires_its_alarm_which_recovers(
     assert (course.before, course.bad, course.after) == ("OK", ["ALARM"], "OK")
 
 
-def test_a_queue_s_alarm_fires_when_it_claims_and_not_earlier(queue: Course) -> None:
+def test_a_queue_s_alarms_fire_when_they_claim_and_recover(queue: Course) -> None:
     assert queue.bad == ["OK"] * (len(queue.bad) - 1) + ["ALARM"]
-
-
-def test_a_queue_s_alarm_recovers(queue: Course) -> None:
     assert queue.after == "OK"
-
-
-def test_the_composite_follows_a_queue_that_grows_old(queue: Course) -> None:
     objective = (queue.objective_before, queue.objective_in_bad[-1], queue.objective_after)
     assert objective == ("OK", "ALARM", "OK")

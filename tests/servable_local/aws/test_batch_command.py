@@ -87,17 +87,12 @@ def test_an_object_without_its_result_does_not_hold(
     assert (code, "rows out               0   in 0 objects" in output) == (1, True), output
 
 
-def test_a_prefix_without_objects_starts_no_job(deployed: DeployedBatch, batch: Servable) -> None:
+def test_a_job_that_cannot_be_read_is_named(deployed: DeployedBatch, batch: Servable) -> None:
     code, _, errors = batch()
     assert (code, "no objects there" in errors, deployed.job()) == (2, True, None)
+    code, _, errors = batch("--attach", "nobody")
+    assert (code, "there is no transform job nobody" in errors) == (3, True)
 
-
-def test_a_stack_without_the_batch_is_named(deployed: DeployedBatch, batch: Servable) -> None:
     deployed.client("cloudformation").delete_stack(StackName="rows-endpoint")
     code, _, errors = batch()
     assert (code, "the stack rows-endpoint is not deployed" in errors) == (2, True), errors
-
-
-def test_what_becomes_of_an_unknown_job_cannot_be_told(batch: Servable) -> None:
-    code, _, errors = batch("--attach", "nobody")
-    assert (code, "there is no transform job nobody" in errors) == (3, True)

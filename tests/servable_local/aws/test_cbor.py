@@ -48,20 +48,9 @@ def test_an_alarm_that_is_put_in_cbor_is_there(cloudwatch: Any, account: Account
 def test_a_refusal_is_in_cbor(cloudwatch: Any) -> None:
     with pytest.raises(ClientError, match="InvalidParameterValue"):
         cloudwatch.put_metric_data(Namespace="AWS/N", MetricData=[{"MetricName": "m", "Value": 1}])
-
-
-def test_what_is_no_operation_here_is_said_in_cbor(cloudwatch: Any) -> None:
     with pytest.raises(ClientError, match="PutAnomalyDetector"):
         cloudwatch.put_anomaly_detector()
 
-
-def test_a_caller_of_another_run_is_refused_in_cbor(cloudwatch: Any) -> None:
-    cloudwatch._request_signer._credentials.secret_key = "another"
-    with pytest.raises(ClientError, match="InvalidSignature"):
-        cloudwatch.describe_alarms()
-
-
-def test_an_error_without_a_message_says_its_shape_alone(cloudwatch: Any) -> None:
     # Recorded from AWS on 2025-09-22, of JSON and of CBOR: aws_answers.py says where.
     answers: list[Any] = []
     cloudwatch.meta.events.register(
@@ -73,3 +62,6 @@ def test_an_error_without_a_message_says_its_shape_alone(cloudwatch: Any) -> Non
     assert answers[0]["body"] == (
         b"\xa1" + b"\x66__type" + b"\x78\x35com.amazonaws.cloudwatch.v2010_08_01#ResourceNotFound"
     )
+    cloudwatch._request_signer._credentials.secret_key = "another"
+    with pytest.raises(ClientError, match="InvalidSignature"):
+        cloudwatch.describe_alarms()

@@ -23,13 +23,9 @@ def _plan(account: Account, template: dict[str, Any], kind: str = "UPDATE") -> d
     return dict(cfn.describe_change_set(StackName="stack", ChangeSetName="change"))
 
 
-def test_a_change_set_makes_nothing(account: Account) -> None:
+def test_a_change_set_makes_what_it_said_when_it_is_executed(account: Account) -> None:
     _plan(account, TOPIC, "CREATE")
     assert account.inventory() == []
-
-
-def test_an_executed_change_set_makes_what_it_said(account: Account) -> None:
-    _plan(account, TOPIC, "CREATE")
     account.client("cloudformation").execute_change_set(StackName="stack", ChangeSetName="change")
     assert account.settled() == "CREATE_COMPLETE"
 
@@ -49,8 +45,12 @@ def test_a_replacement_is_carried_to_what_refers_to_it(account: Account) -> None
     } == {"Model": "True", "Config": "Conditional", "Endpoint": "False"}
 
 
-def test_a_change_set_that_cannot_be_evaluated_is_refused_with_the_reason(account: Account) -> None:
+def test_a_change_set_is_refused_with_the_reason(account: Account) -> None:
     account.deploy(TOPIC)
+    with pytest.raises(ClientError, match="ChangeSetNotFound"):
+        account.client("cloudformation").execute_change_set(
+            StackName="stack", ChangeSetName="nothing"
+        )
     wrong = {
         "Resources": {
             "Topic": {
@@ -63,10 +63,6 @@ def test_a_change_set_that_cannot_be_evaluated_is_refused_with_the_reason(accoun
     }
     with pytest.raises(ClientError, match=r"Unresolved resource dependencies \[Topic2\]"):
         _plan(account, wrong)
-
-
-def test_what_an_untaken_branch_speaks_of_need_not_be_there(account: Account) -> None:
-    account.deploy(TOPIC)
     name = {"Fn::If": ["Never", {"Ref": "Topic2"}, "name"]}
     topics = {
         "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}},
@@ -75,11 +71,3 @@ def test_what_an_untaken_branch_speaks_of_need_not_be_there(account: Account) ->
     conditions = {"Never": {"Fn::Equals": ["a", "b"]}}
     found = _plan(account, {"Resources": topics, "Conditions": conditions})
     assert found["ExecutionStatus"] == "AVAILABLE"
-
-
-def test_a_change_set_that_is_not_there_cannot_be_executed(account: Account) -> None:
-    account.deploy(TOPIC)
-    with pytest.raises(ClientError, match="ChangeSetNotFound"):
-        account.client("cloudformation").execute_change_set(
-            StackName="stack", ChangeSetName="nothing"
-        )

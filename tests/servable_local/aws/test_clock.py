@@ -8,40 +8,32 @@ from itertools import pairwise
 from servable_local.aws.clock import ManualClock, ScaledClock
 
 
-def test_a_manual_clock_stands_still() -> None:
+def test_a_manual_clock_is_moved_by_hand() -> None:
     clock = ManualClock()
     assert clock.now() == clock.now()
 
-
-def test_a_manual_clock_ticks_every_ten_seconds_of_what_it_is_moved() -> None:
     clock, ticks = ManualClock(datetime(2026, 1, 1)), list[datetime]()
     clock.start(ticks.append)
     clock.advance(seconds=35)
     assert [tick.second for tick in ticks] == [10, 20, 30]
 
-
-def test_a_tick_sees_its_own_time() -> None:
     clock, seen = ManualClock(), list[bool]()
     clock.start(lambda due: seen.append(due == clock.now()))
     clock.advance(minutes=1)
     assert seen == [True] * 6
 
-
-def test_a_pause_of_a_manual_clock_is_measured_without_waiting() -> None:
     clock = ManualClock()
     before = clock.measured()
     clock.pause(100)
     assert clock.measured() - before == 100
 
 
-def test_a_scaled_clock_is_as_much_faster_as_its_minute_is_shorter() -> None:
+def test_a_scaled_clock_is_faster_and_its_latency_is_real() -> None:
     clock = ScaledClock(seconds_per_minute=0.6)
     before = clock.now()
     time.sleep(0.05)
     assert clock.now() - before >= timedelta(seconds=5)
 
-
-def test_a_latency_on_a_scaled_clock_is_real_time() -> None:
     clock = ScaledClock(seconds_per_minute=0.1)
     before, real = clock.measured(), time.monotonic()
     clock.pause(0.01)

@@ -104,32 +104,23 @@ def test_a_batch_beyond_half_of_the_instances_is_rejected(
         reject_deployment(deployment, instances=10)
 
 
-@pytest.mark.parametrize(
-    "deployment",
-    [
+def test_a_batch_up_to_half_of_the_instances_is_accepted() -> None:
+    cases: list[dict[str, Any] | None] = [
         None,
         _blue_green("ALL_AT_ONCE"),
         _blue_green("CANARY", "CanarySize", "CAPACITY_PERCENT", 50),
         _blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 5),
         _blue_green("LINEAR", "LinearStepSize", "CAPACITY_PERCENT", 10),
         _rolling("CAPACITY_PERCENT", 5),
-    ],
-)
-def test_a_batch_up_to_half_of_the_instances_is_accepted(
-    deployment: dict[str, Any] | None,
-) -> None:
-    reject_deployment(deployment, instances=10)
-
-
-def test_a_canary_of_the_only_instance_is_accepted() -> None:
+    ]
+    for deployment in cases:
+        reject_deployment(deployment, instances=10)
     reject_deployment(_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 1), instances=1)
 
 
 def test_metrics_are_published_at_a_listed_interval() -> None:
     with pytest.raises(SageMakerError, match="valid values: 10, 30, 60, 120, 180, 240, 300"):
         refuse_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 20}})
-
-
-@pytest.mark.parametrize("asked", [{}, {"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}])
-def test_a_listed_interval_is_taken(asked: dict[str, Any]) -> None:
-    refuse_frequency(asked)
+    cases: list[dict[str, Any]] = [{}, {"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}]
+    for asked in cases:
+        refuse_frequency(asked)

@@ -52,43 +52,25 @@ def _config(account: Account, *names: str, **more: Any) -> Any:
     )
 
 
-def test_a_model_has_at_most_100_variables(account: Account) -> None:
+def test_a_models_limits_are_said(account: Account) -> None:
     said = _refusal(lambda: _model(account, "many", {f"A{n}": "x" for n in range(101)}))
     assert said == (
         "1 validation error detected: Value at 'primaryContainer.environment' failed to satisfy "
         "constraint: Member must have length less than or equal to 100"
     )
-
-
-def test_a_variable_has_at_most_1024_characters(account: Account) -> None:
     said = _refusal(lambda: _model(account, "long", {"A": "x" * 1025}))
     assert "'primaryContainer.environment.A.member' failed" in said
-
-
-def test_a_models_name_has_its_pattern(account: Account) -> None:
     said = _refusal(lambda: _model(account, "with_underscore", {}))
     assert "Value at 'modelName' failed to satisfy constraint" in said
-
-
-def test_every_limit_that_is_not_met_is_said(account: Account) -> None:
     said = _refusal(lambda: _model(account, "with_underscore", {"A": "x" * 1025}))
     assert said.startswith("2 validation errors detected: ")
-
-
-def test_a_variable_is_not_repeated(account: Account) -> None:
     assert "secret" not in _refusal(lambda: _model(account, "long", {"A": "secret" * 200}))
 
 
-def test_a_configuration_has_at_most_10_variants(account: Account) -> None:
+def test_a_configurations_limits_are_said(account: Account) -> None:
     said = _refusal(lambda: _config(account, *(f"v{n}" for n in range(11))))
     assert "'productionVariants' failed to satisfy constraint" in said
-
-
-def test_variants_of_one_name_are_refused(account: Account) -> None:
     assert "must differ" in _refusal(lambda: _config(account, "one", "one"))
-
-
-def test_a_volume_has_at_most_512_gb(account: Account) -> None:
     said = _refusal(lambda: _config(account, "one", VolumeSizeInGB=513))
     assert "'productionVariants.1.member.volumeSizeInGB' failed" in said
 

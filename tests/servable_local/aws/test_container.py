@@ -48,20 +48,16 @@ def _heal(container: Container, before: int) -> None:
         time.sleep(0.01)
 
 
-def test_one_that_was_killed_is_started_again(container: Container) -> None:
+def test_a_container_is_started_again_only_when_it_was_killed(container: Container) -> None:
     before = _kill(container)
     _heal(container, before)
     assert container.pid != before
 
-
-def test_one_that_lives_is_left_alone(container: Container) -> None:
     before = container.pid
     container.heal()
     time.sleep(0.1)
     assert container.pid == before
 
-
-def test_one_that_was_closed_stays_closed(container: Container) -> None:
     before = container.pid
     container.close()
     container.heal()

@@ -59,9 +59,9 @@ def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
 
 
 # --- requests
-
-
-def test_one_request_is_counted_timed_and_shared_by_the_instances() -> None:
+def test_one_request_is_counted_timed_and_shared_by_the_instances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     none, micro = "None", "Microseconds"
     assert invoked().samples_of() == {
         "Invocations": (1, none),
@@ -72,6 +72,17 @@ def test_one_request_is_counted_timed_and_shared_by_the_instances() -> None:
         "ModelLatency": (1500, micro),
         "OverheadLatency": (0, micro),
     }
+
+    store = invoked(config="second")
+    of_fleet = store.samples_of(EndpointConfigName="second")
+    assert of_fleet == store.samples_of()
+    found = invoked(pool=("ml.c5.xlarge", 2)).samples_of(InstanceType="ml.c5.xlarge")
+    assert (found["InvocationsPerInstance"][0], found["Invocations"][0]) == (0.5, 1)
+
+    monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", {"Invocations"})
+    store = invoked(config="second")
+    of_fleet = store.samples_of(EndpointConfigName="second")
+    assert {*store.samples_of()} - {*of_fleet} == {"Invocations"}
 
 
 @pytest.mark.parametrize(
@@ -100,24 +111,6 @@ def test_an_answer_counts_as_the_error_that_it_is(status: int, errors: tuple[int
 )
 def test_other_kinds_of_endpoints_have_fewer_metrics(kind: str, left_out: set[str]) -> None:
     assert {*invoked().samples_of()} - {*invoked(kind=kind).samples_of()} == left_out
-
-
-def test_while_an_update_is_watched_each_fleet_has_its_own_set() -> None:
-    store = invoked(config="second")
-    of_fleet = store.samples_of(EndpointConfigName="second")
-    assert of_fleet == store.samples_of()
-
-
-def test_a_metric_of_both_fleets_is_left_out_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", {"Invocations"})
-    store = invoked(config="second")
-    of_fleet = store.samples_of(EndpointConfigName="second")
-    assert {*store.samples_of()} - {*of_fleet} == {"Invocations"}
-
-
-def test_with_instance_pools_each_type_has_its_own_share() -> None:
-    found = invoked(pool=("ml.c5.xlarge", 2)).samples_of(InstanceType="ml.c5.xlarge")
-    assert (found["InvocationsPerInstance"][0], found["Invocations"][0]) == (0.5, 1)
 
 
 # --- without a request
@@ -158,9 +151,7 @@ def test_a_failure_of_the_queue_is_one_count() -> None:
 
 
 # --- what containers take
-
-
-def test_what_a_container_takes_is_of_the_minute_that_ends_and_of_each_instance() -> None:
+def test_what_a_container_takes_is_published() -> None:
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0}
     publish_utilisation(
@@ -180,8 +171,6 @@ def test_what_a_container_takes_is_of_the_minute_that_ends_and_of_each_instance(
     ]
     assert sorted(first) == [1, 1, 1, 1, 2, 2]
 
-
-def test_a_serverless_endpoint_shows_memory_alone() -> None:
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0, "DiskUtilization": 1.0}
     publish_utilisation(store, AT, percents, dimensions=NAMES, kind="serverless")

@@ -105,13 +105,17 @@ def test_without_their_packages_they_are_what_their_catalogue_says(
     assert ObjectContent.of(b"123456789").digest(algorithm).hex() == check
 
 
-def test_a_file_goes_with_the_last_content_that_has_a_piece_of_it(tmp_path: Path) -> None:
+def test_a_file_goes_with_the_last_content_of_it(tmp_path: Path) -> None:
     content = stored(ObjectFolder(tmp_path), b"abcdef")
     piece = content[2:4]
     del content
     assert (bytes(piece), len(files(tmp_path))) == (b"cd", 1)
     del piece
     assert files(tmp_path) == []
+    content = uploaded(ObjectFolder(tmp_path), (2, b"def"), (1, b"abc"), (3, b"g"))
+    assert (len(content), len(files(tmp_path))) == (7, 1)
+    file = StoredFile(tmp_path)
+    assert file.path.stat().st_mode & 0o077 == 0
 
 
 def uploaded(folder: ObjectFolder, *parts: tuple[int, bytes]) -> ObjectContent:
@@ -145,11 +149,6 @@ def test_parts_of_an_upload_are_one_file_when_it_is_linked(
     ]
 
 
-def test_parts_of_one_length_are_in_one_file_from_the_beginning(tmp_path: Path) -> None:
-    content = uploaded(ObjectFolder(tmp_path), (2, b"def"), (1, b"abc"), (3, b"g"))
-    assert (len(content), len(files(tmp_path))) == (7, 1)
-
-
 def test_a_linked_file_stays_when_its_object_goes(tmp_path: Path) -> None:
     content = stored(ObjectFolder(tmp_path / "objects"), b"abc")
     content.link(tmp_path / "linked")
@@ -160,8 +159,3 @@ def test_a_linked_file_stays_when_its_object_goes(tmp_path: Path) -> None:
 def test_bytes_in_memory_can_be_linked(tmp_path: Path) -> None:
     ObjectContent.of(b"abc").link(tmp_path / "linked")
     assert (tmp_path / "linked").read_bytes() == b"abc"
-
-
-def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
-    file = StoredFile(tmp_path)
-    assert file.path.stat().st_mode & 0o077 == 0

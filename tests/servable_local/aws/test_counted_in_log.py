@@ -133,9 +133,6 @@ def test_refusals_in_the_log_alarm_after_their_minutes_and_recover(log: Log) -> 
         log.minute(access(200), *[access(429)] * refused)
         states.append(log.state)
     assert states == ["OK", "OK", "ALARM", "OK"]
-
-
-def test_as_many_refusals_as_are_allowed_alarm_nobody(log: Log) -> None:
     for _ in range(4):
         log.minute(*[access(503)] * 10)
     assert log.state == "OK"

@@ -48,15 +48,11 @@ def captured(account: Account) -> tuple[str, dict[str, Any]]:
     return key, json.loads(body)
 
 
-def test_the_record_has_the_inference_id(captured: tuple[str, dict[str, Any]]) -> None:
+def test_the_record_has_its_request_and_answer_under_the_endpoints_key(
+    captured: tuple[str, dict[str, Any]],
+) -> None:
     assert captured[1]["eventMetadata"]["inferenceId"] == "order-42"
-
-
-def test_the_record_has_the_custom_attributes(captured: tuple[str, dict[str, Any]]) -> None:
     assert captured[1]["eventMetadata"]["customAttributes"] == [TRACED]
-
-
-def test_a_listed_content_type_is_kept_as_text(captured: tuple[str, dict[str, Any]]) -> None:
     expected = {
         "observedContentType": "text/csv",
         "mode": "INPUT",
@@ -64,13 +60,7 @@ def test_a_listed_content_type_is_kept_as_text(captured: tuple[str, dict[str, An
         "encoding": "CSV",
     }
     assert captured[1]["captureData"]["endpointInput"] == expected
-
-
-def test_any_other_is_kept_in_base64(captured: tuple[str, dict[str, Any]]) -> None:
     assert captured[1]["captureData"]["endpointOutput"]["encoding"] == "BASE64"
-
-
-def test_the_key_has_endpoint_variant_and_hour(captured: tuple[str, dict[str, Any]]) -> None:
     folders = captured[0].split("/")
     assert (folders[:3], len(folders)) == (["prod", "ranker", "primary"], 8)
 

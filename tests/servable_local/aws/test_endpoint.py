@@ -29,32 +29,15 @@ def served(embedded: LocalAws, launcher: Launcher) -> Account:
     return account
 
 
-def test_the_container_gets_the_archive_that_model_data_url_names(served: Account) -> None:
+def test_an_endpoint_is_as_its_template_declares_it(served: Account) -> None:
     assert _ask(served)["archive"] == "this very archive"
-
-
-def test_the_container_gets_the_models_environment(served: Account) -> None:
     # The second is the image's own: which version's code it holds.
     assert _ask(served)["variables"] == {"SAGEMAKER_X": "7", "SAGEMAKER_TFS_VERSION": "2.20"}
-
-
-def test_ref_of_a_model_is_its_arn(served: Account) -> None:
     assert served.output("ModelRef").startswith("arn:aws:sagemaker:us-east-1:")
-
-
-def test_ref_of_an_endpoint_configuration_is_its_arn(served: Account) -> None:
     assert ":endpoint-config/" in served.output("ConfigRef")
-
-
-def test_ref_of_an_endpoint_is_its_arn(served: Account) -> None:
     assert served.output("EndpointRef").endswith(":endpoint/ranker")
-
-
-def test_an_endpoint_has_the_name_of_the_template(served: Account) -> None:
     assert served.output("EndpointName") == "ranker"
 
-
-def test_a_described_configuration_says_what_the_template_said(served: Account) -> None:
     sagemaker = served.client("sagemaker")
     name = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointConfigName"]
     found = sagemaker.describe_endpoint_config(EndpointConfigName=name)["ProductionVariants"][0]
@@ -74,12 +57,6 @@ def test_an_instance_type_that_sagemaker_does_not_have_fails_its_configuration(
     assert "ml.c5.3xlarge is not a valid enum value" in account.reason("Config", "CREATE_FAILED")
 
 
-def test_another_archive_is_served_after_the_update(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"old", "old")))
-    account.deploy(serving(account.put_archive(b"new", "new")))
-    assert _ask(account)["archive"] == "new"
-
-
 def test_an_update_makes_the_new_before_it_removes_the_old(account: Account) -> None:
     account.deploy(serving(account.put_archive(b"old", "old")))
     count = len(account.events())
@@ -92,6 +69,7 @@ def test_an_update_makes_the_new_before_it_removes_the_old(account: Account) -> 
         ("Model", "DELETE_COMPLETE"),
         ("stack", "UPDATE_COMPLETE"),
     ]
+    assert _ask(account)["archive"] == "new"
 
 
 _ENDS = ("UPDATE_COMPLETE", "DELETE_COMPLETE")
@@ -118,18 +96,10 @@ def not_created(embedded: LocalAws, launcher: Launcher) -> Account:
     return account
 
 
-def test_a_container_that_does_not_start_fails_the_endpoint_with_its_reason(
-    not_created: Account,
-) -> None:
+def test_a_failed_creation_says_why_and_leaves_nothing(not_created: Account) -> None:
     reason = not_created.reason("Endpoint", "CREATE_FAILED")
     assert reason == "The container did not answer its ping within 60 s."
-
-
-def test_a_failed_creation_is_rolled_back(not_created: Account) -> None:
     assert not_created.status() == "ROLLBACK_COMPLETE"
-
-
-def test_a_failed_creation_leaves_nothing(not_created: Account) -> None:
     assert [kind for kind, _ in not_created.inventory()] == ["AWS::S3::Bucket"]
 
 
@@ -149,15 +119,9 @@ def not_updated(embedded: LocalAws, launcher: Launcher) -> FailedUpdate:
     return FailedUpdate(account, before)
 
 
-def test_a_failed_update_is_rolled_back(not_updated: FailedUpdate) -> None:
+def test_a_failed_update_leaves_what_was_there_serving(not_updated: FailedUpdate) -> None:
     assert not_updated.account.status() == "UPDATE_ROLLBACK_COMPLETE"
-
-
-def test_a_failed_update_leaves_the_old_archive_serving(not_updated: FailedUpdate) -> None:
     assert _ask(not_updated.account)["archive"] == "good"
-
-
-def test_a_failed_update_leaves_what_was_there(not_updated: FailedUpdate) -> None:
     assert not_updated.account.inventory() == not_updated.before
 
 
@@ -207,22 +171,18 @@ def _two_variants(account: Account, weights: tuple[int, int]) -> None:
     account.deploy(template)
 
 
-def test_a_request_goes_to_the_target_variant(account: Account) -> None:
+def test_requests_go_to_the_target_variant_or_in_proportion_to_weights(account: Account) -> None:
     _two_variants(account, (1, 0))
     assert _ask(account, TargetVariant="second")["variables"] == {
         "WHO": "second",
         "SAGEMAKER_TFS_VERSION": "2.20",
     }
 
-
-def test_a_variant_of_weight_zero_gets_no_request(account: Account) -> None:
     _two_variants(account, (0, 1))
     runtime = account.client("sagemaker-runtime")
     answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(10)]
     assert {answer["InvokedProductionVariant"] for answer in answers} == {"second"}
 
-
-def test_requests_are_shared_in_proportion_to_weights(account: Account) -> None:
     _two_variants(account, (3, 1))
     runtime = account.client("sagemaker-runtime")
     answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(8)]

@@ -79,12 +79,9 @@ def hosted(case: Case) -> Hosted:
     return Hosted(case)
 
 
-def test_an_endpoint_of_that_name_is_not_made_twice(hosted: Hosted) -> None:
+def test_an_endpoint_that_cannot_be_is_not_made(hosted: Hosted) -> None:
     message = hosted.refusal("create_endpoint", EndpointName="Ranker", EndpointConfigName="first")
     assert message == 'Cannot create already existing endpoint "arn:Ranker".'
-
-
-def test_an_endpoint_is_not_made_of_a_configuration_that_is_not_there(hosted: Hosted) -> None:
     message = hosted.refusal("create_endpoint", EndpointName="b", EndpointConfigName="absent")
     assert message == 'Could not find endpoint configuration "arn:absent".'
 
@@ -203,9 +200,6 @@ def test_a_definition_is_found_in_any_case_of_its_name_until_it_is_removed(
     models.remove("ranker")
     assert (shown["ModelArn"], shown["ModelName"]) == ("arn:Ranker", "Ranker")
     assert (models.find("Ranker"), models.summaries()) == (None, [])
-
-
-def test_a_definition_that_is_not_there_is_named(models: Definitions) -> None:
     with pytest.raises(SageMakerError) as caught:
         models.remove("absent")
     assert caught.value.message == 'Could not find model "arn:absent".'
@@ -248,14 +242,7 @@ def scaled(case: Case) -> Scaled:
     return Scaled(case)
 
 
-def test_a_policy_that_is_deleted_scales_no_more(scaled: Scaled) -> None:
-    scaled.put_policy()
-    before = list(scaled.registered.scaler.policies)
-    scaled.scaling.delete_policy("arn:policy")
-    assert (before, scaled.registered.scaler.policies) == (["arn:policy"], {})
-
-
-def test_a_policy_that_is_put_again_keeps_its_time_and_replaces_its_alarms(scaled: Scaled) -> None:
+def test_a_policy_is_put_again_deleted_and_goes_with_its_target(scaled: Scaled) -> None:
     scaled.put_policy()
     first = scaled.scaling.policies["arn:policy"]
     scaled.case.clock.advance(minutes=5)
@@ -265,8 +252,11 @@ def test_a_policy_that_is_put_again_keeps_its_time_and_replaces_its_alarms(scale
     assert second.shown["CreationTime"] == first.shown["CreationTime"]
     assert (sorted(alarms), set(first.alarms) & set(alarms)) == (sorted(second.alarms), set())
 
+    scaled.put_policy()
+    before = list(scaled.registered.scaler.policies)
+    scaled.scaling.delete_policy("arn:policy")
+    assert (before, scaled.registered.scaler.policies) == (["arn:policy"], {})
 
-def test_a_target_that_goes_takes_its_policies_along(scaled: Scaled) -> None:
     scaled.put_policy()
     scaled.scaling.deregister(scaled.key)
     assert (scaled.scaling.policies, scaled.scaling.targets) == ({}, {})

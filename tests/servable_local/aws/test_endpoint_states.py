@@ -24,10 +24,13 @@ def case(tmp_path: Path) -> Case:
 
 
 # --- creation
-
-
 def test_an_endpoint_is_created_and_then_in_service(case: Case) -> None:
     assert case.events == [(STATE, "Creating"), (STATE, "InService")]
+    assert case.routed(2) == ["", ""]
+    with pytest.raises(KeyError):
+        case.endpoint.route("absent")
+    before = list(case.events)
+    assert (case.after(60), case.events) == ("InService", before)
 
 
 def test_an_endpoint_that_does_not_start_has_failed_with_the_reason(tmp_path: Path) -> None:
@@ -37,29 +40,25 @@ def test_an_endpoint_that_does_not_start_has_failed_with_the_reason(tmp_path: Pa
     assert (case.endpoint.status, case.endpoint.failure) == ("Failed", "no model")
     assert case.events[-1] == (STATE, "Failed")
 
-
-def test_a_fault_of_the_local_aws_itself_is_named_as_such(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.error = ZeroDivisionError("x")
     case.created()
     assert case.endpoint.failure == "Internal failure of the local AWS: ZeroDivisionError('x')"
 
+    case = Case(tmp_path)
+    case.error = VariantStartError("no model")
+    with pytest.raises(SageMakerError, match="Cannot update in-progress"):
+        case.created().endpoint.scale({"primary": 1})
 
-def test_before_anything_serves_no_request_is_routed(tmp_path: Path) -> None:
+
+def test_before_anything_serves_nothing_is_routed_or_left(tmp_path: Path) -> None:
     assert Case(tmp_path).endpoint.route(None) is None
 
-
-def test_an_endpoint_deleted_while_it_starts_leaves_no_container(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.endpoint.close()
     case.created()
     assert [one.closed for one in case.containers("first")] == [True, True]
     assert (case.endpoint.fleet, case.endpoint.status) == (None, "Creating")
-
-
-def test_a_variant_that_is_not_there_is_a_key_error(case: Case) -> None:
-    with pytest.raises(KeyError):
-        case.endpoint.route("absent")
 
 
 # --- what is refused while something is in progress
@@ -78,13 +77,6 @@ def test_an_endpoint_that_is_being_updated_takes_no_change(
     case.update(blue_green(ALL_AT_ONCE))
     with pytest.raises(SageMakerError, match='Cannot update in-progress endpoint "arn:ranker"'):
         call(case)
-
-
-def test_an_endpoint_without_a_fleet_is_not_scaled(tmp_path: Path) -> None:
-    case = Case(tmp_path)
-    case.error = VariantStartError("no model")
-    with pytest.raises(SageMakerError, match="Cannot update in-progress"):
-        case.created().endpoint.scale({"primary": 1})
 
 
 # --- updates
@@ -106,22 +98,9 @@ def test_an_update_bakes_its_canary_and_then_all_of_it(case: Case) -> None:
     assert case.events[2:] == [*stage, (STATE, "InService")]
 
 
-def test_a_canary_takes_its_share_of_the_requests(case: Case) -> None:
+def test_a_canary_takes_its_share_and_says_which_stage_is_pending(case: Case) -> None:
     case.update(blue_green(CANARY))
     assert sorted(case.routed(8)) == ["first"] * 6 + ["second"] * 2
-
-
-def test_outside_of_an_update_no_configuration_is_named(case: Case) -> None:
-    assert case.routed(2) == ["", ""]
-
-
-def test_a_clock_that_jumps_over_several_stages_ends_the_update(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    assert case.after(180) == "InService"
-
-
-def test_an_update_says_which_stage_is_pending_and_since_when(case: Case) -> None:
-    case.update(blue_green(CANARY))
     started = case.clock.now()
     case.after(60)
     pending = described(case.endpoint)["PendingDeploymentSummary"]
@@ -135,6 +114,11 @@ def test_an_update_says_which_stage_is_pending_and_since_when(case: Case) -> Non
             "StartTime": started + timedelta(seconds=60),
         }
     ]
+
+
+def test_a_clock_that_jumps_over_several_stages_ends_the_update(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    assert case.after(180) == "InService"
 
 
 def test_a_deployment_is_pending_from_its_request_to_its_end(case: Case) -> None:
@@ -241,8 +225,11 @@ def test_an_update_whose_fleet_does_not_start_leaves_the_old_one_in_service(case
     assert case.routed(1) == [""]
 
 
-def test_an_endpoint_deleted_while_it_bakes_ends_both_fleets(case: Case) -> None:
+def test_containers_of_both_fleets_are_looked_after_and_closed(case: Case) -> None:
     case.update(blue_green(CANARY))
+    case.after(10)
+    both = case.containers("first") + case.containers("second")
+    assert [one.healed for one in both] == [1] * 4
     case.endpoint.close()
     case.endpoint.close()
     both = case.containers("first") + case.containers("second")
@@ -290,9 +277,9 @@ def test_an_update_brings_its_own_data_capture(case: Case) -> None:
 
 
 # --- scaling
-
-
-def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
+def test_while_instances_start_the_endpoint_is_updating_and_not_while_they_leave(
+    case: Case,
+) -> None:
     case.endpoint.instance_faults.start_seconds = 60
     case.endpoint.scale({"primary": 6})
     (variant,) = described(case.endpoint)["ProductionVariants"]
@@ -306,30 +293,14 @@ def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
         (DEPLOYMENT, "Updating"), (DEPLOYMENT, "InService"),
     ]  # fmt: skip
 
-
-def test_instances_that_leave_are_no_update(case: Case) -> None:
     case.endpoint.scale({"primary": 2})
     (variant,) = described(case.endpoint)["ProductionVariants"]
     assert (case.endpoint.status, "VariantStatus" in variant) == ("InService", False)
     assert case.events[-1] == (DEPLOYMENT, "InService")
 
 
-def test_a_tick_at_rest_says_nothing(case: Case) -> None:
-    before = list(case.events)
-    assert (case.after(60), case.events) == ("InService", before)
-
-
-def test_containers_of_both_fleets_are_looked_after_at_every_tick(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    case.after(10)
-    both = case.containers("first") + case.containers("second")
-    assert [one.healed for one in both] == [1] * 4
-
-
 # --- descriptions
-
-
-def test_an_event_says_the_status_in_capitals_and_times_in_milliseconds(case: Case) -> None:
+def test_an_endpoints_event_and_its_serverless_variant_are_described(case: Case) -> None:
     detail = event_detail(case.endpoint, {"team": "search"})
     assert (detail["EndpointStatus"], detail["Tags"]) == ("IN_SERVICE", {"team": "search"})
     # 2026-01-01 in UTC
@@ -337,8 +308,6 @@ def test_an_event_says_the_status_in_capitals_and_times_in_milliseconds(case: Ca
     (image,) = detail["ProductionVariants"][0]["DeployedImages"]
     assert image["ResolutionTime"] == 1_767_225_600_000
 
-
-def test_a_serverless_variant_has_a_configuration_in_the_place_of_a_count(case: Case) -> None:
     assert case.endpoint.fleet is not None
     variant = case.endpoint.fleet.variants["primary"]
     variant.serverless = {"MaxConcurrency": 5}

@@ -81,13 +81,10 @@ def test_a_fault_reaches_every_container_of_both_fleets(
     assert [faults.calls for faults in region.faults] == [[call]] * 3
 
 
-def test_without_a_rollout_the_only_fleet_has_the_fault(region: Region) -> None:
+def test_a_fault_reaches_the_fleets_that_there_are(region: Region) -> None:
     region.ranker.rollout = None
     region.inject(status=500)
     assert [len(faults.calls) for faults in region.faults] == [1, 1, 0]
-
-
-def test_an_endpoint_without_a_fleet_takes_a_fault_of_no_container(region: Region) -> None:
     region.ranker.fleet = region.ranker.rollout = None
     assert region.inject(status=500)[0] == "200 OK"
 
@@ -97,39 +94,32 @@ def test_the_account_and_the_region_are_those_that_are_named(region: Region) -> 
     assert region.asked == [("1", "eu-west-1")]
 
 
-def test_sagemakers_own_overhead_is_in_milliseconds(region: Region) -> None:
+def test_faults_of_sagemaker_and_its_instances_are_set_and_ended(region: Region) -> None:
     region.inject(overhead_ms=250)
     assert (region.ranker.overhead_seconds, region.faults[0].calls) == (0.25, [])
 
-
-def test_new_instances_may_start_slowly_or_not_at_all(region: Region) -> None:
     region.inject(start_seconds=90, capacity=3)
     faults = region.ranker.instance_faults
     assert (faults, region.faults[0].calls) == (InstanceFaults(start_seconds=90, capacity=3), [])
 
-
-def test_the_end_takes_all_of_it_away(region: Region) -> None:
     region.inject(start_seconds=90, capacity=3, overhead_ms=250)
     region.inject(end=True)
     assert region.ranker.overhead_seconds == 0.0
     assert region.ranker.instance_faults == InstanceFaults()
 
 
-def test_a_shortage_is_of_the_whole_region_and_needs_no_endpoint(region: Region) -> None:
+def test_a_shortage_is_of_the_whole_region_and_ends_with_another(region: Region) -> None:
     answer = region.controls.answer(
         FAULT_PATH, {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
     )
     types = ("ml.c5.xlarge", "ml.c6i.xlarge")
     assert (answer, region.shortage.first_free(types)) == (("200 OK", {}), "ml.c6i.xlarge")
-
-
-def test_another_shortage_ends_the_first_one(region: Region) -> None:
     for kind in ("a", "b"):
         region.controls.answer(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
     assert [region.shortage.first_free((kind,)) for kind in ("a", "b")] == ["a", None]
 
 
-def test_a_fault_that_is_none_is_named_with_those_that_are(region: Region) -> None:
+def test_what_is_no_control_is_not_answered(region: Region) -> None:
     assert region.inject(melt=1) == (
         "400 Bad Request",
         {
@@ -138,28 +128,18 @@ def test_a_fault_that_is_none_is_named_with_those_that_are(region: Region) -> No
         },
     )
 
-
-def test_an_endpoint_that_is_not_named_is_a_bad_request(region: Region) -> None:
     answer = region.controls.answer(FAULT_PATH, {"account": "1", "region": "r"})
     assert answer is not None
     assert answer[0] == "400 Bad Request"
-
-
-def test_faults_cannot_be_read(region: Region) -> None:
     assert region.controls.answer(FAULT_PATH, None) is None
-
-
-def test_another_path_is_none_of_ours(region: Region) -> None:
     assert region.controls.answer("/servable/absent", {}) is None
 
 
-def test_health_names_the_process(region: Region) -> None:
+def test_health_and_clock_are_answered(region: Region) -> None:
     answer = region.controls.answer(HEALTH_PATH, None)
     assert answer is not None
     assert (answer[0], answer[1]["pid"] > 1) == ("200 OK", True)
 
-
-def test_the_clock_says_its_time_and_is_moved_by_seconds(region: Region) -> None:
     before, after = (region.controls.answer(CLOCK_PATH, asked) for asked in (None, {"seconds": 90}))
     assert before is not None
     assert after is not None

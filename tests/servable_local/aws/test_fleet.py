@@ -86,13 +86,19 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
     return Launcher(tmp_path)
 
 
-def test_a_variant_that_says_nothing_else_has_one_instance_and_the_weight_1(
-    launcher: Launcher,
-) -> None:
+def test_a_variant_is_started_as_its_configuration_says(launcher: Launcher) -> None:
     (started,) = launcher.start(variant()).everybody()
     instances = started.instances
     assert (started.weight, instances.desired, instances.serving) == (1.0, 1, 1)
     assert (started.image, started.models, started.serverless) == (IMAGE, None, None)
+    (started,) = launcher.start(
+        variant(InitialVariantWeight="0.25", InitialInstanceCount="3")
+    ).everybody()
+    assert (started.weight, started.instances.serving) == (0.25, 3)
+
+    fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
+    assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
+    assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
 
 
 @pytest.mark.parametrize(
@@ -115,13 +121,6 @@ def test_a_request_for_an_endpoint_without_containers_is_answered_what_to_instal
     (started,) = Launcher(tmp_path, most_containers=0).start(variant()).everybody()
     status, _, answer = started.instances.pick().post("/invocations", b"", {}, timeout_seconds=1)
     assert (status, b"'servable-local[run]'" in answer) == (503, True)
-
-
-def test_a_variant_has_the_weight_and_the_count_of_its_configuration(launcher: Launcher) -> None:
-    (started,) = launcher.start(
-        variant(InitialVariantWeight="0.25", InitialInstanceCount="3")
-    ).everybody()
-    assert (started.weight, started.instances.serving) == (0.25, 3)
 
 
 @pytest.mark.parametrize(
@@ -147,22 +146,11 @@ def test_requests_go_to_the_least_busy_container_where_the_configuration_says_so
     assert started.instances.least_outstanding == least
 
 
-def test_shadows_are_kept_apart_from_the_variants_that_answer(launcher: Launcher) -> None:
-    fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
-    assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
-    assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
-
-
-def test_a_model_that_is_gone_is_named(launcher: Launcher) -> None:
+def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: Launcher) -> None:
     assert launcher.failure(variant(ModelName="c")) == 'Could not find model "c".'
-
-
-def test_where_no_instance_type_is_to_be_had_the_variant_does_not_start(launcher: Launcher) -> None:
     launcher.launcher.shortage.set([FIRST])
     assert launcher.failure(variant()) == NO_CAPACITY
 
-
-def test_a_serverless_variant_needs_no_instance_type(launcher: Launcher) -> None:
     serverless = {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
     launcher.launcher.shortage.set([FIRST])
     given = {"VariantName": "primary", "ModelName": "a", "ServerlessConfig": serverless}
@@ -361,29 +349,21 @@ def test_an_update_keeps_counts_and_weights_as_it_is_asked_to(
     assert (added.weight, added.instances.desired) == (1.0, 1)
 
 
-def test_a_variant_of_one_type_has_no_pools() -> None:
-    assert (hosted("primary", a=2).pools, hosted("primary", a=2).answering()) == ({}, None)
-
-
 def test_types_of_a_pool_answer_in_proportion_to_their_instances() -> None:
     mixed = hosted("primary", a=2, b=1, c=0)
     assert [mixed.answering() for _ in range(3)] == [("a", 2), ("b", 1), ("a", 2)]
-
-
-def test_a_pool_without_instances_answers_nothing() -> None:
+    assert (hosted("primary", a=2).pools, hosted("primary", a=2).answering()) == ({}, None)
     assert hosted("primary", a=0, b=0).answering() is None
 
 
-def test_instances_of_a_pool_are_shared_out_to_the_containers_that_stand_for_them() -> None:
+def test_instances_of_a_pool_are_shared_out_and_measured() -> None:
     mixed = hosted("primary", a=2, b=1)
     containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
     mixed.instances.containers = containers
     assert [types for _, types in mixed.utilisation()] == [["a", "b"], ["a"]]
 
-
-def test_a_container_is_compared_with_its_own_last_measurement() -> None:
     watched = hosted("primary", a=2)
-    containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
+    containers = [SimpleNamespace(pid=None) for _ in range(2)]
     watched.instances.containers = containers
     list(watched.utilisation())
     first = dict(watched._utilisations)

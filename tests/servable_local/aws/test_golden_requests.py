@@ -133,21 +133,13 @@ def test_without_them_nobody_notices(failing: Failing) -> None:
     assert failing(False, 503) == "UPDATE_COMPLETE: "
 
 
-def test_it_looks_every_minute(quiet: Deployed) -> None:
+def test_the_files_request_is_sent_every_minute_of_an_update(quiet: Deployed) -> None:
     assert Scheduled(quiet).every == "rate(1 minute)"
-
-
-def test_while_nothing_is_updated_nothing_is_sent(quiet: Deployed) -> None:
     assert Scheduled(quiet).run() == {"sent": 0, "failed": 0}
 
-
-def test_before_the_endpoint_exists_nothing_is_sent(quiet: Deployed) -> None:
     sender = Scheduled(quiet)
     sender.event["endpoint"] = "not-yet"
     assert sender.run() == {"sent": 0, "failed": 0}
-
-
-def test_the_body_is_the_files(quiet: Deployed) -> None:
     body = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
     assert base64.b64decode(Scheduled(quiet).event["body"]) == body
 
@@ -166,7 +158,9 @@ def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(quiet: 
     )
 
 
-def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) -> None:
+def test_the_template_has_the_alarm_and_may_ask_this_endpoint_alone(
+    templates: list[dict[str, Any]],
+) -> None:
     (policy,) = [
         resource["Properties"]["PolicyDocument"]["Statement"]
         for name, resource in templates[0]["Resources"].items()
@@ -177,6 +171,26 @@ def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) 
         "Effect": "Allow",
         "Resource": "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary",
     }
+
+    (alarm,) = [
+        resource["Properties"]
+        for resource in templates[0]["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+        and resource["Properties"]["AlarmName"] == "updates-canary-golden-requests"
+    ]
+    (function,) = [
+        name
+        for name, one in templates[0]["Resources"].items()
+        if one["Type"] == "AWS::Lambda::Function"
+    ]
+    (action,) = alarm["AlarmActions"]
+    assert (alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], alarm["Threshold"]) == (
+        "AWS/Lambda",
+        "Errors",
+        [{"Name": "FunctionName", "Value": {"Ref": function}}],
+        0,
+    )
+    assert action["Ref"].startswith("AlarmTopic")
 
 
 class Refusing:
@@ -260,12 +274,9 @@ def test_before_the_new_fleet_has_traffic_nothing_counts(
     assert reported(Refusing(error, stages=["Creating"])) == []
 
 
-def test_an_update_that_repairs_a_failing_fleet_is_not_ended(reported: Reported) -> None:
+def test_a_fleet_is_judged_from_its_first_shift(reported: Reported) -> None:
     client = Refusing(refused("ModelError"), stages=["Creating", "Creating", "Baking"])
     assert (reported(client), reported(client)) == ([], [])
-
-
-def test_an_update_whose_first_shift_came_in_that_minute_is_judged(reported: Reported) -> None:
     client = Refusing(refused("ModelError"), stages=["Creating", "Baking"])
     assert (reported(client), reported(client)) == ([], [1, 1])
 
@@ -274,28 +285,6 @@ def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:
     client = Refusing(refused("AccessDeniedException"), of="describe_endpoint")
     with pytest.raises(UnsentError, match="cannot see whether updates-canary is being updated"):
         send(EVENT, client, client, lambda _: None)
-
-
-def test_errors_of_the_function_tell_the_topic(templates: list[dict[str, Any]]) -> None:
-    (alarm,) = [
-        resource["Properties"]
-        for resource in templates[0]["Resources"].values()
-        if resource["Type"] == "AWS::CloudWatch::Alarm"
-        and resource["Properties"]["AlarmName"] == "updates-canary-golden-requests"
-    ]
-    (function,) = [
-        name
-        for name, one in templates[0]["Resources"].items()
-        if one["Type"] == "AWS::Lambda::Function"
-    ]
-    (action,) = alarm["AlarmActions"]
-    assert (alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], alarm["Threshold"]) == (
-        "AWS/Lambda",
-        "Errors",
-        [{"Name": "FunctionName", "Value": {"Ref": function}}],
-        0,
-    )
-    assert action["Ref"].startswith("AlarmTopic")
 
 
 def test_policies_name_an_endpoint_with_capitals_in_both_spellings() -> None:

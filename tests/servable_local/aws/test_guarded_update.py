@@ -114,20 +114,22 @@ def watched(update: Update, clock: ManualClock, server: Server) -> Watched:
     return Watched(update.deployed.account, clock, server)
 
 
-def test_while_it_bakes_the_endpoint_is_updating(update: Update) -> None:
+def test_while_it_bakes_it_says_what_is_pending_and_the_canary_takes_its_share(
+    update: Update, watched: Watched
+) -> None:
     assert update.endpoint()["EndpointStatus"] == "Updating"
-
-
-def test_while_it_bakes_it_says_what_is_pending(update: Update) -> None:
     (variant,) = update.endpoint()["PendingDeploymentSummary"]["ProductionVariants"]
     assert variant["VariantStatus"][0]["StatusMessage"] == (
         "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity "
         "of 1 instance(s)."
     )
-
-
-def test_a_canary_of_one_of_two_takes_every_other_request(update: Update) -> None:
     assert update.answered_by(8).count(update.new) == 4
+
+    watched.ask(4, update.name)
+    metrics = watched.account.client("cloudwatch").list_metrics(MetricName="Invocations")["Metrics"]
+    dimensions = [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in metrics]
+    pending = update.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
+    assert pending in [dimension.get("EndpointConfigName") for dimension in dimensions]
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -194,19 +196,13 @@ def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watche
     assert update.status() == "UPDATE_COMPLETE"
 
 
-def test_after_the_way_back_the_old_fleet_has_all_of_the_traffic(
+def test_after_the_way_back_the_old_fleet_has_all_of_the_traffic_and_the_alarm_is_named(
     update: Update, watched: Watched
 ) -> None:
     update.new.status = 503
     watched.minutes(4, requests=2, endpoint=update.name)
     update.status()
     assert update.answered_by(4) == [update.old] * 4
-
-
-def test_the_way_back_names_the_alarm(update: Update, watched: Watched) -> None:
-    update.new.status = 503
-    watched.minutes(4, requests=2, endpoint=update.name)
-    update.status()
     assert "-rollback-primary-5xx-" in update.endpoint()["FailureReason"]
 
 
@@ -263,11 +259,3 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
     fix = begin("prod")
     Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
     assert (len(alarms), fix.status()) == (3, "UPDATE_COMPLETE")
-
-
-def test_the_metrics_of_one_fleet_carry_its_configuration(update: Update, watched: Watched) -> None:
-    watched.ask(4, update.name)
-    metrics = watched.account.client("cloudwatch").list_metrics(MetricName="Invocations")["Metrics"]
-    dimensions = [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in metrics]
-    pending = update.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
-    assert pending in [dimension.get("EndpointConfigName") for dimension in dimensions]

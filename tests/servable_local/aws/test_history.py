@@ -123,12 +123,14 @@ def past(account: Account, project: Path) -> Past:
     return made
 
 
-def test_deployments_are_listed_newest_first(past: Past) -> None:
+def test_deployments_are_listed_newest_first_with_what_they_changed(past: Past) -> None:
     assert [(one.number, one.live) for one in past.found()] == [(2, True), (1, False)]
-
-
-def test_a_deployment_says_what_it_changed(past: Past) -> None:
     assert past.found()[0].changes[0] == "variants.primary.min_instances: left out -> 2"
+
+    record = past.found()[0].record
+    assert record is not None
+    assert {"user", "arn"} <= set(record["caller"])
+    assert record["published"].endswith("+00:00")
 
 
 def test_going_back_to_the_same_settings_is_a_deployment_too(past: Past) -> None:
@@ -140,13 +142,6 @@ def test_going_back_to_the_same_settings_is_a_deployment_too(past: Past) -> None
 def test_a_record_that_never_came_through_has_no_number(past: Past) -> None:
     past.record(b"C", min_instances=3)
     assert past.found()[-1].number is None
-
-
-def test_a_record_names_its_caller_and_time(past: Past) -> None:
-    record = past.found()[0].record
-    assert record is not None
-    assert {"user", "arn"} <= set(record["caller"])
-    assert record["published"].endswith("+00:00")
 
 
 def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: Past) -> None:
@@ -181,18 +176,12 @@ def destroyed(past: Past) -> Past:
     return past
 
 
-def test_after_a_destroy_the_records_have_numbers_in_their_order(destroyed: Past) -> None:
+def test_after_a_destroy_records_have_numbers_and_can_be_restored(destroyed: Past) -> None:
     assert [(one.number, one.time[:10]) for one in destroyed.found()] == [
         (2, "2026-11-02"),
         (1, "2026-11-01"),
     ]
-
-
-def test_after_a_destroy_it_is_not_known_what_was_live(destroyed: Past) -> None:
     assert [one.state_known for one in destroyed.found()] == [False, False]
-
-
-def test_after_a_destroy_the_first_deployment_is_restored_by_its_number(destroyed: Past) -> None:
     found = restored(destroyed.loaded(), command._chosen(destroyed.found(), "1"), destroyed.asked)
     assert "min_instances" not in tomllib.loads(found.text)["variants"]["primary"]
 
@@ -207,13 +196,13 @@ def test_what_a_deleted_stack_had_is_not_known_beside_what_the_new_one_has(destr
     assert list(states.values()) == [(None, False)] * 2
 
 
-def test_the_way_back_passes_the_checks(past: Past) -> None:
+def test_the_way_back_passes_the_checks_and_keeps_the_file_that_it_replaces(past: Past) -> None:
     found = restored(past.loaded(), past.found()[1], past.asked)
     assert [str(finding) for finding in found.findings if finding.severity is Severity.ERROR] == []
-
-
-def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Past) -> None:
-    found = restored(past.loaded(), past.found()[1], past.asked)
+    folder = past.project / "environments"
+    before = {file: file.read_bytes() for file in folder.glob("*.toml")}
+    file, kept = write(past.loaded(), folder, found)
+    assert kept.read_bytes() == before[file] != file.read_bytes()
     write(past.loaded(), past.project / "environments", found)
     environment = past.loaded().environment
     artifact = environment.models["ranker"].artifact
@@ -239,21 +228,11 @@ def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> 
     assert [note for note in found.notes if "gunicorn_workers = 7 was derived then" in note]
 
 
-def test_the_file_that_the_way_back_replaces_is_kept(past: Past) -> None:
-    found = restored(past.loaded(), past.found()[1], past.asked)
-    folder = past.project / "environments"
-    before = {file: file.read_bytes() for file in folder.glob("*.toml")}
-    file, kept = write(past.loaded(), folder, found)
-    assert kept.read_bytes() == before[file] != file.read_bytes()
-
-
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
     past.remove(ARCHIVE)
     with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
         restored(past.loaded(), past.found()[1], past.asked)
 
-
-def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past) -> None:
     bucket = f"archives-{past.account.number}"
     s3 = past.account.client("s3")
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})

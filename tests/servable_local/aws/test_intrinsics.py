@@ -355,10 +355,7 @@ def test_every_resource_is_made_after_all_that_it_waits_for(given_: dict[str, se
         assert all(order.index(other) < order.index(name) for other in others & set(waits))
 
 
-def test_without_dependencies_the_order_is_the_one_given() -> None:
+def test_the_order_is_the_one_given_and_a_circle_is_refused() -> None:
     assert creation_order({"c": set(), "a": {"a"}, "b": set()}) == ["c", "a", "b"]
-
-
-def test_a_circle_is_refused_with_its_members() -> None:
     with pytest.raises(ValidationError, match=r"between resources: \[b, c\]"):
         creation_order({"a": {"b"}, "b": {"c"}, "c": {"b"}})

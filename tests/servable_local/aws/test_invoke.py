@@ -31,10 +31,17 @@ def _error(account: Account, body: bytes = b"x", **more: str) -> dict[str, Any]:
     return dict(caught.value.response)
 
 
-def test_the_container_gets_the_body_byte_for_byte(ranker: Account) -> None:
+def test_the_container_gets_the_request_and_the_caller_its_answer(ranker: Account) -> None:
     body = bytes(range(256))
     answer = json.loads(_invoke(ranker, body)["Body"].read())
     assert answer["body"].encode("latin-1") == body
+    assert _invoke(ranker)["ContentType"] == "application/json"
+    assert _invoke(ranker)["CustomAttributes"] == "from=container"
+    assert _invoke(ranker)["InvokedProductionVariant"] == "primary"
+
+    answer = json.loads(_invoke(ranker, b"x", InferenceId="one")["Body"].read())
+    headers = {key.lower(): value for key, value in answer["headers"].items()}
+    assert headers["x-amzn-sagemaker-inference-id"] == "one"
 
 
 @pytest.mark.parametrize(
@@ -50,18 +57,6 @@ def test_the_container_gets_the_callers_header(ranker: Account, argument: str, h
     assert {key.lower(): v for key, v in answer["headers"].items()}[header.lower()] == "text/csv"
 
 
-def test_the_caller_gets_the_containers_content_type(ranker: Account) -> None:
-    assert _invoke(ranker)["ContentType"] == "application/json"
-
-
-def test_the_caller_gets_the_containers_custom_attributes(ranker: Account) -> None:
-    assert _invoke(ranker)["CustomAttributes"] == "from=container"
-
-
-def test_the_caller_learns_which_variant_answered(ranker: Account) -> None:
-    assert _invoke(ranker)["InvokedProductionVariant"] == "primary"
-
-
 @pytest.fixture(scope="module")
 def refusing(embedded: LocalAws, launcher: Launcher) -> Account:
     account = Account(embedded, launcher)
@@ -71,21 +66,9 @@ def refusing(embedded: LocalAws, launcher: Launcher) -> Account:
 
 def test_a_containers_refusal_is_a_model_error(refusing: Account) -> None:
     assert _error(refusing)["Error"]["Code"] == "ModelError"
-
-
-def test_a_model_error_is_answered_424(refusing: Account) -> None:
     assert _error(refusing)["ResponseMetadata"]["HTTPStatusCode"] == 424
-
-
-def test_a_model_error_has_the_containers_status(refusing: Account) -> None:
     assert _error(refusing)["OriginalStatusCode"] == 400
-
-
-def test_a_model_error_has_the_containers_words(refusing: Account) -> None:
     assert _error(refusing)["OriginalMessage"] == "the model says no"
-
-
-def test_a_model_error_names_the_log_group(refusing: Account) -> None:
     assert _error(refusing)["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/ranker")
 
 
@@ -97,11 +80,8 @@ def test_an_endpoint_that_is_not_there_is_refused_in_sagemakers_words(account: A
     }
 
 
-def test_a_body_of_6_291_456_bytes_is_taken(ranker: Account) -> None:
+def test_a_body_has_at_most_6_291_456_bytes(ranker: Account) -> None:
     assert _invoke(ranker, b"x" * 6_291_456)["ResponseMetadata"]["HTTPStatusCode"] == 200
-
-
-def test_a_body_of_one_byte_more_is_refused(ranker: Account) -> None:
     assert _error(ranker, b"x" * 6_291_457)["Error"]["Code"] == "ValidationError"
 
 
@@ -117,30 +97,16 @@ def test_an_endpoint_whose_file_acknowledges_more_takes_that_and_no_more(ranker:
         sagemaker.delete_tags(ResourceArn=arn, TagKeys=[name])
 
 
-def test_the_container_gets_the_inference_id(ranker: Account) -> None:
-    answer = json.loads(_invoke(ranker, b"x", InferenceId="one")["Body"].read())
-    headers = {key.lower(): value for key, value in answer["headers"].items()}
-    assert headers["x-amzn-sagemaker-inference-id"] == "one"
-
-
-def test_custom_attributes_of_more_than_1024_characters_are_refused(ranker: Account) -> None:
+def test_what_sagemaker_refuses_is_said(ranker: Account) -> None:
     said = _error(ranker, b"x", CustomAttributes="a" * 1025)["Error"]
     assert said["Code"] == "ValidationError"
     assert "Value at 'customAttributes' failed to satisfy constraint" in said["Message"]
-
-
-def test_every_constraint_that_is_not_met_is_said(ranker: Account) -> None:
     said = _error(ranker, b"x", CustomAttributes="a" * 1025, InferenceId="i" * 65)["Error"]
     assert said["Message"].startswith("2 validation errors detected: ")
 
-
-def test_a_variant_that_is_not_there_is_refused(ranker: Account) -> None:
     said = _error(ranker, TargetVariant="absent")["Error"]
     wanted = f"Variant absent not found for endpoint ranker of account {ranker.number}."
     assert said == {"Code": "ValidationError", "Message": wanted}
-
-
-def test_a_target_model_is_refused_by_an_endpoint_of_one_model(ranker: Account) -> None:
     assert (
         "not a multi-model endpoint" in _error(ranker, TargetModel="a.tar.gz")["Error"]["Message"]
     )

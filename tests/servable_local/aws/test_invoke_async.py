@@ -63,31 +63,42 @@ def refused(call: Callable[[], Any]) -> str:
     return str(raised.value.response["Error"]["Message"])
 
 
-def test_a_request_is_accepted_with_the_places_of_its_answer(queue: Queue) -> None:
+def test_a_request_is_accepted_and_reaches_the_container(queue: Queue) -> None:
     answer = queue.submit(InferenceId="mine")
     assert (answer["ResponseMetadata"]["HTTPStatusCode"], answer["InferenceId"]) == (202, "mine")
     assert answer["OutputLocation"].startswith(f"s3://{queue.bucket}/answers/")
     assert answer["FailureLocation"].startswith(f"s3://{queue.bucket}/failures/")
 
-
-def test_the_container_gets_the_object_and_the_callers_headers(queue: Queue) -> None:
     given = {"ContentType": "text/csv", "Accept": "a/b", "CustomAttributes": "tier=gold"}
     received = json.loads(queue.read(queue.submit(**given)["OutputLocation"]))
     headers = {name.lower(): value for name, value in received["headers"].items()}
     assert (received["body"], received["path"]) == ("1,2", "/invocations")
     assert (headers["content-type"], headers["accept"]) == ("text/csv", "a/b")
     assert headers["x-amzn-sagemaker-custom-attributes"] == "tier=gold"
-
-
-def test_a_request_in_the_call_itself_needs_no_object(queue: Queue) -> None:
     answer = queue.account.client("sagemaker-runtime").invoke_endpoint_async(
         EndpointName="ranker", Body=b"3,4", ContentType="text/csv"
     )
     assert json.loads(queue.read(answer["OutputLocation"]))["body"] == "3,4"
 
 
-def test_a_request_is_an_object_or_in_the_call_and_not_both(queue: Queue) -> None:
+def test_what_is_not_for_this_endpoint_is_refused(queue: Queue) -> None:
     assert "exactly one" in refused(lambda: queue.submit(Body="3,4"))
+
+    runtime = queue.account.client("sagemaker-runtime")
+    message = refused(lambda: runtime.invoke_endpoint(EndpointName="ranker", Body=b"x"))
+    assert message == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
+
+    runtime = queue.other.client("sagemaker-runtime")
+    message = refused(
+        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="s3://b/k")
+    )
+    assert message == "Endpoint ranker is not asynchronous: call InvokeEndpoint."
+
+    runtime = queue.account.client("sagemaker-runtime")
+    message = refused(
+        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="https://b/k")
+    )
+    assert "InputLocation" in message
 
 
 def test_what_cannot_be_downloaded_is_counted_and_lies_under_the_failure_path(
@@ -108,28 +119,6 @@ def test_what_cannot_be_downloaded_is_counted_and_lies_under_the_failure_path(
         Statistics=["Sum"],
     )["Datapoints"]
     assert sum(point["Sum"] for point in found) == 1
-
-
-def test_an_asynchronous_endpoint_answers_no_synchronous_call(queue: Queue) -> None:
-    runtime = queue.account.client("sagemaker-runtime")
-    message = refused(lambda: runtime.invoke_endpoint(EndpointName="ranker", Body=b"x"))
-    assert message == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
-
-
-def test_a_synchronous_endpoint_takes_no_asynchronous_call(queue: Queue) -> None:
-    runtime = queue.other.client("sagemaker-runtime")
-    message = refused(
-        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="s3://b/k")
-    )
-    assert message == "Endpoint ranker is not asynchronous: call InvokeEndpoint."
-
-
-def test_a_request_that_is_no_object_of_s3_is_refused(queue: Queue) -> None:
-    runtime = queue.account.client("sagemaker-runtime")
-    message = refused(
-        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="https://b/k")
-    )
-    assert "InputLocation" in message
 
 
 BACKLOG = (

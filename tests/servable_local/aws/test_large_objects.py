@@ -51,20 +51,21 @@ def body(s3: Any, key: str = "large", **more: str) -> bytes:
     return found
 
 
-def test_what_was_uploaded_is_downloaded(s3: Any, account: Account) -> None:
+def test_what_was_uploaded_is_one_file_that_is_downloaded_linked_and_copied(
+    s3: Any, account: Account, tmp_path: Path, folder: Path, others: set[Path]
+) -> None:
     file = account.aws.folder / "fetched"
     s3.download_file(
         _BUCKET, "large", str(file), Config=TransferConfig(multipart_threshold=1 << 20)
     )
     assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(BODY).digest()
-
-
-def test_a_range_over_the_border_of_two_parts_is_that_of_the_body(s3: Any) -> None:
     first, last = _PART_BYTES - 3, _PART_BYTES + 4
     assert body(s3, Range=f"bytes={first}-{last}") == BODY[first : last + 1]
 
+    content_of(account.number, "us-east-1", _BUCKET, "large").link(tmp_path / "archive")
+    assert (tmp_path / "archive").stat().st_nlink == 2
+    assert (tmp_path / "archive").read_bytes() == BODY
 
-def test_it_is_a_file_that_a_copy_shares(s3: Any, folder: Path, others: set[Path]) -> None:
     (file,) = set(folder.iterdir()) - others
     s3.copy_object(Bucket=_BUCKET, Key="copy", CopySource=f"{_BUCKET}/large")
     assert set(folder.iterdir()) - others == {file}
@@ -76,7 +77,7 @@ def test_its_file_goes_with_it(s3: Any, folder: Path, others: set[Path]) -> None
     assert set(folder.iterdir()) <= others
 
 
-def test_parts_of_an_upload_that_is_aborted_go(s3: Any, folder: Path) -> None:
+def test_what_is_aborted_or_forged_leaves_no_file(s3: Any, folder: Path) -> None:
     before = len(list(folder.iterdir()))
     upload = {"Bucket": _BUCKET, "Key": "other"}
     upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
@@ -84,8 +85,6 @@ def test_parts_of_an_upload_that_is_aborted_go(s3: Any, folder: Path) -> None:
     s3.abort_multipart_upload(**upload)
     assert len(list(folder.iterdir())) == before
 
-
-def test_a_body_that_is_not_the_one_that_was_signed_leaves_no_file(s3: Any, folder: Path) -> None:
     def change(request: Any, **_: Any) -> None:
         request.body = b"x" + BODY[1:]
 
@@ -95,9 +94,3 @@ def test_a_body_that_is_not_the_one_that_was_signed_leaves_no_file(s3: Any, fold
         s3.put_object(Bucket=_BUCKET, Key="forged", Body=BODY)
     s3.meta.events.unregister("before-send.s3.PutObject", change)
     assert len(list(folder.iterdir())) == before
-
-
-def test_an_endpoints_archive_is_a_link_to_it(s3: Any, account: Account, tmp_path: Path) -> None:
-    content_of(account.number, "us-east-1", _BUCKET, "large").link(tmp_path / "archive")
-    assert (tmp_path / "archive").stat().st_nlink == 2
-    assert (tmp_path / "archive").read_bytes() == BODY

@@ -80,7 +80,7 @@ def names(page: dict[str, Any], member: str, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("operation", "member", "kind"), LISTS)
-def test_a_list_has_pages_of_ten_newest_first(
+def test_a_list_has_pages_newest_first_and_is_filtered(
     sagemaker: Any, operation: str, member: str, kind: str
 ) -> None:
     pages = list(sagemaker.get_paginator(operation).paginate(NameContains="RANKER"))
@@ -95,11 +95,6 @@ def test_a_list_has_pages_of_ten_newest_first(
     )
     assert [names(page, member, kind) for page in small] == [NAMES[:5], NAMES[5:10], NAMES[10:]]
 
-
-@pytest.mark.parametrize(("operation", "member", "kind"), LISTS)
-def test_a_list_is_filtered_by_name_and_time(
-    sagemaker: Any, operation: str, member: str, kind: str
-) -> None:
     listed = getattr(sagemaker, operation)
     first, second, third = (
         entry["CreationTime"]

@@ -53,15 +53,12 @@ def test_an_error_is_counted_by_its_kind(
     assert watched.statistic(name, "Sum") == 1
 
 
-def test_a_broken_connection_is_an_error_of_the_model(watched: Watched, container: StandIn) -> None:
+def test_a_broken_connection_is_an_error_of_the_model_and_no_5xx(
+    watched: Watched, container: StandIn
+) -> None:
     container.hangs_up = True
     watched.ask()
     assert watched.statistic("InvocationModelErrors", "Sum") == 1
-
-
-def test_a_broken_connection_is_no_5xx(watched: Watched, container: StandIn) -> None:
-    container.hangs_up = True
-    watched.ask()
     assert watched.statistic("Invocation5XXErrors", "Sum") == 0
 
 
@@ -89,15 +86,13 @@ def test_what_sagemaker_adds_is_overhead_and_not_the_models(
 
 
 @pytest.mark.usefixtures("container")
-def test_latencies_carry_their_unit(watched: Watched) -> None:
+def test_metrics_have_their_units_and_dimensions(watched: Watched) -> None:
     watched.ask()
     assert {unit for name, unit in _units(watched) if name.endswith("Latency")} == {"Microseconds"}
-
-
-@pytest.mark.usefixtures("container")
-def test_counts_have_no_unit(watched: Watched) -> None:
-    watched.ask()
     assert {unit for name, unit in _units(watched) if not name.endswith("Latency")} == {"None"}
+    metrics = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
+    found = {tuple(d["Name"] for d in metric["Dimensions"]) for metric in metrics["Metrics"]}
+    assert found == {("EndpointName", "VariantName")}
 
 
 def _units(watched: Watched) -> set[tuple[str, str]]:
@@ -114,14 +109,6 @@ def _units(watched: Watched) -> set[tuple[str, str]]:
             Statistics=["Sum"],
         )["Datapoints"]
     }
-
-
-@pytest.mark.usefixtures("container")
-def test_the_dimensions_are_the_endpoint_and_its_variant(watched: Watched) -> None:
-    watched.ask()
-    metrics = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
-    found = {tuple(d["Name"] for d in metric["Dimensions"]) for metric in metrics["Metrics"]}
-    assert found == {("EndpointName", "VariantName")}
 
 
 def test_a_request_that_sagemaker_itself_refuses_is_not_counted(

@@ -13,9 +13,8 @@ NOON = datetime(2026, 11, 23, 12)
 WINDOW = {"StartTime": NOON, "EndTime": NOON + timedelta(minutes=10)}
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
+def test_a_time_of_any_protocol_is_the_same_time_on_the_clock() -> None:
+    cases: list[Any] = [
         NOON,
         NOON.replace(tzinfo=UTC),
         datetime(2026, 11, 23, 13, tzinfo=timezone(timedelta(hours=1))),
@@ -24,13 +23,9 @@ WINDOW = {"StartTime": NOON, "EndTime": NOON + timedelta(minutes=10)}
         "2026-11-23T13:00:00+01:00",
         int(NOON.replace(tzinfo=UTC).timestamp()),
         NOON.replace(tzinfo=UTC).timestamp(),
-    ],
-)
-def test_a_time_of_any_protocol_is_the_same_time_on_the_clock(moment: Any) -> None:
-    assert naive(moment) == NOON
-
-
-def test_a_time_that_is_left_out_stays_so() -> None:
+    ]
+    for moment in cases:
+        assert naive(moment) == NOON
     assert naive(None) is None
 
 
@@ -50,17 +45,11 @@ def put(cloudwatch: Any, value: float, at: datetime) -> None:
     cloudwatch.put_metric_data(Namespace="Own", MetricData=[datum])
 
 
-def test_statistics_have_to_be_named(cloudwatch: Any) -> None:
+def test_what_cannot_be_queried_is_refused(cloudwatch: Any) -> None:
     with pytest.raises(ClientError, match="Must specify either Statistics or ExtendedStatistics"):
         statistics(cloudwatch)
-
-
-def test_a_statistic_that_is_none_is_refused(cloudwatch: Any) -> None:
     with pytest.raises(ClientError, match="InvalidParameterValue.*Median"):
         statistics(cloudwatch, Statistics=["Median"])
-
-
-def test_a_query_that_is_not_understood_is_refused(cloudwatch: Any) -> None:
     with pytest.raises(ClientError) as caught:
         cloudwatch.get_metric_data(
             MetricDataQueries=[{"Id": "e", "Expression": "FORECAST(absent)"}], **WINDOW

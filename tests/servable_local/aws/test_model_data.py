@@ -142,14 +142,7 @@ def test_a_model_package_gives_what_the_container_does_not_set() -> None:
         "ModelDataUrl": "s3://b/k",
         "Environment": {"A": "1", "B": "2"},
     }
-
-
-def test_a_container_without_a_package_is_as_it_is() -> None:
-    aws: Any = Registry()
+    aws = Registry()
     assert of_package({"Image": "i"}, aws) == {"Image": "i"}
-
-
-def test_a_package_that_is_not_there_is_named() -> None:
-    aws: Any = Registry()
     with pytest.raises(SageMakerError, match="Could not find model package ranker/8"):
         of_package({"ModelPackageName": "ranker/8"}, aws)

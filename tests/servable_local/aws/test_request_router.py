@@ -72,30 +72,20 @@ def failing(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iter
     raise KeyError("<absent>")
 
 
-def test_an_access_key_of_twelve_digits_is_that_account(account: Account) -> None:
+def test_an_access_key_of_twelve_digits_is_that_account_alone(account: Account) -> None:
     assert account.client("sts").get_caller_identity()["Account"] == account.number
-
-
-def test_an_account_does_not_see_the_models_of_another(account: Account) -> None:
     assert account.client("sagemaker").list_models()["Models"] == []
 
 
-def test_an_operation_that_is_not_emulated_is_named(account: Account) -> None:
+def test_an_operation_that_is_not_emulated_is_named_and_not_retried(account: Account) -> None:
     with pytest.raises(ClientError, match="NotImplemented.*detect_stack_drift"):
         account.client("cloudformation").detect_stack_drift(StackName="stack")
-
-
-def test_an_operation_that_is_not_emulated_is_answered_with_what_no_client_retries(
-    account: Account,
-) -> None:
     with pytest.raises(ClientError) as caught:
         account.client("cloudformation").detect_stack_drift(StackName="stack")
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 
 
-def test_a_failure_of_a_json_service_is_a_501_in_json_that_names_the_operation(
-    tmp_path: Any,
-) -> None:
+def test_a_failure_of_a_service_is_a_501_that_names_the_operation(tmp_path: Any) -> None:
     answer = answered(JSON.in_header(), tmp_path, failing, HTTP_X_AMZ_TARGET="Logs.PutThing")
     assert (answer.status, json.loads(answer.body)) == (
         "501 Not Implemented",
@@ -105,15 +95,22 @@ def test_a_failure_of_a_json_service_is_a_501_in_json_that_names_the_operation(
         },
     )
 
-
-def test_a_failure_of_an_xml_service_is_a_501_in_xml_that_names_the_path(tmp_path: Any) -> None:
     answer = answered(Unsigned().in_header(), tmp_path, failing)
     assert (answer.status, answer.headers) == ("501 Not Implemented", {"Content-Type": "text/xml"})
     assert b"failed on /bucket/key: KeyError: '&lt;absent&gt;'" in answer.body
 
 
-def test_an_answer_allows_no_page_to_read_it(tmp_path: Any) -> None:
+def test_a_request_has_its_account_and_length_and_its_answer_no_header_for_pages(
+    tmp_path: Any,
+) -> None:
     assert answered(Unsigned().in_header(), tmp_path).headers == {"ETag": "a"}
+    sent = Unsigned().in_header()
+    assert answered(sent, tmp_path, CONTENT_LENGTH="").environ["CONTENT_LENGTH"] == "0"
+
+    given: dict[str, Any] = {"HTTP_X_MOTO_ACCOUNT_ID": "9" * 12, "HTTP_X_MOTO_OTHER": "x"}
+    environ = answered(Unsigned().in_header(), tmp_path, **given).environ
+    seen = {name: value for name, value in environ.items() if name.startswith("HTTP_X_MOTO_")}
+    assert seen == {"HTTP_X_MOTO_ACCOUNT_ID": ACCOUNT}
 
 
 @pytest.mark.parametrize(
@@ -143,11 +140,6 @@ def test_a_body_of_no_stated_hash_is_taken_up_to_its_limit(
     assert answered(unsigned.in_header(), tmp_path).status == status
 
 
-def test_a_request_without_a_length_has_no_body(tmp_path: Any) -> None:
-    sent = Unsigned().in_header()
-    assert answered(sent, tmp_path, CONTENT_LENGTH="").environ["CONTENT_LENGTH"] == "0"
-
-
 @pytest.mark.parametrize(
     ("method", "more_bytes", "on_the_disk"),
     [("PUT", 1, True), ("PUT", 0, False), ("POST", 1, False)],
@@ -159,13 +151,6 @@ def test_only_a_long_body_of_an_object_goes_to_the_disk(
     environ = answered(Unsigned(method=method, body=body).in_header(), tmp_path).environ
     assert isinstance(environ.get(ENVIRON), ObjectContent) == on_the_disk
     assert environ["CONTENT_LENGTH"] == ("0" if on_the_disk else str(len(body)))
-
-
-def test_services_see_the_account_that_was_verified_and_no_other(tmp_path: Any) -> None:
-    given: dict[str, Any] = {"HTTP_X_MOTO_ACCOUNT_ID": "9" * 12, "HTTP_X_MOTO_OTHER": "x"}
-    environ = answered(Unsigned().in_header(), tmp_path, **given).environ
-    seen = {name: value for name, value in environ.items() if name.startswith("HTTP_X_MOTO_")}
-    assert seen == {"HTTP_X_MOTO_ACCOUNT_ID": ACCOUNT}
 
 
 @pytest.mark.parametrize("service", ["sns", "s3"])

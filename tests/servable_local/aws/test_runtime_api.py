@@ -156,9 +156,7 @@ def test_the_containers_answer_is_the_callers(case: Case) -> None:
         },
         b"answer",
     )
-
-
-def test_custom_attributes_of_the_container_reach_the_caller(case: Case) -> None:
+    assert case.api(name="RANKER").invoke_endpoint()[0] == 200
     case.container.headers[CUSTOM] = "a=b"
     assert case.invoke()[1][CUSTOM] == "a=b"
 
@@ -276,35 +274,20 @@ def test_an_endpoint_of_many_models_needs_a_target(case: Case) -> None:
     assert case.refusal().endswith("name a TargetModel.")
 
 
-def test_an_endpoint_of_one_model_takes_no_target(case: Case) -> None:
+def test_an_endpoint_of_another_kind_is_named(case: Case) -> None:
     assert case.refusal(**{TARGET_MODEL: "a"}).endswith("it takes no TargetModel.")
-
-
-# --- what is refused
-
-
-def test_an_endpoint_that_is_not_there_is_named(case: Case) -> None:
+    # --- what is refused
     message = "Endpoint absent of account 123456789012 not found."
     assert case.refusal(name="absent") == message
+    message = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
+    assert case.refusal("invoke_endpoint_async") == message
+    case.endpoint.kind = "asynchronous"
+    assert case.refusal() == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
 
 
 def test_an_endpoint_in_which_nothing_serves_is_not_found(case: Case) -> None:
     case.endpoint.route = lambda variant: None
     assert case.refusal() == "Endpoint ranker of account 123456789012 not found."
-
-
-def test_an_endpoint_is_found_in_any_case_of_its_name(case: Case) -> None:
-    assert case.api(name="RANKER").invoke_endpoint()[0] == 200
-
-
-def test_an_asynchronous_endpoint_is_not_invoked_directly(case: Case) -> None:
-    case.endpoint.kind = "asynchronous"
-    assert case.refusal() == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
-
-
-def test_a_real_time_endpoint_takes_no_queued_request(case: Case) -> None:
-    message = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
-    assert case.refusal("invoke_endpoint_async") == message
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}])

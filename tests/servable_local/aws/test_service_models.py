@@ -48,13 +48,10 @@ def test_a_service_is_in_the_regions_that_any_session_says(service: str, partiti
     assert startup._regions(own, service, partition) == REGIONS(own, service, partition)
 
 
-def test_endpoints_that_are_no_regions_come_where_they_are_asked_for() -> None:
+def test_regions_and_partitions_are_those_that_any_session_says() -> None:
     own = botocore.session.Session()
     found = startup._regions(own, "s3", allow_non_regional=True)
     assert found == REGIONS(own, "s3", allow_non_regional=True)
-
-
-def test_the_partitions_are_those_that_any_session_says() -> None:
     own = botocore.session.Session()
     assert startup._partitions(own) == PARTITIONS(own)
 

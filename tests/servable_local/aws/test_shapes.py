@@ -46,11 +46,19 @@ def test_a_value_of_a_template_becomes_what_the_api_takes(
     assert json.dumps(arguments) == json.dumps(fitted)
 
 
-def test_a_value_that_is_none_of_an_enumeration_is_refused_with_those_that_are() -> None:
+def test_what_is_not_emulated_is_refused_by_name() -> None:
     with pytest.raises(
         ResourceError, match="/StateValue: BAD is not a valid enum value; allowed: "
     ):
         fit({"StateValue": "BAD"}, "cloudwatch", "SetAlarmState")
+    # --- resource types
+    logical: Any = None
+    with pytest.raises(NotImplementedError):
+        ResourceType().put("physical", {}, {}, logical)
+    with pytest.raises(ResourceError, match="AWS::S3::Bucket: Aa, Zz is not emulated"):
+        S3Bucket().check({"Zz": 1, "BucketName": "b", "Aa": 2})
+    with pytest.raises(ResourceError, match="Rules: Transitions is not emulated"):
+        _lifecycle_rule({"Status": "Enabled", "Transitions": []})
 
 
 @pytest.mark.parametrize(
@@ -113,20 +121,6 @@ def test_problems_are_counted(count: int, words: str) -> None:
     assert refusal(["a"] * count) == words
 
 
-# --- resource types
-
-
-def test_a_resource_type_has_to_say_what_is_made() -> None:
-    logical: Any = None
-    with pytest.raises(NotImplementedError):
-        ResourceType().put("physical", {}, {}, logical)
-
-
-def test_a_property_that_is_not_emulated_is_refused_by_name() -> None:
-    with pytest.raises(ResourceError, match="AWS::S3::Bucket: Aa, Zz is not emulated"):
-        S3Bucket().check({"Zz": 1, "BucketName": "b", "Aa": 2})
-
-
 @pytest.mark.parametrize(("given", "name"), [({}, "made-255"), ({"BucketName": "own"}, "own")])
 def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> None:
     logical = Logical(
@@ -140,11 +134,6 @@ def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> No
         name_property = "BucketName"
 
     assert Named().name(given, logical) == name
-
-
-def test_a_rule_of_a_lifecycle_that_is_not_emulated_is_refused_by_name() -> None:
-    with pytest.raises(ResourceError, match="Rules: Transitions is not emulated"):
-        _lifecycle_rule({"Status": "Enabled", "Transitions": []})
 
 
 def test_a_rule_of_a_lifecycle_keeps_its_id_and_its_prefix() -> None:

@@ -106,31 +106,27 @@ def test_tags_stay_where_an_update_names_none_and_change_where_it_names_others(
     )
 
 
-def test_an_update_that_changes_nothing_is_refused(account: Account, cfn: Any) -> None:
+def test_a_stack_is_made_once_and_updated_only_by_changes(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
     body = json.dumps(topics("A"), indent=3)
     assert refused(cfn.update_stack, StackName="stack", TemplateBody=body) == (
         "ValidationError", "No updates are to be performed.",
     )  # fmt: skip
-
-
-def test_a_stack_of_that_name_is_not_made_twice(account: Account, cfn: Any) -> None:
-    account.deploy(topics("A"))
     code, message = refused(
         cfn.create_stack, StackName="stack", TemplateBody=json.dumps(topics("B"))
     )
     assert (code, message) == ("AlreadyExistsException", "Stack [stack] already exists")
 
 
-def test_a_template_has_to_be_given(cfn: Any) -> None:
+def test_a_template_is_validated_before_anything_is_made(cfn: Any, account: Account) -> None:
     _, message = refused(cfn.create_stack, StackName="stack")
     assert message == "Either Template URL or Template Body must be specified."
 
-
-def test_a_template_that_is_refused_leaves_no_stack(account: Account, cfn: Any) -> None:
     wrong = json.dumps(topics("A")).replace('"Display"}', '"Absent"}')
     refused(cfn.create_stack, StackName="stack", TemplateBody=wrong)
     assert cfn.list_stacks()["StackSummaries"] == []
+    assert cfn.validate_template(TemplateBody=json.dumps(topics("A")))["Description"] == "topics"
+    assert "Resources" in refused(cfn.validate_template, TemplateBody="{}")[1]
 
 
 def test_a_template_from_s3_is_deployed(account: Account, cfn: Any) -> None:
@@ -140,7 +136,7 @@ def test_a_template_from_s3_is_deployed(account: Account, cfn: Any) -> None:
     assert account.settled() == "CREATE_COMPLETE"
 
 
-def test_the_summary_of_a_template_is_that_of_the_stack_or_of_the_text(
+def test_the_summary_of_a_template_and_the_stack_of_a_resource_are_found(
     account: Account, cfn: Any
 ) -> None:
     account.deploy(topics("A"))
@@ -153,11 +149,9 @@ def test_the_summary_of_a_template_is_that_of_the_stack_or_of_the_text(
             "first", "shown", False,
         )  # fmt: skip
         assert (secret["ParameterKey"], secret["NoEcho"]) == ("Secret", True)
-
-
-def test_a_template_is_validated_without_being_deployed(cfn: Any) -> None:
-    assert cfn.validate_template(TemplateBody=json.dumps(topics("A")))["Description"] == "topics"
-    assert "Resources" in refused(cfn.validate_template, TemplateBody="{}")[1]
+    (topic,) = cfn.describe_stack_resources(StackName="stack")["StackResources"]
+    found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
+    assert found["StackResources"] == [topic]
 
 
 def test_a_stacks_resources_are_described_together_and_one_by_one(
@@ -365,13 +359,6 @@ def test_other_tags_alone_are_a_change(account: Account, cfn: Any) -> None:
     change(cfn, Tags=[{"Key": "a", "Value": "1"}])
     found = cfn.describe_change_set(StackName="stack", ChangeSetName="change")
     assert (found["Status"], found["Changes"]) == ("CREATE_COMPLETE", [])
-
-
-def test_the_stack_of_a_resource_is_found_by_its_physical_id(account: Account, cfn: Any) -> None:
-    account.deploy(topics("A"))
-    (topic,) = cfn.describe_stack_resources(StackName="stack")["StackResources"]
-    found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
-    assert found["StackResources"] == [topic]
 
 
 # The CLI's messages of AWS's refusals, as public repositories quote them (read 2026-11-28).

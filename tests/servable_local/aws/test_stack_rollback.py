@@ -368,9 +368,19 @@ def test_an_output_whose_condition_is_false_is_left_out(case: Case) -> None:
     ]
 
 
-def test_a_condition_that_is_not_there_refuses_the_template(case: Case) -> None:
+def test_what_cannot_be_evaluated_is_refused_before_anything_is_made(case: Case) -> None:
     with pytest.raises(ValidationError, match="unresolved condition dependency Absent"):
         case.deploy({"A": thing(more={"Condition": "Absent"})})
+
+    off = {"Off": {"Fn::Equals": ["1", "2"]}}
+    resources = {"A": thing(more={"Condition": "Off"}), "B": thing(Of={"Ref": "A"})}
+    with pytest.raises(ValidationError, match=r"Unresolved resource dependencies \[A\]"):
+        case.deploy(resources, Conditions=off)
+
+    conditions = {"Never": {"Fn::Equals": [{"Fn::FindInMap": ["Absent", "a", "b"]}, "c"]}}
+    with pytest.raises(ValidationError, match="Absent"):
+        case.deploy({"A": thing()}, Conditions=conditions)
+    assert case.thing.calls == []
 
 
 @pytest.mark.parametrize(("met", "refused"), [("1", True), ("2", False)])
@@ -380,13 +390,6 @@ def test_a_rule_holds_only_where_its_condition_is_met(case: Case, met: str, refu
     expected = pytest.raises(ValidationError, match="an assertion of a rule is false")
     with expected if refused else contextlib.nullcontext():
         case.deploy({"A": thing()}, Rules={"Check": rule})
-
-
-def test_a_reference_to_what_is_not_made_refuses_the_update(case: Case) -> None:
-    off = {"Off": {"Fn::Equals": ["1", "2"]}}
-    resources = {"A": thing(more={"Condition": "Off"}), "B": thing(Of={"Ref": "A"})}
-    with pytest.raises(ValidationError, match=r"Unresolved resource dependencies \[A\]"):
-        case.deploy(resources, Conditions=off)
 
 
 # --- what is told of each step
@@ -438,15 +441,6 @@ def test_a_resource_that_leaves_the_template_is_planned_as_removed(case: Case) -
             "Details": [],
         }
     ]
-
-
-def test_a_condition_that_cannot_be_evaluated_is_refused_before_anything_is_made(
-    case: Case,
-) -> None:
-    conditions = {"Never": {"Fn::Equals": [{"Fn::FindInMap": ["Absent", "a", "b"]}, "c"]}}
-    with pytest.raises(ValidationError, match="Absent"):
-        case.deploy({"A": thing()}, Conditions=conditions)
-    assert case.thing.calls == []
 
 
 def test_a_fault_of_the_local_aws_in_a_deployment_is_printed_and_named(

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,42 +22,24 @@ def _plan(config: dict[str, Any] | None, instances: int) -> list[tuple[float, in
     return [(stage.share, stage.bake_seconds) for stage in stages(config, instances)]
 
 
-def test_without_a_policy_everything_moves_at_once_unwatched() -> None:
+def test_without_a_canary_everything_moves_at_once() -> None:
     assert _plan(None, 2) == [(1.0, 0)]
-
-
-def test_all_at_once_is_watched_for_the_termination_wait() -> None:
     assert _plan(blue_green("ALL_AT_ONCE"), 2) == [(1.0, 120)]
 
 
 def test_a_canary_bakes_and_then_the_rest_bakes() -> None:
     assert _plan(blue_green("CANARY", CanarySize=percent(10)), 10) == [(0.1, 600), (1.0, 120)]
-
-
-def test_a_tenth_of_two_instances_is_one_of_two() -> None:
     assert _plan(blue_green("CANARY", CanarySize=percent(10)), 2)[0] == (0.5, 600)
-
-
-def test_part_of_an_instance_is_a_whole_one() -> None:
     assert _plan(blue_green("CANARY", CanarySize=percent(30)), 4)[0] == (0.5, 600)
-
-
-def test_a_canary_of_a_single_instance_bakes_as_long() -> None:
     found = _plan(blue_green("CANARY", CanarySize=percent(50)), 1)
     assert found == [(1.0, 600), (1.0, 120)]
-
-
-def test_a_canary_may_be_a_number_of_instances() -> None:
     size = {"Type": "INSTANCE_COUNT", "Value": 1}
     assert _plan(blue_green("CANARY", CanarySize=size), 4)[0] == (0.25, 600)
 
 
-def test_linear_steps_bake_one_after_the_other() -> None:
+def test_steps_and_batches_bake_one_after_the_other() -> None:
     found = _plan(blue_green("LINEAR", LinearStepSize=percent(25)), 4)
     assert found == [(0.25, 600), (0.5, 600), (0.75, 600), (1.0, 120)]
-
-
-def test_a_rolling_update_bakes_after_every_batch() -> None:
     policy = {"MaximumBatchSize": percent(50), "WaitIntervalInSeconds": 60}
     assert _plan({"RollingUpdatePolicy": policy}, 4) == [(0.5, 60), (1.0, 60)]
 
@@ -71,12 +52,11 @@ def test_traffic_only_grows_and_ends_with_all_of_it(kind: str, share: int, count
     assert found[-1] == 1.0
 
 
-@pytest.mark.parametrize("config", [None, {}, {"AutoRollbackConfiguration": {}}])
-def test_without_alarms_there_is_no_way_back(config: dict[str, Any] | None) -> None:
-    assert rollback_alarms(config) == []
+def test_the_way_back_is_read_where_it_is_said() -> None:
+    cases: list[dict[str, Any] | None] = [None, {}, {"AutoRollbackConfiguration": {}}]
+    for config in cases:
+        assert rollback_alarms(config) == []
 
-
-def test_the_longest_time_is_read_where_it_is_said() -> None:
     config = blue_green("ALL_AT_ONCE")
     config["BlueGreenUpdatePolicy"]["MaximumExecutionTimeoutInSeconds"] = 600
     assert longest_seconds(config) == 600

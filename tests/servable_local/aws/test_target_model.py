@@ -51,22 +51,14 @@ def _ask(account: Account, **more: str) -> dict[str, Any]:
     return dict(json.loads(answer["Body"].read()))
 
 
-def test_the_container_is_told_that_it_serves_many(many: Account) -> None:
+def test_a_request_goes_to_its_target_alone(many: Account) -> None:
     assert _ask(many, TargetModel="a.tar.gz")["variables"]["SAGEMAKER_MULTI_MODEL"] == "true"
 
-
-def test_a_request_goes_to_its_model_alone(many: Account) -> None:
     path = _ask(many, TargetModel="a.tar.gz")["path"]
     assert path.startswith("/models/")
     assert path.endswith("/invoke")
-
-
-def test_a_target_that_is_not_there_is_refused_with_its_key(many: Account) -> None:
     with pytest.raises(ClientError, match=r"key: models/absent.tar.gz\)"):
         _ask(many, TargetModel="absent.tar.gz")
-
-
-def test_a_request_without_a_target_is_refused(many: Account) -> None:
     with pytest.raises(ClientError, match="name a TargetModel"):
         _ask(many)
 

@@ -71,13 +71,12 @@ def test_a_target_is_fetched_from_its_prefix_and_loaded_once(case: Case) -> None
     assert case.fetched == ["s3://b/models/sub/a.tar.gz"]
     assert paths == [f"/models/{request['model_name']}/invoke"] * 2
     assert Path(request["url"]).is_dir()
-
-
-def test_two_targets_have_different_paths(case: Case) -> None:
     assert case.models.path("a.tar.gz") != case.models.path("b.tar.gz")
 
 
 def test_a_target_that_the_container_lost_is_loaded_again_and_not_fetched(case: Case) -> None:
+    case.models.forget("absent")
+
     case.models.path("a.tar.gz")
     case.models.forget("a.tar.gz")
     case.models.path("a.tar.gz")
@@ -89,10 +88,6 @@ def test_a_container_at_another_address_has_nothing_loaded(case: Case) -> None:
     case.container.url = "http://127.0.0.1:2"
     case.models.path("a.tar.gz")
     assert len(case.container.loaded) == 2
-
-
-def test_forgetting_what_is_not_loaded_is_nothing(case: Case) -> None:
-    case.models.forget("absent")
 
 
 @pytest.mark.parametrize("status", [200, 299, 409])

@@ -195,10 +195,12 @@ def test_an_answer_that_takes_longer_than_the_job_allows_is_none(case: Transform
     assert "in/a: Unable to get response from algorithm" in case.log()
 
 
-def test_a_bad_record_is_asked_once(case: TransformCase) -> None:
+def test_a_bad_record_is_asked_once_and_the_log_says_which_file_failed(case: TransformCase) -> None:
     case.put("in/a", MISTAKE)
     case.run()
     assert case.bodies() == [MISTAKE]
+    said = [line.split(f"{case.bucket}/in/a: ")[-1] for line in case.log().splitlines()[1:]]
+    assert said == ["ClientError: 400", "", "Message:", "the model says no"]
 
 
 def test_a_file_with_a_bad_record_fails_the_job_and_no_other_file(case: TransformCase) -> None:
@@ -207,13 +209,6 @@ def test_a_file_with_a_bad_record_fails_the_job_and_no_other_file(case: Transfor
     shown = case.run(**lines(BatchStrategy="SingleRecord"))
     assert shown["FailureReason"] == "ClientError: See job logs for more information"
     assert case.results() == {"b.out": b"2\n"}
-
-
-def test_the_log_says_which_file_failed_and_what_the_container_said(case: TransformCase) -> None:
-    case.put("in/a", MISTAKE)
-    case.run()
-    said = [line.split(f"{case.bucket}/in/a: ")[-1] for line in case.log().splitlines()[1:]]
-    assert said == ["ClientError: 400", "", "Message:", "the model says no"]
 
 
 def test_a_5xx_is_the_algorithm_s_error(case: TransformCase) -> None:
@@ -270,10 +265,14 @@ def test_a_container_that_does_not_start_fails_the_job(case: TransformCase) -> N
     assert "did not answer its ping" in case.run()["FailureReason"]
 
 
-def test_the_container_ends_with_its_job(case: TransformCase) -> None:
+def test_a_job_ends_its_container_and_cannot_be_stopped_or_named_again(case: TransformCase) -> None:
     case.put("in/a", b"1")
     case.run()
     assert [one.closed for one in case.containers()] == [True]
+    with pytest.raises(ClientError, match="is in status Completed"):
+        case.sagemaker.stop_transform_job(TransformJobName="job")
+    with pytest.raises(ClientError, match="a job with this name already exists"):
+        case.create()
 
 
 def test_a_stopped_job_leaves_no_result(case: TransformCase) -> None:
@@ -282,13 +281,6 @@ def test_a_stopped_job_leaves_no_result(case: TransformCase) -> None:
     case.create(ModelName="slow", **lines(BatchStrategy="SingleRecord"))
     case.sagemaker.stop_transform_job(TransformJobName="job")
     assert (case.rested()["TransformJobStatus"], case.results()) == ("Stopped", {})
-
-
-def test_a_job_that_has_ended_cannot_be_stopped(case: TransformCase) -> None:
-    case.put("in/a", b"1")
-    case.run()
-    with pytest.raises(ClientError, match="is in status Completed"):
-        case.sagemaker.stop_transform_job(TransformJobName="job")
 
 
 def test_the_events_of_a_job_say_its_states(watched: Watched) -> None:
@@ -330,13 +322,6 @@ def test_jobs_are_listed_by_time_and_state(
     case.run()
     jobs = case.sagemaker.list_transform_jobs(**asked)["TransformJobSummaries"]
     assert [job["TransformJobName"] for job in jobs] == listed
-
-
-def test_a_name_is_taken_once(case: TransformCase) -> None:
-    case.put("in/a", b"1")
-    case.run()
-    with pytest.raises(ClientError, match="a job with this name already exists"):
-        case.create()
 
 
 def test_a_job_s_tags_are_listed(case: TransformCase) -> None:

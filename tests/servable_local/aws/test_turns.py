@@ -19,26 +19,17 @@ def _order(weights: dict[str, float], count: int) -> list[str]:
 
 
 @given(WEIGHTS)
-def test_one_round_has_exactly_the_weights(weights: dict[str, float]) -> None:
+def test_one_round_has_exactly_the_weights_in_the_same_order(weights: dict[str, float]) -> None:
     found = Counter(_order(weights, int(sum(weights.values()))))
     assert found == Counter({name: int(weight) for name, weight in weights.items()})
-
-
-@given(WEIGHTS)
-def test_the_order_is_the_same_every_time(weights: dict[str, float]) -> None:
     assert _order(weights, 30) == _order(weights, 30)
 
 
-def test_turns_are_mixed_and_not_in_blocks() -> None:
+def test_turns_are_mixed_equal_and_may_change() -> None:
     order = _order({"a": 1.0, "b": 1.0}, 10)
     assert all(one != other for one, other in pairwise(order))
-
-
-def test_all_zero_counts_as_all_equal() -> None:
     assert Counter(_order({"a": 0.0, "b": 0.0}, 10)) == {"a": 5, "b": 5}
 
-
-def test_shares_may_change_from_turn_to_turn() -> None:
     turns = Turns()
     for _ in range(10):
         turns.next({"new": 0.1, "old": 0.9})

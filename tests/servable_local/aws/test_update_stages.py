@@ -53,16 +53,10 @@ def test_stages_of_a_rolling_update(batch: int, active: list[int]) -> None:
     assert stages({"RollingUpdatePolicy": policy}, 4) == [stage(count) for count in active]
 
 
-def test_without_a_policy_nothing_is_watched() -> None:
+def test_a_stage_is_watched_for_its_wait() -> None:
     assert stages(None, 4) == [Stage(4, 4, 0)]
-
-
-def test_without_a_wait_the_old_fleet_ends_at_once() -> None:
     policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": ALL_AT_ONCE}}
     assert stages(policy, 4) == [Stage(4, 4, 0)]
-
-
-def test_a_stage_that_is_not_full_is_a_canary() -> None:
     assert (stage(1).share, stage(1).message) == (
         0.25,
         "Baking for 60 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of "

@@ -69,29 +69,18 @@ def upgrade(embedded: LocalAws, launcher: Launcher, clock: ManualClock, server: 
     return Upgrade(deployed, Watched(deployed.account, clock, server))
 
 
-def test_one_deployment_does_it(upgrade: Upgrade) -> None:
+def test_one_deployment_replaces_the_fleet_and_nothing_else(upgrade: Upgrade) -> None:
     assert upgrade.status == "UPDATE_COMPLETE"
-
-
-def test_the_endpoint_itself_stays(upgrade: Upgrade) -> None:
     found = upgrade._described()
     assert (found["EndpointArn"], found["CreationTime"]) == (upgrade.arn, upgrade.created)
-
-
-def test_its_fleet_is_replaced_through_the_environments_rollout(upgrade: Upgrade) -> None:
     assert upgrade.baked is not None
-
-
-def test_nothing_is_replaced_that_the_changelog_does_not_name(upgrade: Upgrade) -> None:
-    """A new fleet has a model with its role's policy, a configuration, and rollback alarms of its own."""
+    # A new fleet has a model with its role's policy, a configuration, and rollback alarms of its
+    # own.
     assert upgrade.replaced() == {
         "IAM::Policy": 1,
         "SageMaker::Model": 1,
         "SageMaker::EndpointConfig": 1,
         "CloudWatch::Alarm": 2,
     }
-
-
-def test_what_callers_and_the_team_know_by_name_stays(upgrade: Upgrade) -> None:
     kept = {"SNS::Topic", "Logs::LogGroup", "CloudWatch::Dashboard", "IAM::Role", "KMS::Key"}
     assert kept & set(upgrade.replaced()) == set()

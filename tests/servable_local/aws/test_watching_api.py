@@ -233,8 +233,6 @@ def test_a_scheduled_action_is_described_replaced_and_deleted(scaling: Any) -> N
     with pytest.raises(ClientError, match="No scheduled action found for name: morning"):
         scaling.delete_scheduled_action(**KEY, ScheduledActionName="morning")
 
-
-def test_a_scheduled_action_that_is_put_again_keeps_all_but_its_start_and_end(scaling: Any) -> None:
     name = {"ScheduledActionName": "morning"}
     first = {
         "Schedule": "rate(5 minutes)",
@@ -254,12 +252,9 @@ def test_a_scheduled_action_that_is_put_again_keeps_all_but_its_start_and_end(sc
     }
 
 
-def test_a_limit_of_the_api_that_is_not_met_is_refused(scaling: Any) -> None:
+def test_a_request_of_scaling_that_is_not_whole_is_refused(scaling: Any) -> None:
     with pytest.raises(ClientError, match="ValidationException.*'resourceId' failed to satisfy"):
         scaling.deregister_scalable_target(**KEY | {"ResourceId": "x" * 1601})
-
-
-def test_a_scheduled_action_needs_a_schedule(scaling: Any) -> None:
     with pytest.raises(ClientError, match="Schedule is required"):
         scaling.put_scheduled_action(**KEY, ScheduledActionName="a")
 

@@ -128,7 +128,8 @@ class RequestRouter:
                 "404 Not Found",
                 {"error": "no such control"},
             )
-            return _answer(start_response, status, "application/json", result)
+            start_response(status, [("Content-Type", "application/json")])
+            return [json.dumps(result).encode()]
         _hand_on(environ, request, verified)
         if is_cbor(request):
             return answer_cbor(environ, start_response, partial(self._answered, request))
@@ -254,10 +255,3 @@ def _failure(
     )
     start_response(status, [("Content-Type", "text/xml")], sys.exc_info())
     return [xml.encode()]
-
-
-def _answer(
-    start_response: _Start, status: str, kind: str, body: Mapping[str, Any]
-) -> Iterable[bytes]:
-    start_response(status, [("Content-Type", kind)], sys.exc_info())
-    return [json.dumps(body).encode()]

@@ -5,11 +5,13 @@ is CloudFormation's: create and change in order of reference, then remove what w
 first. A replaced resource has a new Ref, so what refers to it differs too and is changed in its turn.
 """
 
+import json
 import re
 import threading
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from servable_local.aws.clock import utc_now
@@ -56,12 +58,8 @@ class StackDeployment:
         publish: Callable[[list[dict[str, Any]]], None],
         imports: Mapping[str, Mapping[str, str]],
     ) -> None:
-        self._stack = stack
-        self._blueprint = blueprint
-        self._calls = calls
-        self._verb = verb
-        self._publish = publish
-        self._imports = imports
+        self._stack, self._blueprint, self._calls = stack, blueprint, calls
+        self._verb, self._publish, self._imports = verb, publish, imports
         self._adopted: list[str] = []
         # For a rollback: created resources, and the old records of the others.
         self._created: list[StackResource] = []
@@ -73,12 +71,9 @@ class StackDeployment:
         try:
             for logical_id in self._blueprint.order:
                 self._settle(logical_id)
-            try:
-                outputs = self._blueprint.outputs()
-                self._publish(outputs)
-            except TemplateError as error:
-                raise ResourceFailedError(str(error)) from None
-        except ResourceFailedError as failure:
+            outputs = self._blueprint.outputs()
+            self._publish(outputs)
+        except (ResourceFailedError, TemplateError) as failure:
             self._fail(str(failure))
             return False
         self._stack.outputs = outputs
@@ -232,8 +227,9 @@ class CloudFormation:
 
     def register(self, name: str) -> Stack:
         """A stack that is only a name yet. Raises `AlreadyExistsError`, `ValidationError`."""
-        must = [f"satisfy regular expression pattern: {_STACK_NAME.pattern}"]
-        must = [] if _STACK_NAME.fullmatch(name) else must
+        must = []
+        if not _STACK_NAME.fullmatch(name):
+            must.append(f"satisfy regular expression pattern: {_STACK_NAME.pattern}")
         if len(name) > _LONGEST_NAME:
             must.append(f"have length less than or equal to {_LONGEST_NAME}")
         if must:
@@ -270,6 +266,18 @@ class CloudFormation:
         template = parse(text)
         values = resolved_parameters(template, parameters, self.aws)
         return BoundTemplate(stack, template, values, self.exports(), DynamicReferences(self.aws))
+
+    def check_role(self, arn: str) -> None:
+        """Raise `ValidationError` if the role's own policy doesn't let CloudFormation assume it."""
+        name = arn.rsplit("/", 1)[-1]
+        iam = self.aws.client("iam")
+        with suppress(iam.exceptions.NoSuchEntityException):
+            trust = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+            statements = trust["Statement"]
+            for one in statements if isinstance(statements, list) else [statements]:
+                if one["Effect"] == "Allow" and "cloudformation" in json.dumps(one["Principal"]):
+                    return
+        raise ValidationError(f"Role {arn} is invalid or cannot be assumed")
 
     def check_updatable(self, stack: Stack) -> None:
         if stack.status not in _UPDATABLE:

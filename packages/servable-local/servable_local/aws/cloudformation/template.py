@@ -274,6 +274,20 @@ def _unsatisfied(slot: Mapping[str, Any], value: str) -> str | None:
     return None
 
 
+def describe_parameters(template: Template) -> list[dict[str, Any]]:
+    """Return the declared parameters as GetTemplateSummary describes them."""
+    return [
+        {
+            "ParameterKey": key,
+            "ParameterType": slot.get("Type", "String"),
+            "DefaultValue": slot.get("Default"),
+            "Description": slot.get("Description"),
+            "NoEcho": bool(slot.get("NoEcho", False)),
+        }
+        for key, slot in (template.get("Parameters") or {}).items()
+    ]
+
+
 def shown_parameters(
     template: Template, values: Mapping[str, str], resolved: Mapping[str, str]
 ) -> list[dict[str, str]] | None:

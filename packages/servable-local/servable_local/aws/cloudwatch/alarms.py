@@ -133,11 +133,6 @@ def _said(state: State, reason: str, data: str) -> dict[str, Any]:
     return said
 
 
-def _in_capitals(statistic: str) -> str:
-    """SampleCount as SAMPLE_COUNT: so, and only in an alarm's message, statistics are written."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", statistic).upper()
-
-
 def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime) -> None:
     """After the change. Actions only where the alarm's actions are enabled."""
     aws.tell_event_bridge(
@@ -182,7 +177,8 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
         kind = "Statistic" if "Statistic" in trigger else "ExtendedStatistic"
         trigger["StatisticType"] = kind
         if kind == "Statistic":
-            trigger[kind] = _in_capitals(trigger[kind])
+            # Only in an alarm's message, SampleCount is written SAMPLE_COUNT.
+            trigger[kind] = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", trigger[kind]).upper()
     message = {
         "AlarmName": alarm.name,
         "AlarmDescription": alarm.request.get("AlarmDescription"),
@@ -235,9 +231,7 @@ class AlarmRegister:
     """Metric alarms are evaluated every minute, finer ones every 10 s, composites after them."""
 
     def __init__(self, aws: Loopback, store: MetricStore, clock: Clock) -> None:
-        self._aws = aws
-        self._store = store
-        self._clock = clock
+        self._aws, self._store, self._clock = aws, store, clock
         self._alarms: dict[str, Alarm] = {}
         self._rules: dict[str, MetricAlarmRule | AlarmRule] = {}
         # Whose scaling actions run at the last tick; and those set to ALARM by hand since.

@@ -20,6 +20,8 @@ from servable_local.aws.resources.shapes import Properties, ResourceError
 _SERVICE = "application-autoscaling"
 # In the order in which a target's physical name has them.
 _KEY = ("ResourceId", "ScalableDimension", "ServiceNamespace")
+# From the first look to the next, and at most: an update may bake for an hour.
+_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.01, 0.1
 # Only of an update; an endpoint that does not exist has no properties to retain.
 _UPDATE_ONLY = (
     "ExcludeRetainedVariantProperties",
@@ -80,10 +82,6 @@ def _resolved(properties: Properties) -> dict[str, Any]:
 
 def _key_of(target: str) -> dict[str, str]:
     return dict(zip(_KEY, target.split("|"), strict=True))
-
-
-# From the first look to the next, and at most: an update may bake for an hour.
-_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.01, 0.1
 
 
 class SageMakerModel(ResourceType):

@@ -124,8 +124,6 @@ class HostedComponent:
             self.copies.scale(0, now)
         shutil.rmtree(self._archives, ignore_errors=True)
 
-    # --- how copies come and go
-
     def _copies(self, start: Callable[[], Container]) -> VariantInstances:
         variants = self.endpoint.fleet.variants if self.endpoint.fleet else {}
         variant = variants.get(self.variant_name)

@@ -239,15 +239,14 @@ class FleetLauncher:
         served = self.served(
             model.get("Containers") or [model["PrimaryContainer"]], name, archives, specification
         )
-        many, start = served.many, served.start
-        running = start()
+        running = served.start()
         # Models are loaded into one container; a serverless variant has no instances.
-        single = many or "ServerlessConfig" in specification
+        single = served.many or "ServerlessConfig" in specification
         routing = specification.get("RoutingConfig", {}).get("RoutingStrategy")
         instances = VariantInstances(
             [running],
             int(specification.get("InitialInstanceCount", 1)),
-            start,
+            served.start,
             types,
             self.shortage,
             most_containers=1 if single else self.most_containers,
@@ -265,7 +264,7 @@ class FleetLauncher:
             image=served.image,
             instances=instances,
             serverless=specification.get("ServerlessConfig"),
-            models=models if many else None,
+            models=models if served.many else None,
         )
 
     def served(

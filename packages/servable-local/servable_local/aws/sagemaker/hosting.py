@@ -49,10 +49,7 @@ class Definitions:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         """`kind`, as the API's names have it; `words`, as refusals; `arn` of a name."""
-        self.arn = arn
-        self._now = now
-        self._kind = kind
-        self._words = words
+        self.arn, self._now, self._kind, self._words = arn, now, kind, words
         self._all: dict[str, StoredDefinition] = {}
 
     def check_new(self, name: str) -> None:
@@ -96,9 +93,7 @@ class RegionalHosting:
         most_containers: int = 1,
     ) -> None:
         """`write_log` takes the containers' output."""
-        self.aws = aws
-        self.clock = cloudwatch.clock
-        self.cloudwatch = cloudwatch
+        self.aws, self.clock, self.cloudwatch = aws, cloudwatch.clock, cloudwatch
         now = self.clock.now
         self.models = Definitions("Model", "model", lambda name: self.arn("model", name), now)
         self.configs = Definitions(
@@ -113,8 +108,7 @@ class RegionalHosting:
         self.shortage = Shortage()
         self._logs = ContainerLogs(folder, write_log)
         self.tags: dict[str, dict[str, str]] = {}
-        self._launch = launch
-        self._folder = folder
+        self._launch, self._folder = launch, folder
         self.most_containers = most_containers
 
     def arn(self, kind: str, name: str) -> str:
@@ -265,12 +259,8 @@ class RegionalHosting:
 def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
     """Ends every endpoint's, component's and job's processes, in every account and region."""
     running: list[HostedEndpoint | HostedComponent | TransformJob] = []
-    for hosting in hostings.all():
-        running += (
-            *hosting.components.values(),
-            *hosting.endpoints.values(),
-            *hosting.jobs.values(),
-        )
+    for here in hostings.all():
+        running += [*here.components.values(), *here.endpoints.values(), *here.jobs.values()]
     threads = [threading.Thread(target=each.close) for each in running]
     for thread in threads:
         thread.start()

@@ -32,10 +32,8 @@ class TargetModels:
     """The models of one container, from archives under one S3 prefix. None is unloaded to make room."""
 
     def __init__(self, container: Container, prefix: str, *, aws: Loopback, folder: Path) -> None:
-        self._container = container
-        self._prefix = prefix
-        self._aws = aws
-        self._folder = folder
+        self._container, self._prefix = container, prefix
+        self._aws, self._folder = aws, folder
         # A container that was started again has nothing loaded, and another address.
         self._loaded: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -198,6 +196,11 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
         ) from None
     beside.replace(target)
     return target
+
+
+def encryption(kms_key: str | None) -> dict[str, str]:
+    """Return the arguments with which S3 encrypts an object; none without a key."""
+    return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
 def s3_location(url: str) -> tuple[str, str]:

@@ -250,7 +250,7 @@ class RuntimeApi(BaseResponse):
         """The component that the request names, which has a copy; None for an endpoint with models.
 
         Sentences as seen: https://github.com/BerriAI/litellm (2026, two of them) and the blog post of
-        placement.py (2024-12-03, no capacity); that of a component that is not there is ours.
+        instances.py (2024-12-03, no capacity); that of a component that is not there is ours.
         """
         name = self.headers.get(_COMPONENT)
         if route.variant.placement is None:

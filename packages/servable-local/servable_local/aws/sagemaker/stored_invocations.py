@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from servable_local.aws.clock import Clock
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.model_data import s3_location
+from servable_local.aws.sagemaker.model_data import encryption, s3_location
 from servable_tensors.capture_record import media_type
 
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
@@ -30,7 +30,9 @@ _INFERENCE_ID = "X-Amzn-SageMaker-Inference-Id"
 Message = tuple[str, bytes]
 """Content type and body."""
 LONGEST_SHOWN = 1024
+# body -> status, content type, response
 Ask = Callable[[bytes], tuple[int, str, bytes]]
+# Counts a failure in the metric of this name.
 CountFailure = Callable[[str], None]
 
 
@@ -55,15 +57,12 @@ def put_captured(
     line = json.dumps(_record(capture, at, headers, request, answer)) + "\n"
     bucket, prefix = s3_location(capture["DestinationS3Uri"])
     folder = "/".join(filter(None, [prefix.rstrip("/"), endpoint, variant, f"{at:%Y/%m/%d/%H}"]))
-    encrypted: dict[str, Any] = {}
-    if kms_key := capture.get("KmsKeyId"):
-        encrypted = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
     try:
         aws.client("s3").put_object(
             Bucket=bucket,
             Key=f"{folder}/{at:%M-%S}-{at.microsecond // 1000:03}-{uuid.uuid4()}.jsonl",
             Body=line.encode(),
-            **encrypted,
+            **encryption(capture.get("KmsKeyId")),
         )
     except (BotoCoreError, ClientError) as error:
         print(f"a request to {endpoint} is not captured: {error}", file=sys.stderr)
@@ -103,10 +102,6 @@ def _side(capture: Mapping[str, Any], mode: str, content_type: str, body: bytes)
         if kind in (listed.lower() for listed in types.get(f"{encoding.title()}ContentTypes", [])):
             return {**side, "data": body.decode(errors="replace"), "encoding": encoding}
     return {**side, "data": base64.b64encode(body).decode(), "encoding": "BASE64"}
-
-
-"""body -> status, content type, answer."""
-"""Counts a failure in the metric of this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,15 +187,12 @@ class QueuedInvocation:
 
     def _put(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
         bucket, key = s3_location(location)
-        encryption: dict[str, str] = {}
-        if kms_key := self.config["OutputConfig"].get("KmsKeyId"):
-            encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
         aws.client("s3").put_object(
             Bucket=bucket,
             Key=key,
             Body=body,
             ContentType=content_type or "text/plain",
-            **encryption,
+            **encryption(self.config["OutputConfig"].get("KmsKeyId")),
         )
 
     def _tell(

@@ -85,11 +85,15 @@ class Case:
         return [one["HistorySummary"] for one in alarm.history if one["HistoryItemType"] == kind]
 
 
-@pytest.fixture
-def case() -> Case:
+def new_case() -> Case:
     case = Case()
     case.put("a")
     return case
+
+
+@pytest.fixture
+def case() -> Case:
+    return new_case()
 
 
 # --- composites

@@ -26,6 +26,7 @@ class Heard:
     """A topic, a queue that hears it, and rules of the account that name one of them."""
 
     def __init__(self, account: Account) -> None:
+        self.account = account
         self.events, self.sqs = account.client("events"), account.client("sqs")
         sns = account.client("sns")
         self.topic = sns.create_topic(Name="news")["TopicArn"]

@@ -30,6 +30,13 @@ def case(monkeypatch: pytest.MonkeyPatch) -> Case:
     return Case(thing)
 
 
+def renew(case: Case) -> Case:
+    """Return a case whose resource type has had no call and fails at none."""
+    case.thing.calls.clear()
+    case.thing.fails.clear()
+    return Case(case.thing)
+
+
 REFUSED = ResourceError("no")
 
 
@@ -152,12 +159,16 @@ def test_a_fault_of_the_local_aws_in_a_deployment_ends_it(
 # --- an update that fails
 
 
-@pytest.fixture
-def deployed(case: Case) -> Stack:
+def deploy_both(case: Case) -> Stack:
     """A stack of A, which B refers to; its calls are forgotten."""
     stack = case.deploy({"A": thing(Size=1), "B": thing(Size=1, Of={"Ref": "A"})})
     case.thing.calls.clear()
     return stack
+
+
+@pytest.fixture
+def deployed(case: Case) -> Stack:
+    return deploy_both(case)
 
 
 BOTH = {"A": thing(Size=2), "B": thing(Size=2, Of={"Ref": "A"})}

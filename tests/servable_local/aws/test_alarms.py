@@ -87,7 +87,7 @@ def test_history_has_every_change(watched: Watched) -> None:
     ]
 
 
-def test_a_state_that_is_set_by_hand_holds_until_the_next_evaluation(watched: Watched) -> None:
+def test_when_an_alarm_is_evaluated(watched: Watched) -> None:
     put_alarm(watched, TreatMissingData="notBreaching")
     watched.account.client("cloudwatch").set_alarm_state(
         AlarmName="high", StateValue="ALARM", StateReason="a test"
@@ -96,8 +96,7 @@ def test_a_state_that_is_set_by_hand_holds_until_the_next_evaluation(watched: Wa
     minutes(watched, None)
     assert (before, watched.state("high")) == ("ALARM", "OK")
 
-
-def test_a_fine_alarm_is_evaluated_every_ten_seconds(watched: Watched) -> None:
+    watched = watched.another()
     put_alarm(watched, Period=10, EvaluationPeriods=1)
     watched.account.client("cloudwatch").put_metric_data(
         Namespace="Own",

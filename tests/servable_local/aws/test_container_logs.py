@@ -82,15 +82,12 @@ def test_a_metric_filter_counts_lines_at_the_clocks_time(
     assert sum(point["Sum"] for point in points) == 2
 
 
-def test_output_of_a_container_that_does_not_start_is_kept(account: Account) -> None:
+def test_the_output_of_a_container_that_ends_is_kept(account: Account, clock: ManualClock) -> None:
     text = "it breaks, and its last line has no end"
     account.deploy(serving(account.put_archive(b"BROKEN"), variables={"WRITES": text}))
     assert messages(account) == [text]
 
-
-def test_a_container_that_ends_does_not_bring_its_deleted_group_back(
-    account: Account, clock: ManualClock
-) -> None:
+    account = account.another()
     deploy(account, "first\nlast")
     clock.advance(seconds=TICK_SECONDS)
     account.client("logs").delete_log_group(logGroupName=GROUP)

@@ -210,23 +210,16 @@ def test_a_container_is_measured_by_its_process_memory_and_files(
     assert 0 < first["MemoryUtilization"] < 100
 
 
-@pytest.mark.parametrize(
-    ("seconds", "pid"), [(0.4, os.getpid()), (60.0, None)], ids=["too soon", "no process"]
-)
-def test_where_there_is_nothing_to_measure_nothing_is_said(
-    moments: list[float], seconds: float, pid: int | None
-) -> None:
-    utilisation = used(moments)
-    moments.append(seconds)
-    container: Any = SimpleNamespace(pid=pid, folder=None)
-    assert utilisation.look(container) == {}
-
-
-def test_a_container_that_has_ended_takes_nothing(moments: list[float]) -> None:
+def test_nothing_to_measure_is_nothing(moments: list[float]) -> None:
     utilisation = used(moments)
     moments.append(60.0)
     container: Any = SimpleNamespace(pid=2**22 + 1, folder=None)
     assert utilisation.look(container) == {"MemoryUtilization": 0}
+    for seconds, pid in [(0.4, os.getpid()), (60.0, None)]:
+        utilisation = used(moments)
+        moments.append(seconds)
+        container: Any = SimpleNamespace(pid=pid, folder=None)
+        assert utilisation.look(container) == {}
 
 
 def test_instances_of_pools_are_shared_out_among_the_containers() -> None:
@@ -350,10 +343,8 @@ def test_a_side_is_text_only_where_its_content_type_is_listed(
 
 
 # --- what ends while it is measured
-
-
-def test_a_process_that_ends_while_it_is_measured_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_goes_while_it_is_measured_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Ended:
         def children(self, *, recursive: bool) -> list[Any]:
@@ -367,10 +358,6 @@ def test_a_process_that_ends_while_it_is_measured_is_left_out(
     found = Utilisation(_looked=time.monotonic() - 60).look(container)
     assert found == {"MemoryUtilization": 0}
 
-
-def test_a_file_that_goes_while_it_is_measured_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     (tmp_path / "kept").write_bytes(b"abc")
     listed = [tmp_path / "gone", tmp_path / "kept"]
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter(listed))

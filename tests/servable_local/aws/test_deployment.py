@@ -12,17 +12,28 @@ from tests.servable_local.aws.local_account import Account
 TOPIC = {"Type": "AWS::SNS::Topic"}
 
 
-def test_a_type_that_is_not_emulated_fails_by_name(account: Account) -> None:
+def test_what_cannot_be_made_fails_by_name(account: Account) -> None:
     account.deploy({"Resources": {"Queue": {"Type": "AWS::DynamoDB::Table"}}})
     reason = account.reason("Queue", "CREATE_FAILED")
     assert reason.startswith("Resource type AWS::DynamoDB::Table is not emulated")
 
-
-def test_a_property_that_the_service_does_not_know_fails_by_name(account: Account) -> None:
+    account = account.another()
     one = alarm()
     one["Properties"]["Treshold"] = 1
     account.deploy({"Resources": {"Alarm": one}})
     assert "Treshold" in account.reason("Alarm", "CREATE_FAILED")
+
+    account = account.another()
+    properties = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/ranker/variant/primary",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "MinCapacity": 1,
+        "MaxCapacity": 2,
+    }
+    kind = "AWS::ApplicationAutoScaling::ScalableTarget"
+    account.deploy({"Resources": {"Target": {"Type": kind, "Properties": properties}}})
+    assert "Could not find endpoint" in account.reason("Target", "CREATE_FAILED")
 
 
 def test_what_depends_comes_after_what_it_depends_on(account: Account) -> None:
@@ -72,18 +83,7 @@ def test_what_leaves_the_template_is_deleted(account: Account) -> None:
     assert len(account.inventory()) == 1
 
 
-def test_a_resource_with_a_fixed_name_is_not_replaced(account: Account) -> None:
-    def with_path(path: str) -> dict[str, Any]:
-        trust = {"Version": "2012-10-17", "Statement": []}
-        properties = {"RoleName": "fixed", "Path": path, "AssumeRolePolicyDocument": trust}
-        return {"Resources": {"Role": {"Type": "AWS::IAM::Role", "Properties": properties}}}
-
-    account.deploy(with_path("/one/"))
-    account.deploy(with_path("/two/"))
-    assert "custom-named resource" in account.reason("Role", "UPDATE_FAILED")
-
-
-def test_a_role_gets_another_boundary_and_loses_it(account: Account) -> None:
+def test_a_role_with_a_fixed_name_is_changed_in_place(account: Account) -> None:
     sagemaker = {"Service": "sagemaker.amazonaws.com"}
     allowed = {"Effect": "Allow", "Principal": sagemaker, "Action": "sts:AssumeRole"}
     trust = {"Version": "2012-10-17", "Statement": [allowed]}
@@ -98,6 +98,17 @@ def test_a_role_gets_another_boundary_and_loses_it(account: Account) -> None:
 
     given = [arn("ReadOnlyAccess"), arn("PowerUserAccess"), None]
     assert [bounded(one) for one in given] == given
+
+    account = account.another()
+
+    def with_path(path: str) -> dict[str, Any]:
+        trust = {"Version": "2012-10-17", "Statement": []}
+        properties = {"RoleName": "fixed", "Path": path, "AssumeRolePolicyDocument": trust}
+        return {"Resources": {"Role": {"Type": "AWS::IAM::Role", "Properties": properties}}}
+
+    account.deploy(with_path("/one/"))
+    account.deploy(with_path("/two/"))
+    assert "custom-named resource" in account.reason("Role", "UPDATE_FAILED")
 
 
 def test_a_resource_whose_condition_is_false_is_not_made(account: Account) -> None:
@@ -116,19 +127,6 @@ def test_numbers_written_as_text_are_numbers(account: Account) -> None:
     account.deploy({"Resources": {"Alarm": one}})
     found = account.client("cloudwatch").describe_alarms()["MetricAlarms"][0]
     assert found["Threshold"] == 100000.5
-
-
-def test_a_target_of_an_endpoint_that_is_not_there_fails(account: Account) -> None:
-    properties = {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": "endpoint/ranker/variant/primary",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-        "MinCapacity": 1,
-        "MaxCapacity": 2,
-    }
-    kind = "AWS::ApplicationAutoScaling::ScalableTarget"
-    account.deploy({"Resources": {"Target": {"Type": kind, "Properties": properties}}})
-    assert "Could not find endpoint" in account.reason("Target", "CREATE_FAILED")
 
 
 def test_a_scaled_variants_instance_type_cannot_be_changed(account: Account) -> None:

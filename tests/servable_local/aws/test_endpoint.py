@@ -47,14 +47,33 @@ def test_an_endpoint_is_as_its_template_declares_it(served: Account) -> None:
     assert found == wanted
 
 
-def test_an_instance_type_that_sagemaker_does_not_have_fails_its_configuration(
-    account: Account,
-) -> None:
+def test_what_sagemaker_refuses_fails_by_name(account: Account) -> None:
     template = serving(account.put_archive(b"a"))
     variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
     variants[0]["InstanceType"] = "ml.c5.3xlarge"
     account.deploy(template)
     assert "ml.c5.3xlarge is not a valid enum value" in account.reason("Config", "CREATE_FAILED")
+
+    account = account.another()
+    account.put_archive(b"a")
+    account.deploy(serving(f"s3://archives-{account.number}/absent.tar.gz"))
+    reason = account.reason("Model", "CREATE_FAILED")
+    assert f"Could not find model data at s3://archives-{account.number}/absent" in reason
+
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    role = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
+    role["Statement"][0]["Principal"] = {"Service": "lambda.amazonaws.com"}
+    account.deploy(template)
+    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
+
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    trust = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
+    arn = f"arn:aws:sagemaker:*:{account.number}:endpoint/ranker"
+    trust["Statement"][0]["Condition"] = {"ArnLike": {"aws:SourceArn": arn}}
+    account.deploy(template)
+    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
 
 
 def test_an_update_makes_the_new_before_it_removes_the_old(account: Account) -> None:
@@ -75,14 +94,13 @@ def test_an_update_makes_the_new_before_it_removes_the_old(account: Account) -> 
 _ENDS = ("UPDATE_COMPLETE", "DELETE_COMPLETE")
 
 
-def test_an_update_ends_the_old_containers(account: Account, launcher: Launcher) -> None:
+def test_old_containers_end(account: Account, launcher: Launcher) -> None:
     old = f"old {account.number}".encode()
     account.deploy(serving(account.put_archive(old, "old")))
     account.deploy(serving(account.put_archive(b"new", "new")))
     assert launcher.serving(old) == []
 
-
-def test_deleting_the_stack_ends_its_containers(account: Account, launcher: Launcher) -> None:
+    account = account.another()
     mine = f"mine {account.number}".encode()
     account.deploy(serving(account.put_archive(mine)))
     account.delete()
@@ -125,34 +143,19 @@ def test_a_failed_update_leaves_what_was_there_serving(not_updated: FailedUpdate
     assert not_updated.account.inventory() == not_updated.before
 
 
-def test_after_a_failed_update_the_right_one_deploys(account: Account) -> None:
+def test_a_failed_update_disturbs_nobody(account: Account) -> None:
     account.deploy(serving(account.put_archive(b"good", "good")))
     account.deploy(serving(account.put_archive(b"BROKEN", "broken")))
     assert account.deploy(serving(account.put_archive(b"new", "new"))) == "UPDATE_COMPLETE"
 
-
-def test_a_model_without_its_archive_fails_as_sagemaker_fails_it(account: Account) -> None:
-    account.put_archive(b"a")
-    account.deploy(serving(f"s3://archives-{account.number}/absent.tar.gz"))
-    reason = account.reason("Model", "CREATE_FAILED")
-    assert f"Could not find model data at s3://archives-{account.number}/absent" in reason
-
-
-def test_a_model_whose_role_sagemaker_may_not_assume_fails(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    role = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
-    role["Statement"][0]["Principal"] = {"Service": "lambda.amazonaws.com"}
-    account.deploy(template)
-    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
-
-
-def test_a_role_for_one_endpoint_alone_cannot_be_taken_on(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    trust = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
-    arn = f"arn:aws:sagemaker:*:{account.number}:endpoint/ranker"
-    trust["Statement"][0]["Condition"] = {"ArnLike": {"aws:SourceArn": arn}}
-    account.deploy(template)
-    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
+    account = account.another()
+    account.deploy(serving(account.put_archive(b"good", "good")))
+    account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)
+    answers = set()
+    while account.status().endswith("_IN_PROGRESS"):
+        answers.add(_ask(account)["archive"])
+    assert answers <= {"good"}
+    assert _ask(account)["archive"] == "good"
 
 
 def _two_variants(account: Account, weights: tuple[int, int]) -> None:
@@ -190,7 +193,7 @@ def test_requests_go_to_the_target_variant_or_in_proportion_to_weights(account: 
     assert (found.count("primary"), found.count("second")) == (6, 2)
 
 
-def test_a_scaled_variant_cannot_leave(account: Account) -> None:
+def test_an_update_that_sagemaker_refuses(account: Account) -> None:
     template = serving(account.put_archive(b"a"))
     account.deploy(template)
     account.scale(least=1, most=2)
@@ -198,6 +201,48 @@ def test_a_scaled_variant_cannot_leave(account: Account) -> None:
     variants[0]["VariantName"] = "other"
     account.deploy(template)
     assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
+
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    config = template["Resources"]["Config"]["Properties"]
+    config["AsyncInferenceConfig"] = ASYNC
+    account.deploy(template)
+    del config["AsyncInferenceConfig"]
+    account.deploy(template)
+    said = account.reason("Endpoint", "UPDATE_FAILED")
+    assert "The AsyncInferenceConfig parameter cannot be removed from this endpoint ranker" in said
+
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    named = {key: variant[key] for key in ("VariantName", "ModelName", "InitialVariantWeight")}
+    template["Resources"]["Config"]["Properties"]["ProductionVariants"] = [
+        {**named, "ServerlessConfig": SERVERLESS}
+    ]
+    account.deploy(template)
+    said = account.reason("Endpoint", "UPDATE_FAILED")
+    assert "real-time endpoint to a serverless endpoint is not supported" in said
+
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variant["VariantName"] = "other"
+    routing = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    template["Resources"]["Endpoint"]["Properties"]["DeploymentConfig"] = {
+        "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}
+    }
+    account.deploy(template)
+    said = account.reason("Endpoint", "UPDATE_FAILED")
+    assert "must have the same variant names as the old one: primary" in said
+
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variant["VariantName"] = "other"
+    assert account.deploy(template) == "UPDATE_COMPLETE"
 
 
 @pytest.mark.parametrize(("least", "most", "count"), [(3, 4, 3), (1, 1, 1), (1, 4, 2)])
@@ -214,59 +259,3 @@ def test_a_scalable_target_moves_the_instances_inside_its_bounds(
 
 ASYNC = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
 SERVERLESS = {"MemorySizeInMB": 1024, "MaxConcurrency": 1}
-
-
-def test_asynchronous_inference_is_not_taken_away(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    config = template["Resources"]["Config"]["Properties"]
-    config["AsyncInferenceConfig"] = ASYNC
-    account.deploy(template)
-    del config["AsyncInferenceConfig"]
-    account.deploy(template)
-    said = account.reason("Endpoint", "UPDATE_FAILED")
-    assert "The AsyncInferenceConfig parameter cannot be removed from this endpoint ranker" in said
-
-
-def test_instances_do_not_become_serverless(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    account.deploy(template)
-    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
-    named = {key: variant[key] for key in ("VariantName", "ModelName", "InitialVariantWeight")}
-    template["Resources"]["Config"]["Properties"]["ProductionVariants"] = [
-        {**named, "ServerlessConfig": SERVERLESS}
-    ]
-    account.deploy(template)
-    said = account.reason("Endpoint", "UPDATE_FAILED")
-    assert "real-time endpoint to a serverless endpoint is not supported" in said
-
-
-def test_with_a_deployment_configuration_variants_keep_their_names(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    account.deploy(template)
-    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
-    variant["VariantName"] = "other"
-    routing = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
-    template["Resources"]["Endpoint"]["Properties"]["DeploymentConfig"] = {
-        "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}
-    }
-    account.deploy(template)
-    said = account.reason("Endpoint", "UPDATE_FAILED")
-    assert "must have the same variant names as the old one: primary" in said
-
-
-def test_without_a_deployment_configuration_a_variant_may_be_renamed(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    account.deploy(template)
-    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
-    variant["VariantName"] = "other"
-    assert account.deploy(template) == "UPDATE_COMPLETE"
-
-
-def test_while_an_update_fails_every_request_is_answered(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"good", "good")))
-    account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)
-    answers = set()
-    while account.status().endswith("_IN_PROGRESS"):
-        answers.add(_ask(account)["archive"])
-    assert answers <= {"good"}
-    assert _ask(account)["archive"] == "good"

@@ -86,22 +86,19 @@ def test_an_endpoint_that_cannot_be_is_not_made(hosted: Hosted) -> None:
     assert message == 'Could not find endpoint configuration "arn:absent".'
 
 
-@pytest.mark.parametrize(
-    ("operation", "given"),
-    [
+def test_an_endpoint_in_progress_or_without_fleet_takes_no_change(
+    hosted: Hosted, tmp_path: Path
+) -> None:
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("update_endpoint", {"EndpointConfigName": "second"}),
         ("update_endpoint_weights_and_capacities", {"DesiredWeightsAndCapacities": [VARIANT]}),
-    ],
-)
-def test_an_endpoint_in_progress_is_neither_updated_nor_scaled(
-    hosted: Hosted, operation: str, given: dict[str, Any]
-) -> None:
-    hosted.case.update(blue_green(ALL_AT_ONCE))
-    message = hosted.refusal(operation, **given)
-    assert message == 'Cannot update in-progress endpoint "arn:ranker".'
+    ]
+    for operation, given in cases:
+        hosted = Hosted(hosted.case.another())
+        hosted.case.update(blue_green(ALL_AT_ONCE))
+        message = hosted.refusal(operation, **given)
+        assert message == 'Cannot update in-progress endpoint "arn:ranker".'
 
-
-def test_an_endpoint_in_which_nothing_serves_has_no_weights(tmp_path: Path) -> None:
     failed = Case(tmp_path)
     failed.error = RuntimeError("x")
     failed.created()
@@ -262,15 +259,14 @@ def test_a_policy_is_put_again_deleted_and_goes_with_its_target(scaled: Scaled) 
     assert (scaled.scaling.policies, scaled.scaling.targets) == ({}, {})
 
 
-def test_a_target_outside_its_bounds_is_moved_inside_at_once(scaled: Scaled) -> None:
+def test_a_target_is_moved_inside_its_bounds_or_has_failed(scaled: Scaled) -> None:
     scaled.registered.scaler.register(1, 2, scaled.registered.scaler.target.suspended)
     scaled.scaling.move_inside(scaled.key)
     assert scaled.scaling.activities[-1][1].describe("1")["Description"] == (
         "Setting desired instance count to 2."
     )
 
-
-def test_an_activity_that_sagemaker_refuses_has_failed_with_its_reason(scaled: Scaled) -> None:
+    scaled = Scaled(scaled.case.another())
     scaler, at = scaled.registered.scaler, scaled.scaling.now()
     scaler.register(1, 2, scaler.target.suspended)
     resource = scaled.scaling._resource(scaled.key)
@@ -281,37 +277,26 @@ def test_an_activity_that_sagemaker_refuses_has_failed_with_its_reason(scaled: S
     shown = scaled.scaling.activities[-1][1].describe("1")
     assert "Cannot update in-progress endpoint" in shown["StatusMessage"]
 
-
-def test_a_variant_that_is_being_updated_cannot_be_scaled(scaled: Scaled) -> None:
+    scaled = Scaled(scaled.case.another())
     scaled.case.update(blue_green(ALL_AT_ONCE))
     resource = scaled.scaling._resource(scaled.key)
     assert resource is not None
     assert (resource.updating, resource.desired, resource.current) == (True, 4, 4)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
+def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> None:
+    hosted = scaled.scaling._variant(("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES))
+    assert hosted is not None
+    assert hosted[1].name == "shadow"
+    cases: list[tuple[str, str, str]] = [
         ("sagemaker", "inference-component/a", "sagemaker:inference-component:DesiredCopyCount"),
         ("dynamodb", "table/a", "dynamodb:table:ReadCapacityUnits"),
         ("sagemaker", "endpoint/absent/variant/primary", INSTANCES),
         ("sagemaker", "endpoint/ranker/variant/absent", INSTANCES),
-    ],
-)
-def test_what_serves_nothing_here_is_kept_and_not_scaled(
-    scaled: Scaled, key: tuple[str, str, str]
-) -> None:
-    assert scaled.scaling._variant(key) is None
-
-
-def test_a_variant_is_not_scaled_before_anything_serves(tmp_path: Path) -> None:
+    ]
+    for key in cases:
+        assert scaled.scaling._variant(key) is None
     assert Scaled(Case(tmp_path)).scaling._variant(Scaled.key) is None
-
-
-def test_a_shadow_is_scaled_as_a_variant(scaled: Scaled) -> None:
-    hosted = scaled.scaling._variant(("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES))
-    assert hosted is not None
-    assert hosted[1].name == "shadow"
 
 
 def test_an_account_without_that_endpoint_names_it() -> None:

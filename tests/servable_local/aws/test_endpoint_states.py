@@ -79,23 +79,32 @@ def test_an_endpoint_that_is_being_updated_takes_no_change(
         call(case)
 
 
-# --- updates
+def test_an_update_bakes_and_ends_once(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    assert [case.after(seconds) for seconds in (59, 1, 119, 1)] == [*["Updating"] * 3, "InService"]
+    stage = [(STATE, "Updating"), (DEPLOYMENT, "Updating"), (DEPLOYMENT, "Updating")]
+    assert case.events[2:] == [*stage, (STATE, "InService")]
 
-
-def test_without_a_policy_the_new_fleet_serves_at_once_and_the_old_one_ends(case: Case) -> None:
+    # --- updates
+    case = case.another()
     case.update()
     assert (case.endpoint.status, case.endpoint.config["EndpointConfigName"]) == (
         "InService", "second",
     )  # fmt: skip
     assert [one.closed for one in case.containers("first")] == [True, True]
     assert case.events[2:] == [(STATE, "Updating"), (STATE, "InService")]
-
-
-def test_an_update_bakes_its_canary_and_then_all_of_it(case: Case) -> None:
+    case = case.another()
     case.update(blue_green(CANARY))
-    assert [case.after(seconds) for seconds in (59, 1, 119, 1)] == [*["Updating"] * 3, "InService"]
-    stage = [(STATE, "Updating"), (DEPLOYMENT, "Updating"), (DEPLOYMENT, "Updating")]
-    assert case.events[2:] == [*stage, (STATE, "InService")]
+    assert case.after(180) == "InService"
+
+    case = case.another()
+    case.update(blue_green(CANARY))
+    update = case.endpoint.rollout
+    assert update is not None
+    case.after(180)
+    before = list(case.events)
+    case.endpoint._proceed(update, case.clock.now())
+    assert (case.events, case.endpoint.status) == (before, "InService")
 
 
 def test_a_canary_takes_its_share_and_says_which_stage_is_pending(case: Case) -> None:
@@ -116,12 +125,7 @@ def test_a_canary_takes_its_share_and_says_which_stage_is_pending(case: Case) ->
     ]
 
 
-def test_a_clock_that_jumps_over_several_stages_ends_the_update(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    assert case.after(180) == "InService"
-
-
-def test_a_deployment_is_pending_from_its_request_to_its_end(case: Case) -> None:
+def test_a_deployment_is_pending_to_its_end(case: Case, tmp_path: Path) -> None:
     seen: list[Any] = []
     start, endpoint = case._start, case.endpoint
 
@@ -142,8 +146,6 @@ def test_a_deployment_is_pending_from_its_request_to_its_end(case: Case) -> None
     ]
     assert "PendingDeploymentSummary" not in described(endpoint)
 
-
-def test_a_new_endpoint_is_a_pending_deployment_until_it_serves_or_fails(tmp_path: Path) -> None:
     new = Case(tmp_path)
     summary = described(new.endpoint)["PendingDeploymentSummary"]
     assert summary["EndpointConfigName"] == "first"
@@ -182,7 +184,7 @@ def test_a_deleted_endpoint_is_there_until_its_containers_have_ended(case: Case)
     assert [container.closed for container in case.containers("first")] == [True, True]
 
 
-def test_an_alarm_takes_the_update_back_and_the_new_fleet_ends(case: Case) -> None:
+def test_an_update_is_taken_back_by_an_alarm_or_a_failure(case: Case) -> None:
     case.update(blue_green(CANARY))
     case.alarms = ["unrelated", "errors"]
     assert (case.after(10), case.endpoint.config["EndpointConfigName"]) == ("InService", "first")
@@ -191,11 +193,16 @@ def test_an_alarm_takes_the_update_back_and_the_new_fleet_ends(case: Case) -> No
     assert [one.closed for one in case.containers("second")] == [True, True]
     assert case.events[-2:] == [(STATE, "RollingBack"), (STATE, "InService")]
 
-
-def test_an_alarm_of_nobody_takes_no_update_back(case: Case) -> None:
+    case = case.another()
     case.alarms = ["unrelated"]
     case.update(blue_green(CANARY))
     assert case.after(10) == "Updating"
+
+    case = case.another()
+    case.error = VariantStartError("no capacity")
+    case.update()
+    assert (case.endpoint.status, case.endpoint.failure) == ("InService", "no capacity")
+    assert case.routed(1) == [""]
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(99, "Updating"), (100, "InService")])
@@ -218,13 +225,6 @@ def test_an_update_that_takes_too_long_is_taken_back(
     )  # fmt: skip
 
 
-def test_an_update_whose_fleet_does_not_start_leaves_the_old_one_in_service(case: Case) -> None:
-    case.error = VariantStartError("no capacity")
-    case.update()
-    assert (case.endpoint.status, case.endpoint.failure) == ("InService", "no capacity")
-    assert case.routed(1) == [""]
-
-
 def test_containers_of_both_fleets_are_looked_after_and_closed(case: Case) -> None:
     case.update(blue_green(CANARY))
     case.after(10)
@@ -236,17 +236,7 @@ def test_containers_of_both_fleets_are_looked_after_and_closed(case: Case) -> No
     assert ([one.closed for one in both], case.endpoint.rollout) == ([True] * 4, None)
 
 
-def test_an_update_that_is_over_is_moved_on_no_more(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    update = case.endpoint.rollout
-    assert update is not None
-    case.after(180)
-    before = list(case.events)
-    case.endpoint._proceed(update, case.clock.now())
-    assert (case.events, case.endpoint.status) == (before, "InService")
-
-
-def test_an_update_keeps_the_properties_that_it_retains(case: Case) -> None:
+def test_an_update_keeps_what_it_retains(case: Case) -> None:
     assert case.endpoint.fleet is not None
     case.endpoint.fleet.variants["primary"].weight = 0.3
     case.endpoint.scale({"primary": 2})
@@ -254,8 +244,7 @@ def test_an_update_keeps_the_properties_that_it_retains(case: Case) -> None:
     variant = case.fleets["second"].variants["primary"]
     assert (variant.instances.desired, variant.weight) == (2, 1.0)
 
-
-def test_an_update_keeps_weights_alone_if_only_they_are_retained(case: Case) -> None:
+    case = case.another()
     assert case.endpoint.fleet is not None
     case.endpoint.fleet.variants["primary"].weight = 0.3
     case.endpoint.scale({"primary": 2})
@@ -263,8 +252,7 @@ def test_an_update_keeps_weights_alone_if_only_they_are_retained(case: Case) -> 
     variant = case.fleets["second"].variants["primary"]
     assert (variant.instances.desired, variant.weight) == (4, 0.3)
 
-
-def test_an_update_brings_its_own_data_capture(case: Case) -> None:
+    case = case.another()
     capture = {"InitialSamplingPercentage": 50, "DestinationS3Uri": "s3://b"}
     case.update(None, DataCaptureConfig=capture)
     assert described(case.endpoint)["DataCaptureConfig"] == {
@@ -333,23 +321,17 @@ def test_the_kind_of_an_endpoint_is_its_configurations(
 
 
 # --- turns and shadows
-
-
-def test_a_shadow_copies_the_share_that_its_weight_is_of_the_variants(case: Case) -> None:
+def test_a_shadow_copies_its_share(case: Case) -> None:
     fleet = case.fleets["first"]
     fleet.shadows["shadow"].weight = 0.25
     copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(8)]
     assert [one is not None for one in copied].count(True) == 2
-
-
-@pytest.mark.parametrize(("weight", "copies"), [(0.0, 0), (0.5, 4)])
-def test_a_shadow_heavier_than_its_variant_copies_everything(
-    case: Case, weight: float, copies: int
-) -> None:
-    fleet = case.fleets["first"]
-    fleet.variants["primary"].weight = weight
-    copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(4)]
-    assert [one is not None for one in copied].count(True) == copies
+    for weight, copies in [(0.0, 0), (0.5, 4)]:
+        case = case.another()
+        fleet = case.fleets["first"]
+        fleet.variants["primary"].weight = weight
+        copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(4)]
+        assert [one is not None for one in copied].count(True) == copies
 
 
 def test_an_endpoints_steps_run_beside_their_caller(tmp_path: Path) -> None:

@@ -101,23 +101,18 @@ def test_a_variant_is_started_as_its_configuration_says(launcher: Launcher) -> N
     assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
 
 
-@pytest.mark.parametrize(
-    "unserved",
-    [model(), model(ModelDataUrl=None), {"Containers": [{"Image": IMAGE}, {"Image": IMAGE}]}],
-    ids=["an archive", "no archive", "two containers"],
-)
-def test_without_containers_any_model_is_in_service_and_nothing_is_started(
-    tmp_path: Path, unserved: dict[str, Any]
-) -> None:
-    without = Launcher(tmp_path, most_containers=0)
-    without.models["a"] = unserved
-    (started,) = without.start(variant(InitialInstanceCount=2)).everybody()
-    assert (started.instances.serving, without.started) == (2, [])
+def test_a_variant_without_containers_is_in_service(tmp_path: Path) -> None:
+    cases: list[dict[str, Any]] = [
+        model(),
+        model(ModelDataUrl=None),
+        {"Containers": [{"Image": IMAGE}, {"Image": IMAGE}]},
+    ]
+    for unserved in cases:
+        without = Launcher(tmp_path, most_containers=0)
+        without.models["a"] = unserved
+        (started,) = without.start(variant(InitialInstanceCount=2)).everybody()
+        assert (started.instances.serving, without.started) == (2, [])
 
-
-def test_a_request_for_an_endpoint_without_containers_is_answered_what_to_install(
-    tmp_path: Path,
-) -> None:
     (started,) = Launcher(tmp_path, most_containers=0).start(variant()).everybody()
     status, _, answer = started.instances.pick().post("/invocations", b"", {}, timeout_seconds=1)
     assert (status, b"'servable-local[run]'" in answer) == (503, True)
@@ -206,7 +201,7 @@ def test_a_fleet_that_does_not_start_leaves_neither_containers_nor_archives(
     assert list(launcher.folder.iterdir()) == []
 
 
-def test_a_variant_whose_second_container_does_not_start_ends_the_first(
+def test_a_second_container_may_fail_and_many_models_share_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
@@ -214,6 +209,12 @@ def test_a_variant_whose_second_container_does_not_start_ends_the_first(
     launcher.fails_after = 1
     assert launcher.failure(variant(InitialInstanceCount=2)) == "no more start."
     assert [process.closed for process in launcher.started] == [True]
+    launcher = Launcher(tmp_path, most_containers=3)
+    launcher.models["a"] = model(Mode="MultiModel", ModelDataUrl="s3://b/models/")
+    (started,) = launcher.start(variant(InitialInstanceCount=3)).everybody()
+    (process,) = launcher.started
+    assert (process.archive, process.variables["SAGEMAKER_MULTI_MODEL"]) == (None, "true")
+    assert started.models is not None
 
 
 @pytest.mark.parametrize(
@@ -230,18 +231,6 @@ def test_each_instance_has_a_container_and_a_serverless_variant_one(
     launcher = Launcher(tmp_path, most_containers=3)
     launcher.start(variant(InitialInstanceCount=3, **more))
     assert len(launcher.started) == containers
-
-
-def test_many_models_share_one_container_that_is_given_none_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
-    launcher = Launcher(tmp_path, most_containers=3)
-    launcher.models["a"] = model(Mode="MultiModel", ModelDataUrl="s3://b/models/")
-    (started,) = launcher.start(variant(InitialInstanceCount=3)).everybody()
-    (process,) = launcher.started
-    assert (process.archive, process.variables["SAGEMAKER_MULTI_MODEL"]) == (None, "true")
-    assert started.models is not None
 
 
 def test_a_container_of_one_model_is_given_its_archive_and_its_variables(
@@ -304,20 +293,17 @@ def fleet(tmp_path: Path, *variants: HostedVariant, shadow: HostedVariant | None
     return Fleet("first", variants, tmp_path / "archives", [shadow] if shadow else [])
 
 
-@pytest.mark.parametrize(
-    ("weight", "shadow_weight", "copies"),
-    [(1.0, 0.25, 2), (0.5, 0.5, 8), (1.0, 3.0, 8), (0.0, 1.0, 0)],
-)
-def test_a_shadow_gets_the_share_of_requests_that_its_weight_is_of_the_variants(
-    tmp_path: Path, weight: float, shadow_weight: float, copies: int
-) -> None:
-    answers = hosted("primary", weight)
-    shadowed = fleet(tmp_path, answers, shadow=hosted("shadow", shadow_weight))
-    copied = [shadowed.copied_to(answers) for _ in range(8)]
-    assert len([copy for copy in copied if copy and copy.name == "shadow"]) == copies
-
-
-def test_without_shadows_nobody_gets_copies(tmp_path: Path) -> None:
+def test_a_shadow_gets_its_share_of_requests(tmp_path: Path) -> None:
+    for weight, shadow_weight, copies in [
+        (1.0, 0.25, 2),
+        (0.5, 0.5, 8),
+        (1.0, 3.0, 8),
+        (0.0, 1.0, 0),
+    ]:
+        answers = hosted("primary", weight)
+        shadowed = fleet(tmp_path, answers, shadow=hosted("shadow", shadow_weight))
+        copied = [shadowed.copied_to(answers) for _ in range(8)]
+        assert len([copy for copy in copied if copy and copy.name == "shadow"]) == copies
     answers = hosted("primary")
     assert fleet(tmp_path, answers).copied_to(answers) is None
 

@@ -249,28 +249,18 @@ OF_THE_FLEET = [
 
 
 @pytest.mark.parametrize("error", UNSENT, ids=str)
-def test_a_request_that_cannot_be_sent_fails_the_function(error: Exception) -> None:
+def test_a_request_that_cannot_be_sent_fails_the_function_alone(
+    error: Exception, reported: Reported
+) -> None:
     client = Refusing(error)
     with pytest.raises(UnsentError, match="2 of 2 requests judge nothing: "):
         send(EVENT, client, client, lambda _: None)
-
-
-@pytest.mark.parametrize("error", UNSENT, ids=str)
-def test_a_request_that_cannot_be_sent_ends_no_update(reported: Reported, error: Exception) -> None:
     assert reported(Refusing(error)) == []
 
 
 @pytest.mark.parametrize("error", OF_THE_FLEET, ids=str)
-def test_an_answer_that_is_an_error_counts_towards_the_rollback(
-    reported: Reported, error: Exception
-) -> None:
+def test_an_error_counts_once_the_fleet_has_traffic(reported: Reported, error: Exception) -> None:
     assert reported(Refusing(error)) == [1, 1]
-
-
-@pytest.mark.parametrize("error", OF_THE_FLEET, ids=str)
-def test_before_the_new_fleet_has_traffic_nothing_counts(
-    reported: Reported, error: Exception
-) -> None:
     assert reported(Refusing(error, stages=["Creating"])) == []
 
 

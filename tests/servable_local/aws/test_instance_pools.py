@@ -62,7 +62,7 @@ def test_a_deployment_succeeds_on_the_next_type_and_verify_says_so(shortage: Sho
     assert str(shortage.while_short.patchable).startswith("yes")
 
 
-def test_scale_in_frees_the_last_type_first(shortage: Shortage) -> None:
+def test_scaling_takes_the_next_type_and_frees_the_last_first(shortage: Shortage) -> None:
     shortage.short_of()
     assert [shortage.scale(4), shortage.scale(3), shortage.scale(1)] == [
         [2, 2, 0],
@@ -70,15 +70,11 @@ def test_scale_in_frees_the_last_type_first(shortage: Shortage) -> None:
         [1, 0, 0],
     ]
 
-
-def test_scale_out_takes_the_next_type_while_the_first_is_short(shortage: Shortage) -> None:
     shortage.short_of()
     before = shortage.scale(1)
     shortage.short_of(FIRST)
     assert shortage.scale(2) == [before[0], before[1] + 1, 0]
 
-
-def test_scale_out_that_no_type_is_left_for_keeps_the_count(shortage: Shortage) -> None:
     shortage.short_of(FIRST, SECOND, THIRD)
     before = shortage.counts()
     assert shortage.scale(sum(before) + 1) == before

@@ -8,8 +8,6 @@ import time
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
-
 from servable_local.aws.sagemaker.instances import (
     NO_CAPACITY,
     InstanceFaults,
@@ -60,22 +58,14 @@ def test_more_instances_serve_once_they_have_started() -> None:
     assert (before, found.tick(NOW, wait=True)) == (((3, 1, 1), True), True)
     assert (counts(found), found.changing) == ((3, 3, 1), False)
     assert instances(1).tick(NOW, wait=True) is False
-
-
-@pytest.mark.parametrize(("after_seconds", "arrived"), [(59, False), (60, True)])
-def test_a_slow_start_takes_its_time_on_the_clock(after_seconds: float, arrived: bool) -> None:
-    found = instances(1, faults=InstanceFaults(start_seconds=60))
-    assert grown(found, 2, after_seconds=after_seconds) == arrived
-    assert found.serving == (2 if arrived else 1)
-
-
-@pytest.mark.parametrize(("most", "containers"), [(1, 1), (2, 2), (3, 3), (5, 4)])
-def test_an_instance_beyond_the_most_containers_has_none_of_its_own(
-    most: int, containers: int
-) -> None:
-    found = instances(1, most_containers=most)
-    grown(found, 4)
-    assert counts(found) == (4, 4, containers)
+    for after_seconds, arrived in [(59, False), (60, True)]:
+        found = instances(1, faults=InstanceFaults(start_seconds=60))
+        assert grown(found, 2, after_seconds=after_seconds) == arrived
+        assert found.serving == (2 if arrived else 1)
+    for most, containers in [(1, 1), (2, 2), (3, 3), (5, 4)]:
+        found = instances(1, most_containers=most)
+        grown(found, 4)
+        assert counts(found) == (4, 4, containers)
 
 
 def test_what_is_scaled_in_serves_no_longer_and_its_container_ends() -> None:
@@ -109,7 +99,7 @@ def test_instances_that_start_go_before_those_that_serve() -> None:
     assert (grown(found, 2), counts(found)) == (False, (2, 2, 1))
 
 
-def test_new_instances_are_of_the_first_type_and_the_last_types_go_first() -> None:
+def test_instances_are_of_the_preferred_type() -> None:
     shortage = Shortage()
     found = instances(1, FIRST, SECOND, shortage=shortage)
     shortage.set([FIRST])
@@ -120,6 +110,21 @@ def test_new_instances_are_of_the_first_type_and_the_last_types_go_first() -> No
     found.by_type[SECOND] = 2
     grown(found, 2)
     assert found.by_type == {FIRST: 1, SECOND: 1}
+    cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+        ({"InstanceType": "a"}, ("a",)),
+        ({"ServerlessConfig": {}}, ()),
+        (
+            {
+                "InstancePools": [
+                    {"InstanceType": "b", "Priority": 10},
+                    {"InstanceType": "a", "Priority": 9},
+                ]
+            },
+            ("a", "b"),
+        ),
+    ]
+    for variant, types in cases:
+        assert instance_types(variant) == types
 
 
 def test_why_no_instance_comes_is_said_until_the_next_change() -> None:
@@ -200,20 +205,3 @@ def test_closing_ends_every_container_also_those_that_start() -> None:
     found.close()
     assert [one.closed.wait(20) for one in (*serving, late)] == [True] * 3
     assert not found.changing
-
-
-@pytest.mark.parametrize(
-    ("variant", "types"),
-    [
-        ({"InstanceType": "a"}, ("a",)),
-        ({"ServerlessConfig": {}}, ()),
-        (
-            {"InstancePools": [{"InstanceType": "b", "Priority": 10}, {"InstanceType": "a", "Priority": 9}]},
-            ("a", "b"),
-        ),
-    ],
-)  # fmt: skip
-def test_a_variants_types_are_in_order_of_preference(
-    variant: dict[str, Any], types: tuple[str, ...]
-) -> None:
-    assert instance_types(variant) == types

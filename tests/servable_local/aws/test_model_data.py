@@ -88,27 +88,19 @@ def test_data_of_another_kind_is_refused(container: dict[str, Any], problem: str
         data_url(container)
 
 
-@pytest.mark.parametrize("url", ["s3://b/m/a.txt", "s3://b/m/"])
-def test_data_that_is_there_is_taken(url: str) -> None:
-    aws: Any = S3()
-    check_model_data(url, aws)
-
-
-@pytest.mark.parametrize(
-    ("url", "code", "problem"),
-    [
+def test_data_is_looked_for() -> None:
+    for url in ["s3://b/m/a.txt", "s3://b/m/"]:
+        aws: Any = S3()
+        check_model_data(url, aws)
+    for url, code, problem in [
         ("s3://b/absent", "404", "Could not find model data at s3://b/absent"),
         ("s3://b/absent/", "404", "Could not find model data at s3://b/absent/"),
         ("s3://b/absent", "403", "Could not access model data at s3://b/absent"),
         ("s3://b/absent", "AccessDenied", "Could not access model data"),
-    ],
-)
-def test_data_that_is_not_there_or_not_to_be_read_is_refused(
-    url: str, code: str, problem: str
-) -> None:
-    aws: Any = S3(code)
-    with pytest.raises(SageMakerError, match=problem):
-        check_model_data(url, aws)
+    ]:
+        aws: Any = S3(code)
+        with pytest.raises(SageMakerError, match=problem):
+            check_model_data(url, aws)
 
 
 def test_files_under_a_prefix_become_the_archive_that_they_would_have_been(tmp_path: Path) -> None:

@@ -131,11 +131,10 @@ def test_every_session_has_secrets_of_its_own(
         assert len({one[part] for one in everyone}) == len(everyone)
 
 
-def test_a_key_that_iam_issued_speaks_for_its_account(account: Account) -> None:
+def test_a_key_of_iam_is_taken_while_it_is_active(account: Account) -> None:
     assert _identity(account.aws, _issued(account)) == account.number
 
-
-def test_a_key_that_was_switched_off_is_refused(account: Account) -> None:
+    account = account.another()
     key = _issued(account)
     account.client("iam").update_access_key(
         UserName="user", AccessKeyId=key["AccessKeyId"], Status="Inactive"
@@ -143,8 +142,7 @@ def test_a_key_that_was_switched_off_is_refused(account: Account) -> None:
     with pytest.raises(ClientError, match="is no active access key"):
         _identity(account.aws, key)
 
-
-def test_a_key_that_was_deleted_is_refused(account: Account) -> None:
+    account = account.another()
     key = _issued(account)
     account.client("iam").delete_access_key(UserName="user", AccessKeyId=key["AccessKeyId"])
     with pytest.raises(ClientError, match="is no active access key"):

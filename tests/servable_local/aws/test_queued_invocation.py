@@ -93,7 +93,7 @@ class Run:
         return {name: one for name, one in self.aws.objects.items() if name != INPUT}
 
 
-def test_the_model_is_asked_and_its_answer_stored_and_told() -> None:
+def test_the_model_is_asked_and_its_answer_told() -> None:
     assert Run().asked == [b"1,2"]
 
     run = Run()
@@ -122,6 +122,9 @@ def test_the_model_is_asked_and_its_answer_stored_and_told() -> None:
             "eventName": "InferenceResult",
         },
     )
+    for status in [200, 299]:
+        run = Run(status)
+        assert (run.counted, run.message[0]) == ([], SUCCESS)
 
 
 def test_key_topics_and_id_are_those_of_the_request() -> None:
@@ -135,22 +138,7 @@ def test_key_topics_and_id_are_those_of_the_request() -> None:
     assert (len(ids), "" in ids) == (2, False)
 
 
-@pytest.mark.parametrize("status", [200, 299])
-def test_a_success_counts_no_failure(status: int) -> None:
-    run = Run(status)
-    assert (run.counted, run.message[0]) == ([], SUCCESS)
-
-
-@pytest.mark.parametrize("status", [199, 300, 500])
-def test_an_answer_of_another_status_is_a_failure(status: int) -> None:
-    run = Run(status, b"out of order")
-    said = f"ModelError: Received {status} from container with message: out of order"
-    topic, message = run.message
-    assert (topic, message["invocationStatus"], message["failureReason"]) == (ERROR, "Failed", said)
-    assert run.counted == ["InvocationFailures"]
-
-
-def test_a_failure_lies_under_the_failure_path_and_is_told() -> None:
+def test_a_failure_is_stored_and_told() -> None:
     run = Run(500, b"out of order")
     name = f"s3://out/failures/{run.queued.number}-error.out"
     assert run.queued.failure_location == name
@@ -166,6 +154,16 @@ def test_a_failure_lies_under_the_failure_path_and_is_told() -> None:
     reason = run.message[1]["failureReason"]
     assert reason.startswith(f"Failed to download input from {INPUT}: ")
     assert len(Run(500, b"x" * 5000).message[1]["failureReason"]) == LONGEST_SHOWN
+    for status in [199, 300, 500]:
+        run = Run(status, b"out of order")
+        said = f"ModelError: Received {status} from container with message: out of order"
+        topic, message = run.message
+        assert (topic, message["invocationStatus"], message["failureReason"]) == (
+            ERROR,
+            "Failed",
+            said,
+        )
+        assert run.counted == ["InvocationFailures"]
 
 
 def test_an_answer_without_a_type_is_text_and_what_goes_wrong_is_logged(

@@ -21,19 +21,14 @@ def _scaled_out_then_updated(account: Account, **retained: object) -> dict[str, 
     return {name: variant[name] for name in ("CurrentInstanceCount", "CurrentWeight")}
 
 
-def test_without_retaining_an_update_takes_count_and_weight_from_the_file(
-    account: Account,
-) -> None:
+def test_an_update_retains_what_it_is_asked_to(account: Account) -> None:
     found = _scaled_out_then_updated(account)
     assert found == {"CurrentInstanceCount": 2, "CurrentWeight": 0.5}
-
-
-def test_retained_properties_survive_an_update(account: Account) -> None:
+    account = account.another()
     found = _scaled_out_then_updated(account, RetainAllVariantProperties=True)
     assert found == {"CurrentInstanceCount": 5, "CurrentWeight": 9}
 
-
-def test_excluded_properties_are_not_retained(account: Account) -> None:
+    account = account.another()
     excluded = [{"VariantPropertyType": "DesiredWeight"}]
     found = _scaled_out_then_updated(
         account, RetainAllVariantProperties=True, ExcludeRetainedVariantProperties=excluded

@@ -61,9 +61,12 @@ def test_what_is_not_emulated_is_refused_by_name() -> None:
         _lifecycle_rule({"Status": "Enabled", "Transitions": []})
 
 
-@pytest.mark.parametrize(
-    ("given", "problems"),
-    [
+def test_every_limit_of_the_model_is_checked() -> None:
+    assert unmet(ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm") == [
+        "Value at 'alarmActions.2.member' failed to satisfy constraint: Member must have length "
+        "less than or equal to 1024"
+    ]
+    cases: list[tuple[dict[str, Any], int]] = [
         ({}, 0),
         ({"AlarmName": "x" * 255}, 0),
         ({"AlarmName": "x" * 256}, 1),
@@ -75,19 +78,18 @@ def test_what_is_not_emulated_is_refused_by_name() -> None:
         ({"AlarmActions": [""]}, 1),
         ({"AlarmName": "x" * 256, "AlarmActions": ["a"] * 6}, 2),
         ({"Threshold": "a word"}, 1),
-    ],
-)
-def test_every_limit_of_the_model_that_is_not_met_is_a_problem(
-    given: dict[str, Any], problems: int
-) -> None:
-    assert len(unmet(ALARM | given, "cloudwatch", "PutMetricAlarm")) == problems
-
-
-def test_a_problem_is_said_in_the_words_of_aws() -> None:
-    assert unmet(ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm") == [
-        "Value at 'alarmActions.2.member' failed to satisfy constraint: Member must have length "
-        "less than or equal to 1024"
     ]
+    for given, problems in cases:
+        assert len(unmet(ALARM | given, "cloudwatch", "PutMetricAlarm")) == problems
+    for gigabytes, problems in [(1, 0), (512, 0), (513, 1)]:
+        variant = {"VariantName": "primary", "VolumeSizeInGB": gigabytes}
+        given = {"EndpointConfigName": "first", "ProductionVariants": [variant]}
+        assert len(unmet(given, "sagemaker", "CreateEndpointConfig")) == problems
+    for count, words in [
+        (1, "1 validation error detected: a"),
+        (2, "2 validation errors detected: a; a"),
+    ]:
+        assert refusal(["a"] * count) == words
 
 
 @pytest.mark.parametrize(
@@ -104,21 +106,6 @@ def test_a_header_has_two_bounds_and_a_pattern(name: str, value: str, must: str)
     assert problems[-1].startswith(
         f"Value at '{where}' failed to satisfy constraint: Member must {must}"
     )
-
-
-@pytest.mark.parametrize(("gigabytes", "problems"), [(1, 0), (512, 0), (513, 1)])
-def test_a_number_has_its_greatest_value(gigabytes: int, problems: int) -> None:
-    variant = {"VariantName": "primary", "VolumeSizeInGB": gigabytes}
-    given = {"EndpointConfigName": "first", "ProductionVariants": [variant]}
-    assert len(unmet(given, "sagemaker", "CreateEndpointConfig")) == problems
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(1, "1 validation error detected: a"), (2, "2 validation errors detected: a; a")],
-)
-def test_problems_are_counted(count: int, words: str) -> None:
-    assert refusal(["a"] * count) == words
 
 
 @pytest.mark.parametrize(("given", "name"), [({}, "made-255"), ({"BucketName": "own"}, "own")])

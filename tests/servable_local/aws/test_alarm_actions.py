@@ -46,9 +46,7 @@ def test_the_topic_is_told_of_alarm_and_recovery(watched: Watched, inbox: tuple[
     assert told == [("INSUFFICIENT_DATA", "OK"), ("OK", "ALARM"), ("ALARM", "OK")]
 
 
-def test_an_action_that_is_carried_out_is_in_the_history(
-    watched: Watched, inbox: tuple[str, str]
-) -> None:
+def test_an_action_is_in_the_history(watched: Watched, inbox: tuple[str, str]) -> None:
     put_alarm(watched, AlarmActions=[inbox[0]])
     minutes(watched, 11, 11)
     assert history(watched, "Action") == [f"Successfully executed action {inbox[0]}"]

@@ -41,9 +41,7 @@ def test_an_alarm_fires_after_its_minutes_and_recovers(watched: Watched) -> None
     )
 
 
-def test_a_metric_in_another_unit_or_with_other_dimensions_is_another_metric(
-    watched: Watched,
-) -> None:
+def test_unit_and_dimensions_are_of_the_metric(watched: Watched) -> None:
     put_alarm(watched, Unit="Milliseconds")
     minutes(watched, 11, 11, 11)
     assert watched.state("high") == "INSUFFICIENT_DATA"
@@ -167,8 +165,6 @@ def test_a_composite_alarm_follows_its_rule(watched: Watched) -> None:
     ],
     ids=["period", "statistics", "actions", "datapoints", "missing data", "comparison"],
 )
-def test_an_alarm_that_cannot_be_is_refused(
-    watched: Watched, wrong: dict[str, Any], said: str
-) -> None:
+def test_an_invalid_alarm_is_refused(watched: Watched, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ClientError, match=said):
         put_alarm(watched, **wrong)

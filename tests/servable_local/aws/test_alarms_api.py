@@ -125,9 +125,7 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
         ({}, {}),
     ],
 )
-def test_a_rule_of_a_buckets_lifecycle_is_spelt_as_s3_does(
-    rule: dict[str, Any], expected: dict[str, Any]
-) -> None:
+def test_a_lifecycle_rule_is_spelt_as_in_s3(rule: dict[str, Any], expected: dict[str, Any]) -> None:
     assert _lifecycle_rule({"Status": "Enabled", **rule}) == {
         "Status": "Enabled", "Filter": {"Prefix": ""}, **expected,
     }  # fmt: skip

@@ -189,9 +189,7 @@ def _approve(made: Repository, version: int, status: str = "Approved") -> None:
     )
 
 
-def test_an_approval_alone_starts_the_workflow_with_the_token_of_the_secret(
-    repository: Repository,
-) -> None:
+def test_an_approval_starts_the_workflow_with_the_token(repository: Repository) -> None:
     sent = repository.requests[0]
     assert (sent["path"], sent["headers"]["Authorization"], json.loads(sent["body"])) == (
         "/repos/me/mine/actions/workflows/approved-model.yml/dispatches",
@@ -222,9 +220,7 @@ def renewed(repository: Repository, embedded: LocalAws, launcher: Launcher) -> I
         yield made
 
 
-def test_a_renewed_token_is_sent_after_a_deployment_that_names_its_secret(
-    renewed: Repository,
-) -> None:
+def test_a_renewed_token_is_sent_after_a_deployment(renewed: Repository) -> None:
     sagemaker = renewed.account.client("sagemaker")
     sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
     sagemaker.create_model_package(
@@ -243,9 +239,7 @@ def test_a_deleted_stack_leaves_nothing(
     assert (account.delete(), account.inventory()) == ("DELETE_COMPLETE", [])
 
 
-def test_the_pull_request_is_one_and_has_the_approved_version_with_its_hash(
-    repository: Repository,
-) -> None:
+def test_one_pull_request_has_the_approved_version(repository: Repository) -> None:
     text = repository.proposed()
     digest = hashlib.sha256(NEWER).hexdigest()
     assert [part in text for part in ('"ranker/2"', digest, "ranker-2/model.tar.gz")] == [True] * 3
@@ -253,9 +247,7 @@ def test_the_pull_request_is_one_and_has_the_approved_version_with_its_hash(
     assert len([call for call in repository.told if call.startswith("pr create")]) == 1
 
 
-def test_what_is_merged_serves_the_approved_version_and_nothing_newer_is_proposed(
-    repository: Repository,
-) -> None:
+def test_what_is_merged_serves_the_approved_version(repository: Repository) -> None:
     repository.git("switch", "--quiet", "main")
     repository.git("merge", "--quiet", "origin/approved-model-staging")
     (loaded,) = load(repository.folder, repository.folder / "environments")

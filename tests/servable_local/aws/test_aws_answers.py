@@ -29,9 +29,7 @@ def test_the_answer_is_aws_s(row: Row, account: Account, clients: dict[str, Any]
 
 
 @pytest.mark.parametrize("row", DIFFERENT, ids=name)
-def test_an_answer_that_is_said_to_be_another_is_one(
-    row: Row, account: Account, clients: dict[str, Any]
-) -> None:
+def test_a_stated_difference_is_one(row: Row, account: Account, clients: dict[str, Any]) -> None:
     assert list(Asked(account, clients).differences(row)) != []
 
 

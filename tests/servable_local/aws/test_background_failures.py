@@ -59,9 +59,7 @@ def captured(s3: S3, headers: dict[str, str] | None = None, **capture: Any) -> d
 # --- data capture
 
 
-def test_a_request_that_cannot_be_captured_is_printed_and_nothing_else(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_request_that_is_not_captured_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     captured(S3(fails=True))
     assert "a request to ranker is not captured: " in capsys.readouterr().err
 
@@ -172,9 +170,7 @@ def test_a_container_has_what_its_process_has() -> None:
         Container(Process).faults  # noqa: B018
 
 
-def test_a_container_is_launched_as_the_variant_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_container_is_launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails(*given: Any, **more: Any) -> Any:
         raise launch.LaunchError("no ping")
 
@@ -197,9 +193,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("ended")
-def test_a_container_that_cannot_be_started_again_is_tried_at_the_next_look(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failed_restart_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     started: list[Process] = []
 
     def start() -> Process:

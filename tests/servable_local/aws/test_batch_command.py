@@ -41,9 +41,7 @@ def test_a_table_is_counted_in_and_out(deployed: DeployedBatch, batch: Servable)
     assert (code, rows) == (0, ["3", "3"]), output
 
 
-def test_a_trial_reads_a_copy_of_the_first_rows_and_removes_it(
-    deployed: DeployedBatch, batch: Servable
-) -> None:
+def test_a_trial_reads_a_copy_of_the_first_rows(deployed: DeployedBatch, batch: Servable) -> None:
     deployed.put("in/a.csv", b"1,2\n3,4\n")
     deployed.put("in/b.csv", b"5,6\n7,8\n")
     assert batch("--limit", "3")[0] == 0
@@ -75,9 +73,7 @@ def test_the_progress_says_objects_rows_and_time(
     assert said[-1].endswith(" left")
 
 
-def test_an_object_without_its_result_does_not_hold(
-    deployed: DeployedBatch, batch: Servable
-) -> None:
+def test_an_object_without_a_result_fails(deployed: DeployedBatch, batch: Servable) -> None:
     deployed.put("in/a.csv", b"1,2\n")
     batch()
     job = deployed.job()

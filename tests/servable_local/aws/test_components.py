@@ -176,9 +176,7 @@ def test_a_component_that_cannot_be_is_refused_or_fails(sleeper: Sleeper) -> Non
     assert (shown["InferenceComponentStatus"], shown["FailureReason"]) == ("Failed", NO_ROOM)
 
 
-def test_a_new_specification_serves_when_its_copies_do_and_the_old_one_until_then(
-    sleeper: Sleeper,
-) -> None:
+def test_a_new_specification_serves_when_its_copies_do(sleeper: Sleeper) -> None:
     sleeper.create()
     sleeper.model("broken", b"BROKEN")
     sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("broken", 1024))
@@ -281,9 +279,7 @@ def test_load_adds_copies_within_the_maximum(sleeper: Sleeper) -> None:
         ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b/"}}}, "not supported"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_aws_refuses_is_refused(
-    sleeper: Sleeper, config: dict[str, Any], sentence: str
-) -> None:
+def test_a_wrong_config_is_refused(sleeper: Sleeper, config: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(sleeper.configure, "other", **config)
 
 

@@ -62,9 +62,7 @@ def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
     ],
     ids=["memory", "provisioned"],
 )
-def test_a_serverless_size_that_sagemaker_excludes_is_rejected(
-    size: dict[str, int], said: str
-) -> None:
+def test_a_wrong_serverless_size_is_rejected(size: dict[str, int], said: str) -> None:
     with pytest.raises(SageMakerError, match=said):
         refuse_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": size}]})
     most = {"MemorySizeInMB": 6144, "MaxConcurrency": 5, "ProvisionedConcurrency": 5}
@@ -97,9 +95,7 @@ def _rolling(size: str, value: int) -> dict[str, Any]:
         (_rolling("CAPACITY_PERCENT", 50) | _blue_green("ALL_AT_ONCE"), "not both"),
     ],
 )
-def test_a_batch_beyond_half_of_the_instances_is_rejected(
-    deployment: dict[str, Any], said: str
-) -> None:
+def test_a_batch_beyond_half_is_rejected(deployment: dict[str, Any], said: str) -> None:
     with pytest.raises(SageMakerError, match=said):
         reject_deployment(deployment, instances=10)
 

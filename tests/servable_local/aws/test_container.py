@@ -84,9 +84,7 @@ def test_a_busy_container_takes_time_and_memory() -> None:
     assert found["MemoryUtilization"] > 0
 
 
-def test_where_its_packages_are_missing_the_reason_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_its_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "servable_local.container.launch", None)
     with pytest.raises(VariantStartError, match=r"pip install 'servable-local\[run\]'"):
         launch_double(None, {})

@@ -56,9 +56,7 @@ def test_a_saved_query_finds_lines(account: Account, clock: ManualClock) -> None
     assert "ERROR one" in found
 
 
-def test_a_metric_filter_counts_lines_at_the_clocks_time(
-    account: Account, clock: ManualClock
-) -> None:
+def test_a_metric_filter_counts_lines(account: Account, clock: ManualClock) -> None:
     logs, began = account.client("logs"), clock.now()
     logs.create_log_group(logGroupName=GROUP)
     logs.put_metric_filter(
@@ -101,9 +99,7 @@ def written() -> list[Any]:
     return []
 
 
-def test_a_long_line_is_written_in_pieces(
-    tmp_path: Path, written: list[Any], launcher: Launcher
-) -> None:
+def test_a_long_line_is_in_pieces(tmp_path: Path, written: list[Any], launcher: Launcher) -> None:
     logs = ContainerLogs(tmp_path, lambda group, stream, lines, create: written.extend(lines))
 
     def start(log: Path) -> Any:

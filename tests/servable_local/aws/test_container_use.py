@@ -59,9 +59,7 @@ def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
 
 
 # --- requests
-def test_one_request_is_counted_timed_and_shared_by_the_instances(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_request_is_counted_timed_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     none, micro = "None", "Microseconds"
     assert invoked().samples_of() == {
         "Invocations": (1, none),
@@ -189,9 +187,7 @@ def used(moments: list[float]) -> Utilisation:
     return Utilisation(_looked=moments[-1])
 
 
-def test_a_container_is_measured_by_its_process_memory_and_files(
-    moments: list[float], tmp_path: Path
-) -> None:
+def test_a_container_s_memory_and_files_are_measured(moments: list[float], tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(b"x" * 1_000_000)
     container: Any = SimpleNamespace(pid=os.getpid(), folder=tmp_path)
@@ -258,9 +254,7 @@ def replaced(container: Container) -> None:
         time.sleep(0.001)
 
 
-def test_a_container_that_cannot_be_started_again_is_tried_again(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failed_restart_is_printed_and_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     processes: list[Process] = []
     fails = [False, True, False]
 
@@ -343,9 +337,7 @@ def test_a_side_is_text_only_where_its_content_type_is_listed(
 
 
 # --- what ends while it is measured
-def test_what_goes_while_it_is_measured_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_goes_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Ended:
         def children(self, *, recursive: bool) -> list[Any]:
             return []

@@ -138,9 +138,7 @@ def uploaded(folder: ObjectFolder, *parts: tuple[int, bytes]) -> ObjectContent:
     ],
     ids=["in order", "out of order", "the short one first", "odd lengths", "a part twice"],
 )
-def test_parts_of_an_upload_are_one_file_when_it_is_linked(
-    tmp_path: Path, parts: tuple[tuple[int, bytes], ...]
-) -> None:
+def test_linked_parts_are_one_file(tmp_path: Path, parts: tuple[tuple[int, bytes], ...]) -> None:
     content = uploaded(ObjectFolder(tmp_path / "objects"), *parts)
     content.link(tmp_path / "linked")
     assert (tmp_path / "linked").read_bytes() == b"abcdefg"

@@ -48,9 +48,7 @@ def captured(account: Account) -> tuple[str, dict[str, Any]]:
     return key, json.loads(body)
 
 
-def test_the_record_has_its_request_and_answer_under_the_endpoints_key(
-    captured: tuple[str, dict[str, Any]],
-) -> None:
+def test_the_record_has_its_request_and_answer(captured: tuple[str, dict[str, Any]]) -> None:
     assert captured[1]["eventMetadata"]["inferenceId"] == "order-42"
     assert captured[1]["eventMetadata"]["customAttributes"] == [TRACED]
     expected = {

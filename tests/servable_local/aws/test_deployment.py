@@ -68,9 +68,7 @@ def test_what_is_retained_survives_the_stack(account: Account) -> None:
     ("policy", "left"),
     [("Retain", ["AWS::SNS::Topic"]), ("RetainExceptOnCreate", []), ("Delete", [])],
 )
-def test_a_creation_that_is_rolled_back_leaves_what_its_policy_retains(
-    account: Account, policy: str, left: list[str]
-) -> None:
+def test_a_rollback_keeps_what_is_retained(account: Account, policy: str, left: list[str]) -> None:
     """https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"""
     failing = {"Type": "AWS::DynamoDB::Table", "DependsOn": "Topic"}
     account.deploy({"Resources": {"Topic": {**TOPIC, "DeletionPolicy": policy}, "No": failing}})

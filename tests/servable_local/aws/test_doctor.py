@@ -31,9 +31,7 @@ def test_this_machine_has_what_it_takes() -> None:
     assert [one.name for one in machine(ROOT) if one.state != "ok"] == []
 
 
-def test_a_machine_without_node_is_told_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
@@ -54,9 +52,7 @@ def images_python(monkeypatch: pytest.MonkeyPatch, folder: Path) -> CheckResult:
     return next(one for one in machine(folder) if one.name == "image's Python")
 
 
-def test_a_python_of_the_image_that_starts_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_image_s_python_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "python3.99"
     program.write_text("#!/bin/sh\necho Python 3.99.1\n")
     program.chmod(0o700)
@@ -133,9 +129,7 @@ def test_what_an_account_has_is_looked_at(embedded: LocalAws) -> None:
         ("UPDATE_ROLLBACK_COMPLETE", True, "ok"),
     ],
 )
-def test_a_stack_that_failed_to_be_created_and_is_protected_is_a_problem(
-    status: str, protected: bool, state: str
-) -> None:
+def test_a_protected_failed_stack_is_a_problem(status: str, protected: bool, state: str) -> None:
     assert stack_look(status, protected).state == state
 
 
@@ -167,17 +161,13 @@ def taken_group(embedded: LocalAws) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("taken_group")
-def test_a_log_group_that_is_not_the_stacks_is_a_problem_with_the_command_that_deletes_it(
-    embedded: LocalAws,
-) -> None:
+def test_a_log_group_of_another_is_a_problem_with_its_command(embedded: LocalAws) -> None:
     look = asked(embedded)["log group"]
     command = f"`aws logs delete-log-group --log-group-name {GROUP} --region us-west-2`"
     assert (look.state, command in look.mend) == ("problem", True)
 
 
-def test_the_local_aws_is_known_by_the_variables_of_the_shell(
-    embedded: LocalAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_local_aws_is_known(embedded: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in embedded.environment().items():
         monkeypatch.setenv(name, value)
     assert Account(region="us-west-2", number="111111111111").embedded

@@ -84,9 +84,7 @@ def test_the_next_deployment_takes_a_parameters_new_value(stored: Account) -> No
         ("{{resolve:secretsmanager:absent}}", "ResourceNotFoundException"),
     ],
 )
-def test_a_reference_without_a_value_fails_with_its_name(
-    stored: Account, value: str, problem: str
-) -> None:
+def test_a_reference_to_nothing_fails(stored: Account, value: str, problem: str) -> None:
     stored.deploy(template(value))
     assert stored.status() == "ROLLBACK_COMPLETE"
     assert problem in stored.reason("Copy", "CREATE_FAILED")

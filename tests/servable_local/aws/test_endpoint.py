@@ -246,9 +246,7 @@ def test_an_update_that_sagemaker_refuses(account: Account) -> None:
 
 
 @pytest.mark.parametrize(("least", "most", "count"), [(3, 4, 3), (1, 1, 1), (1, 4, 2)])
-def test_a_scalable_target_moves_the_instances_inside_its_bounds(
-    account: Account, least: int, most: int, count: int
-) -> None:
+def test_a_target_moves_the_instances(account: Account, least: int, most: int, count: int) -> None:
     account.deploy(serving(account.put_archive(b"a")))
     account.scale(least=least, most=most)
     (variant,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[

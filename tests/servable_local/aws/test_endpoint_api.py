@@ -55,9 +55,7 @@ def test_tags_are_added_replaced_and_deleted(sagemaker: Any) -> None:
     )
 
 
-def test_a_variants_weight_is_changed_and_its_count_stays(
-    sagemaker: Any, clock: ManualClock
-) -> None:
+def test_a_variants_weight_is_changed(sagemaker: Any, clock: ManualClock) -> None:
     change = {"VariantName": "primary", "DesiredWeight": 0.25}
     sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="ranker", DesiredWeightsAndCapacities=[change]

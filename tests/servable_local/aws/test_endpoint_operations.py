@@ -86,9 +86,7 @@ def test_an_endpoint_that_cannot_be_is_not_made(hosted: Hosted) -> None:
     assert message == 'Could not find endpoint configuration "arn:absent".'
 
 
-def test_an_endpoint_in_progress_or_without_fleet_takes_no_change(
-    hosted: Hosted, tmp_path: Path
-) -> None:
+def test_an_endpoint_in_progress_takes_no_change(hosted: Hosted, tmp_path: Path) -> None:
     cases: list[tuple[str, dict[str, Any]]] = [
         ("update_endpoint", {"EndpointConfigName": "second"}),
         ("update_endpoint_weights_and_capacities", {"DesiredWeightsAndCapacities": [VARIANT]}),
@@ -163,9 +161,7 @@ def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(
 
 
 @pytest.mark.parametrize("change", [{"VariantName": "other"}, {"InstanceType": "ml.c5.xlarge"}])
-def test_a_scaled_variant_neither_goes_nor_changes_its_type(
-    hosted: Hosted, change: dict[str, str]
-) -> None:
+def test_a_scaled_variant_keeps_its_type(hosted: Hosted, change: dict[str, str]) -> None:
     hosted.scalable = ["endpoint/ranker/variant/primary"]
     hosted.here.configs.get("second").request["ProductionVariants"] = [
         {"VariantName": "primary", **change}
@@ -189,9 +185,7 @@ def models() -> Definitions:
     return Definitions("Model", "model", lambda name: f"arn:{name}")
 
 
-def test_a_definition_is_found_in_any_case_of_its_name_until_it_is_removed(
-    models: Definitions,
-) -> None:
+def test_a_definition_is_found_in_any_case_of_its_name(models: Definitions) -> None:
     models.add("Ranker", {"ModelName": "Ranker"})
     shown = models.get("RANKER").describe()
     models.remove("ranker")

@@ -88,9 +88,7 @@ def test_the_looks_at_an_endpoint_become_rarer_up_to_ten_a_second(pauses: list[f
 @pytest.mark.parametrize(
     ("more", "reason"), [({"FailureReason": "no ping"}, "no ping"), ({}, "Failed")]
 )
-def test_an_endpoint_that_does_not_serve_fails_its_creation_with_the_reason(
-    more: dict[str, str], reason: str
-) -> None:
+def test_an_endpoint_that_does_not_serve_fails(more: dict[str, str], reason: str) -> None:
     with pytest.raises(ResourceError, match=f"^{reason}$"):
         create(Logical(described("Failed", **more)))
 
@@ -118,9 +116,7 @@ def test_an_endpoint_is_updated_unless_it_serves_the_configuration() -> None:
     ],
     ids=["taken back", "failed"],
 )
-def test_an_update_that_does_not_end_in_service_fails_with_the_reason(
-    after: dict[str, str], reason: str
-) -> None:
+def test_an_update_that_is_taken_back_fails(after: dict[str, str], reason: str) -> None:
     with pytest.raises(ResourceError, match=f"^{reason}$"):
         update(Logical(described(config="first"), after))
 

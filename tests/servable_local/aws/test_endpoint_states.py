@@ -71,9 +71,7 @@ REFUSED: list[Callable[[Case], None]] = [
 
 
 @pytest.mark.parametrize("call", REFUSED)
-def test_an_endpoint_that_is_being_updated_takes_no_change(
-    case: Case, call: Callable[[Case], None]
-) -> None:
+def test_an_endpoint_in_progress_takes_no_change(case: Case, call: Callable[[Case], None]) -> None:
     case.update(blue_green(ALL_AT_ONCE))
     with pytest.raises(SageMakerError, match='Cannot update in-progress endpoint "arn:ranker"'):
         call(case)
@@ -207,9 +205,7 @@ def test_an_update_is_taken_back_by_an_alarm_or_a_failure(case: Case) -> None:
 
 @pytest.mark.parametrize(("seconds", "status"), [(99, "Updating"), (100, "InService")])
 @pytest.mark.parametrize("policy", ["BlueGreenUpdatePolicy", "RollingUpdatePolicy"])
-def test_an_update_that_takes_too_long_is_taken_back(
-    case: Case, seconds: int, status: str, policy: str
-) -> None:
+def test_a_long_update_is_taken_back(case: Case, seconds: int, status: str, policy: str) -> None:
     longest = {"MaximumExecutionTimeoutInSeconds": 100}
     rolling = {
         "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1},
@@ -265,9 +261,7 @@ def test_an_update_keeps_what_it_retains(case: Case) -> None:
 
 
 # --- scaling
-def test_while_instances_start_the_endpoint_is_updating_and_not_while_they_leave(
-    case: Case,
-) -> None:
+def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
     case.endpoint.instance_faults.start_seconds = 60
     case.endpoint.scale({"primary": 6})
     (variant,) = described(case.endpoint)["ProductionVariants"]
@@ -314,9 +308,7 @@ def test_an_endpoints_event_and_its_serverless_variant_are_described(case: Case)
         ({"ProductionVariants": [{"ServerlessConfig": {}}]}, "serverless"),
     ],
 )
-def test_the_kind_of_an_endpoint_is_its_configurations(
-    tmp_path: Path, settings: dict[str, Any], kind: str
-) -> None:
+def test_the_kind_of_an_endpoint(tmp_path: Path, settings: dict[str, Any], kind: str) -> None:
     assert Case(tmp_path, **settings).endpoint.kind == kind
 
 

@@ -38,9 +38,7 @@ def ran(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run_in(folder, *command, environment=environment)
 
 
-def test_the_cli_says_why_an_update_failed_and_the_old_model_answers(
-    ran: Ran, account: Account
-) -> None:
+def test_the_cli_says_why_an_update_failed(ran: Ran, account: Account) -> None:
     assert "UPDATE_ROLLBACK_COMPLETE: " in ran.stdout + ran.stderr
     assert "The container did not answer its ping within 60 s." in ran.stdout + ran.stderr
     assert ran.returncode == 1

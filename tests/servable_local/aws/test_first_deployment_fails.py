@@ -103,9 +103,7 @@ def failures(
         return {at: (failing.create(at), failing.left()) for at in [*failing.names, "nothing"]}
 
 
-def test_every_failure_is_taken_back_and_the_deployment_after_them_works(
-    failures: dict[str, tuple[str, list[str]]],
-) -> None:
+def test_every_failure_is_taken_back(failures: dict[str, tuple[str, list[str]]]) -> None:
     ended = {at: status for at, (status, _) in failures.items() if at != "nothing"}
     assert set(ended.values()) == {"ROLLBACK_COMPLETE"}, ended
     assert {at: left for at, (_, left) in failures.items() if left and at != "nothing"} == {}

@@ -133,9 +133,7 @@ def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_sa
 @pytest.mark.parametrize(
     ("strategy", "least"), [("LEAST_OUTSTANDING_REQUESTS", True), ("RANDOM", False), (None, False)]
 )
-def test_requests_go_to_the_least_busy_container_where_the_configuration_says_so(
-    launcher: Launcher, strategy: str | None, least: bool
-) -> None:
+def test_the_routing_strategy(launcher: Launcher, strategy: str | None, least: bool) -> None:
     given: dict[str, Any] = {"RoutingConfig": {"RoutingStrategy": strategy}} if strategy else {}
     (started,) = launcher.start(variant(**given)).everybody()
     assert started.instances.least_outstanding == least
@@ -161,9 +159,7 @@ def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: L
     ],
     ids=["two containers", "no model data"],
 )
-def test_a_variant_of_another_kind_of_model_is_named(
-    launcher: Launcher, containers: dict[str, Any]
-) -> None:
+def test_a_wrong_kind_of_model_is_named(launcher: Launcher, containers: dict[str, Any]) -> None:
     launcher.models["a"] = containers
     assert launcher.failure(variant()) == (
         "the local AWS serves a model of exactly one container that has model data; "
@@ -182,9 +178,7 @@ def test_every_variant_that_does_not_start_is_a_reason(launcher: Launcher) -> No
     assert reasons == 'primary.tar.gz does not start. Could not find model "c".'
 
 
-def test_a_failure_without_words_is_named_by_its_kind(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_without_words(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(url: str, aws: Any, target: Path) -> Path:
         raise TimeoutError
 
@@ -192,18 +186,14 @@ def test_a_failure_without_words_is_named_by_its_kind(
     assert launcher.failure(variant()) == "TimeoutError"
 
 
-def test_a_fleet_that_does_not_start_leaves_neither_containers_nor_archives(
-    launcher: Launcher,
-) -> None:
+def test_a_fleet_that_does_not_start_leaves_nothing(launcher: Launcher) -> None:
     launcher.fails = {"other.tar.gz"}
     launcher.failure(variant(), variant("other"))
     assert [process.closed for process in launcher.started] == [True]
     assert list(launcher.folder.iterdir()) == []
 
 
-def test_a_second_container_may_fail_and_many_models_share_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_models_share_one_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
     launcher = Launcher(tmp_path, most_containers=2)
     launcher.fails_after = 1
@@ -233,9 +223,7 @@ def test_each_instance_has_a_container_and_a_serverless_variant_one(
     assert len(launcher.started) == containers
 
 
-def test_a_container_of_one_model_is_given_its_archive_and_its_variables(
-    launcher: Launcher,
-) -> None:
+def test_a_container_has_its_archive_and_variables(launcher: Launcher) -> None:
     launcher.start(variant(ModelName="b"))
     (process,) = launcher.started
     assert process.archive is not None
@@ -250,9 +238,7 @@ POOLS = [
 
 
 @pytest.mark.parametrize(("short", "name"), [([], "a"), ([FIRST], "b")])
-def test_an_instance_type_runs_the_model_that_its_pool_names(
-    launcher: Launcher, short: list[str], name: str
-) -> None:
+def test_a_pool_names_its_model(launcher: Launcher, short: list[str], name: str) -> None:
     launcher.launcher.shortage.set(short)
     launcher.start({"VariantName": "primary", "ModelName": "a", "InstancePools": POOLS})
     assert launcher.started[0].variables["MODEL"] == name
@@ -283,9 +269,7 @@ def chosen(weights: dict[str, float], times: int) -> str:
         ({"a": 0, "b": 0}, "abababab"),
     ],
 )
-def test_turns_are_evenly_mixed_and_in_proportion_to_weights(
-    weights: dict[str, float], order: str
-) -> None:
+def test_turns_are_in_proportion_to_weights(weights: dict[str, float], order: str) -> None:
     assert chosen(weights, 8) == order
 
 
@@ -309,9 +293,7 @@ def test_a_shadow_gets_its_share_of_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("counts", "count"), [((2, 3), 5), ((0,), 1)])
-def test_an_endpoint_counts_the_instances_of_its_variants_and_not_of_shadows(
-    tmp_path: Path, counts: tuple[int, ...], count: int
-) -> None:
+def test_shadows_are_not_counted(tmp_path: Path, counts: tuple[int, ...], count: int) -> None:
     variants = [hosted(str(number), x=most) for number, most in enumerate(counts)]
     assert fleet(tmp_path, *variants, shadow=hosted("shadow", x=4)).instance_count == count
 

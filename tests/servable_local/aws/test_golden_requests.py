@@ -158,9 +158,7 @@ def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(quiet: 
     )
 
 
-def test_the_template_has_the_alarm_and_may_ask_this_endpoint_alone(
-    templates: list[dict[str, Any]],
-) -> None:
+def test_the_template_has_the_alarm_and_permission(templates: list[dict[str, Any]]) -> None:
     (policy,) = [
         resource["Properties"]["PolicyDocument"]["Statement"]
         for name, resource in templates[0]["Resources"].items()
@@ -249,9 +247,7 @@ OF_THE_FLEET = [
 
 
 @pytest.mark.parametrize("error", UNSENT, ids=str)
-def test_a_request_that_cannot_be_sent_fails_the_function_alone(
-    error: Exception, reported: Reported
-) -> None:
+def test_an_unsent_request_fails_the_function(error: Exception, reported: Reported) -> None:
     client = Refusing(error)
     with pytest.raises(UnsentError, match="2 of 2 requests judge nothing: "):
         send(EVENT, client, client, lambda _: None)

@@ -70,9 +70,7 @@ def deployed(
 
 @pytest.fixture
 def begin(
-    deployed: dict[str, Deployed],
-    templates: list[dict[str, dict[str, Any]]],
-    clock: ManualClock,
+    deployed: dict[str, Deployed], templates: list[dict[str, dict[str, Any]]], clock: ManualClock
 ) -> Iterator[Callable[[str], Update]]:
     """Starts an update of that environment: to whichever of the two templates is not live."""
     updates: list[Update] = []
@@ -114,9 +112,7 @@ def watched(update: Update, clock: ManualClock, server: Server) -> Watched:
     return Watched(update.deployed.account, clock, server)
 
 
-def test_while_it_bakes_it_says_what_is_pending_and_the_canary_takes_its_share(
-    update: Update, watched: Watched
-) -> None:
+def test_while_it_bakes_the_canary_takes_its_share(update: Update, watched: Watched) -> None:
     assert update.endpoint()["EndpointStatus"] == "Updating"
     (variant,) = update.endpoint()["PendingDeploymentSummary"]["ProductionVariants"]
     assert variant["VariantStatus"][0]["StatusMessage"] == (
@@ -196,9 +192,7 @@ def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watche
     assert update.status() == "UPDATE_COMPLETE"
 
 
-def test_after_the_way_back_the_old_fleet_has_all_of_the_traffic_and_the_alarm_is_named(
-    update: Update, watched: Watched
-) -> None:
+def test_the_way_back_names_the_alarm(update: Update, watched: Watched) -> None:
     update.new.status = 503
     watched.minutes(4, requests=2, endpoint=update.name)
     update.status()
@@ -229,9 +223,7 @@ def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
     assert "-rollback-primary-5xx-" in said[1].partition("Reason, where there is one: ")[2]
 
 
-def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(
-    update: Update, watched: Watched
-) -> None:
+def test_an_alarm_that_is_on_takes_the_update_back(update: Update, watched: Watched) -> None:
     (alarm, *_) = update.endpoint()["LastDeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
     watched.account.client("cloudwatch").set_alarm_state(
         AlarmName=alarm["AlarmName"], StateValue="ALARM", StateReason="an incident"

@@ -253,9 +253,7 @@ def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(p
     assert found.notes == ["ranker: the sources here still pack to the same archive"]
 
 
-def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindrance(
-    past: Past,
-) -> None:
+def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
     many = TEXT.replace("111111111111", past.account.number).replace(
         '[variants.primary]\nmodel = "ranker"',
         '[models.cities]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 0.5\n'
@@ -273,9 +271,7 @@ def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindra
     assert found.notes[0] == "cities: the sources here still pack to the same archive"
 
 
-def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(
-    past: Past, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     accepted = '[acknowledge]\na = "for a good reason"\nb = "for another reason"\n'
     past.file.write_text(past.file.read_text() + accepted)
     past.deploy(past.record())

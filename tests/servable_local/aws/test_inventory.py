@@ -54,9 +54,7 @@ def test_permissions_of_functions_are_counted_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-def test_a_function_is_deleted_with_its_stack_and_by_hand_before_is_no_obstacle(
-    account: Account, by_hand: bool
-) -> None:
+def test_a_function_is_deleted_with_its_stack(account: Account, by_hand: bool) -> None:
     functions = account.client("lambda")
     account.deploy({"Resources": {"Role": role(), "Function": FUNCTION}})
     if by_hand:
@@ -79,8 +77,6 @@ def test_a_process_has_one_local_aws(tmp_path: Path) -> None:
         Server(folder=tmp_path)
 
 
-def test_without_psutil_no_local_aws_is_starting(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_psutil_none_is_starting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(lifecycle.sys.modules, "psutil", None)  # type: ignore[attr-defined]
     assert lifecycle._starting(tmp_path) is None

@@ -101,9 +101,7 @@ def test_what_is_not_for_this_endpoint_is_refused(queue: Queue) -> None:
     assert "InputLocation" in message
 
 
-def test_what_cannot_be_downloaded_is_counted_and_lies_under_the_failure_path(
-    queue: Queue, clock: ManualClock
-) -> None:
+def test_what_cannot_be_downloaded_is_counted(queue: Queue, clock: ManualClock) -> None:
     failure = queue.read(queue.submit("in/absent")["FailureLocation"])
     assert failure.startswith(b"Failed to download input from s3://")
     found = queue.account.client("cloudwatch").get_metric_statistics(
@@ -146,9 +144,7 @@ def backlog(queue: Queue, clock: ManualClock) -> list[float]:
     return found
 
 
-def test_what_comes_without_an_instance_waits_as_backlog_until_one_serves(
-    queue: Queue, clock: ManualClock
-) -> None:
+def test_requests_without_an_instance_are_backlog(queue: Queue, clock: ManualClock) -> None:
     queue.account.scale(least=0, most=0)
     clock.advance(minutes=1)
     answers = [queue.submit()["OutputLocation"] for _ in range(2)]

@@ -14,9 +14,7 @@ from tests.servable_local.aws.local_account import Account
         (["schedule_key_deletion", "cancel_key_deletion"], "Disabled"),
     ],
 )
-def test_a_keys_state_changes_by_its_arn(
-    account: Account, operations: list[str], state: str
-) -> None:
+def test_a_key_is_named_by_its_arn(account: Account, operations: list[str], state: str) -> None:
     kms = account.client("kms")
     arn = kms.create_key()["KeyMetadata"]["Arn"]
     for operation in operations:

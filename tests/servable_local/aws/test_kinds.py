@@ -218,9 +218,7 @@ def test_weights_and_counts_are_kept_and_changed(split: Preset) -> None:
     assert (status, live(split)["primary"]["CurrentInstanceCount"]) == ("UPDATE_COMPLETE", 7)
 
 
-def test_with_scaling_on_hold_there_is_no_target_and_the_count_survives(
-    embedded: LocalAws, launcher: Launcher
-) -> None:
+def test_with_scaling_on_hold_the_count_survives(embedded: LocalAws, launcher: Launcher) -> None:
     held = Preset(embedded, launcher, "scaling/hold")
     client = held.client("application-autoscaling")
     assert client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"] == []

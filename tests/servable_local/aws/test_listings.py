@@ -80,9 +80,7 @@ def names(page: dict[str, Any], member: str, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("operation", "member", "kind"), LISTS)
-def test_a_list_has_pages_newest_first_and_is_filtered(
-    sagemaker: Any, operation: str, member: str, kind: str
-) -> None:
+def test_a_list_has_pages(sagemaker: Any, operation: str, member: str, kind: str) -> None:
     pages = list(sagemaker.get_paginator(operation).paginate(NameContains="RANKER"))
     listed = [name for page in pages for name in names(page, member, kind)]
     assert [len(page[member]) for page in pages] == [10, 2]
@@ -184,9 +182,7 @@ def scaling(embedded: LocalAws, launcher: Launcher) -> Any:
         ("describe_scaling_activities", "ScalingActivities", 0),
     ],
 )
-def test_a_description_of_scaling_has_pages(
-    scaling: Any, operation: str, member: str, count: int
-) -> None:
+def test_scaling_has_pages(scaling: Any, operation: str, member: str, count: int) -> None:
     pages = scaling.get_paginator(operation).paginate(
         ServiceNamespace="ecs", PaginationConfig={"PageSize": 2}
     )

@@ -53,9 +53,7 @@ def test_an_error_is_counted_by_its_kind(
     assert watched.statistic(name, "Sum") == 1
 
 
-def test_a_broken_connection_is_an_error_of_the_model_and_no_5xx(
-    watched: Watched, container: StandIn
-) -> None:
+def test_a_broken_connection_is_a_model_error(watched: Watched, container: StandIn) -> None:
     container.hangs_up = True
     watched.ask()
     assert watched.statistic("InvocationModelErrors", "Sum") == 1
@@ -75,9 +73,7 @@ def test_model_latency_is_in_microseconds(watched: Watched, container: StandIn) 
     assert watched.statistic("ModelLatency", "p99") == 5_000_000
 
 
-def test_what_sagemaker_adds_is_overhead_and_not_the_models(
-    watched: Watched, container: StandIn
-) -> None:
+def test_what_sagemaker_adds_is_overhead(watched: Watched, container: StandIn) -> None:
     watched.inside().overhead_seconds = 5.0
     container.seconds = 1.0
     watched.ask()
@@ -111,9 +107,7 @@ def _units(watched: Watched) -> set[tuple[str, str]]:
     }
 
 
-def test_a_request_that_sagemaker_itself_refuses_is_not_counted(
-    watched: Watched, container: StandIn
-) -> None:
+def test_a_refused_request_is_not_counted(watched: Watched, container: StandIn) -> None:
     runtime = watched.account.client("sagemaker-runtime")
     with pytest.raises(ClientError):
         runtime.invoke_endpoint(EndpointName="ranker", Body=b"x", TargetVariant="absent")

@@ -96,9 +96,7 @@ def test_points_of_data_begin_at_multiples_of_their_period(cloudwatch: Any) -> N
 
 
 @pytest.mark.parametrize("seconds", [7, 90, 61])
-def test_a_period_is_a_multiple_of_a_minute_or_one_of_the_short_ones(
-    cloudwatch: Any, seconds: int
-) -> None:
+def test_a_period_is_whole_minutes_or_a_short_one(cloudwatch: Any, seconds: int) -> None:
     with pytest.raises(ClientError, match="InvalidParameterValue.*multiple of 60"):
         statistics(cloudwatch, seconds, Statistics=["Sum"])
     for accepted in (1, 5, 10, 20, 30, 60, 120):

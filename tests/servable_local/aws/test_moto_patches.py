@@ -96,9 +96,7 @@ def test_another_bus_gets_the_same_event(heard: Heard, account: Account) -> None
 @pytest.mark.parametrize(
     ("endpoint", "pending"), [("http://127.0.0.1:1/", "false"), ("http://example.com/", "true")]
 )
-def test_an_endpoint_of_this_computer_needs_no_confirmation(
-    account: Account, endpoint: str, pending: str
-) -> None:
+def test_a_local_endpoint_is_confirmed(account: Account, endpoint: str, pending: str) -> None:
     sns = account.client("sns")
     topic = sns.create_topic(Name="confirmed")["TopicArn"]
     given = {"TopicArn": topic, "Protocol": "http", "Endpoint": endpoint}
@@ -127,9 +125,7 @@ def test_a_message_is_posted_to_addresses_of_this_computer_only(
     assert published == ([(subscription, "words")] if posted else [])
 
 
-def test_a_topics_messages_do_not_leave_this_computer(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_stay_on_this_computer(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[str] = []
     monkeypatch.setattr("moto.sns.models.requests.post", lambda url, **_: posted.append(url))
     sns = account.client("sns")
@@ -175,9 +171,7 @@ def test_a_statement_without_a_condition_holds() -> None:
         ),
     ],
 )
-def test_a_conditions_statement_holds_where_it_asks_for_tls_alone(
-    condition: dict[str, Any], result: PermissionResult
-) -> None:
+def test_a_condition_on_tls_holds(condition: dict[str, Any], result: PermissionResult) -> None:
     assert permission(denied(condition)) == result
 
 
@@ -277,9 +271,7 @@ def test_a_checksum_is_that_of_all_bytes() -> None:
     assert s3._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
 
 
-def test_an_upload_that_would_be_summed_for_seconds_has_no_checksum(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_slow_checksum_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "SLOWLY_SUMMED_BYTES", 2)
     monkeypatch.setattr(s3, "fast_crc", lambda algorithm: None)
     given = upload(b"abc", algorithm="CRC64NVME")
@@ -324,9 +316,7 @@ def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("imported", [True, False])
-def test_a_service_that_names_ec2_leaves_its_module_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, imported: bool
-) -> None:
+def test_the_module_of_ec2_is_left(monkeypatch: pytest.MonkeyPatch, imported: bool) -> None:
     own = ModuleType("moto.ec2")
     monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
     if imported:

@@ -102,9 +102,7 @@ def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: 
     assert (Server.last.given["port"], Server.last.given["most_containers"]) == (0, 1)
 
 
-def test_the_process_removes_what_a_killed_one_left_and_hides_what_it_writes(
-    process: Any, tmp_path: Path
-) -> None:
+def test_the_process_removes_what_a_killed_one_left(process: Any, tmp_path: Path) -> None:
     stale = tmp_path / "state" / "endpoints" / "archives-1"
     stale.mkdir(parents=True)
     process("--minute", "manual")
@@ -139,9 +137,7 @@ def test_a_private_process_ends_with_its_parents_pipe_and_removes_its_folder(
     assert (Server.last.closed, (tmp_path / "state").exists()) == (True, False)
 
 
-def test_a_private_process_goes_on_while_its_parent_lives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_private_process_lives_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     looks = iter([1, 1, 1, 2])
     monkeypatch.setattr(os, "getppid", lambda: next(looks))

@@ -59,9 +59,7 @@ def refused(call: Any) -> ClientError:
 
 
 @pytest.mark.parametrize("service", ASKED)
-def test_a_wrong_secret_or_none_is_refused_and_told_what_to_do(
-    embedded: LocalAws, service: str
-) -> None:
+def test_a_wrong_secret_or_none_is_refused(embedded: LocalAws, service: str) -> None:
     operation, given, code = ASKED[service]
     error = refused(lambda: getattr(client(embedded, service), operation)(**given))
     assert error.response["Error"]["Code"] == code
@@ -78,9 +76,7 @@ def test_a_wrong_secret_or_none_is_refused_and_told_what_to_do(
     assert "is not signed" in str(refused(lambda: getattr(unsigned, operation)(**given)))
 
 
-def test_a_role_for_a_web_identity_is_not_given_to_who_does_not_sign(
-    embedded: LocalAws,
-) -> None:
+def test_a_role_for_a_web_identity_needs_a_signature(embedded: LocalAws) -> None:
     sts = client(embedded, "sts")
     error = refused(
         lambda: sts.assume_role_with_web_identity(
@@ -226,9 +222,7 @@ def plain(
         ("GET", "/latest/meta-data/iam/security-credentials/x"), ("GET", "/favicon.ico"),
     ],
 )  # fmt: skip
-def test_nothing_is_answered_without_a_signature(
-    embedded: LocalAws, method: str, path: str
-) -> None:
+def test_every_request_needs_a_signature(embedded: LocalAws, method: str, path: str) -> None:
     assert plain(embedded, method, path)[0] == 403
 
 

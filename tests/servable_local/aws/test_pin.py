@@ -107,9 +107,7 @@ def test_what_cannot_be_pinned_is_a_sentence(pinned: Pinned) -> None:
         (f"{'1' * 12}.dkr.ecr.eu-west-1.amazonaws.com/serving:v3", 'serving:v3"'),
     ],
 )
-def test_a_package_written_alone_gets_its_archive_and_image(
-    tmp_path: Path, image: str, line: str
-) -> None:
+def test_a_package_gets_its_archive_and_image(tmp_path: Path, image: str, line: str) -> None:
     file = tmp_path / "prod.toml"
     alone = 'artifact = { model_package = "ranker/7" }'
     file.write_text(VALID.replace('saved_model = "model"', alone))

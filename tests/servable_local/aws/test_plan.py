@@ -252,9 +252,7 @@ def changed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> dict[
     }
 
 
-def test_the_two_deploys_of_the_plan_change_the_type_that_one_cannot(
-    changed: dict[str, Any],
-) -> None:
+def test_two_deploys_change_the_type_that_one_cannot(changed: dict[str, Any]) -> None:
     assert changed["alone"] == "UPDATE_ROLLBACK_COMPLETE"
     assert any("scal" in reason.lower() and "primary" in reason for reason in changed["reasons"])
     assert changed["after alone"] == (True, "ml.c5.4xlarge")

@@ -41,7 +41,5 @@ def published(config: dict[str, Any]) -> float:
     ],
     ids=["default", "10 s", "120 s"],
 )
-def test_utilization_is_published_as_the_configuration_says(
-    config: dict[str, Any], count: int
-) -> None:
+def test_the_interval_of_utilization(config: dict[str, Any], count: int) -> None:
     assert published(config) == count

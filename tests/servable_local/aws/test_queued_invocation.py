@@ -166,9 +166,7 @@ def test_a_failure_is_stored_and_told() -> None:
         assert run.counted == ["InvocationFailures"]
 
 
-def test_an_answer_without_a_type_is_text_and_what_goes_wrong_is_logged(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_goes_wrong_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
     run = Run()
     aws: Any = run.aws
     run.queued.run(aws, ManualClock(), lambda body: (200, "", b"x"), run.counted.append)

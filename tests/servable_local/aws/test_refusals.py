@@ -57,9 +57,7 @@ def test_services_that_speak_json_answer_in_json(headers: list[tuple[str, str]])
     ],
     ids=["s3", "nobody", "form", "ec2", "sts", "iam", "route53", "cloudfront"],
 )
-def test_services_that_speak_xml_answer_in_xml(
-    headers: list[tuple[str, str]], path: str, code: str
-) -> None:
+def test_xml_services_answer_in_xml(headers: list[tuple[str, str]], path: str, code: str) -> None:
     kind, body, _ = refused(*headers)
     error = ElementTree.fromstring(body).find(path)
     assert error is not None

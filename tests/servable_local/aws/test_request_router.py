@@ -100,9 +100,7 @@ def test_a_failure_of_a_service_is_a_501_that_names_the_operation(tmp_path: Any)
     assert b"failed on /bucket/key: KeyError: '&lt;absent&gt;'" in answer.body
 
 
-def test_a_request_has_its_account_and_length_and_its_answer_no_header_for_pages(
-    tmp_path: Any,
-) -> None:
+def test_a_request_has_its_account_and_length(tmp_path: Any) -> None:
     assert answered(Unsigned().in_header(), tmp_path).headers == {"ETag": "a"}
     sent = Unsigned().in_header()
     assert answered(sent, tmp_path, CONTENT_LENGTH="").environ["CONTENT_LENGTH"] == "0"
@@ -150,8 +148,6 @@ def test_moto_is_told_the_service_of_a_presigned_url(tmp_path: Any, service: str
 
 
 @pytest.mark.parametrize(("method", "has_body"), [("GET", True), ("HEAD", False)])
-def test_a_refusal_of_head_has_no_body_but_its_length(
-    tmp_path: Any, method: str, has_body: bool
-) -> None:
+def test_a_refusal_of_head_has_no_body(tmp_path: Any, method: str, has_body: bool) -> None:
     answer = answered(Unsigned(method=method, secret="guessed").in_header(), tmp_path)
     assert (bool(answer.body), int(answer.headers["Content-Length"]) > 0) == (has_body, True)

@@ -467,9 +467,7 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("what", EXPECTED)
-def test_each_service_describes_what_the_template_says_before_and_after_an_update(
-    lives: Lives, what: str
-) -> None:
+def test_each_service_describes_what_the_template_says(lives: Lives, what: str) -> None:
     def read(found: Any) -> Any:
         return found["TargetPrefix"] if what == "logging" and found else found
 
@@ -479,9 +477,7 @@ def test_each_service_describes_what_the_template_says_before_and_after_an_updat
 @pytest.mark.parametrize(
     "what", sorted({*EXPECTED, "group", "block", "lifecycle"} - {"subscribed"})
 )
-def test_an_update_back_to_the_first_template_takes_back_what_the_second_one_changed(
-    lives: Lives, what: str
-) -> None:
+def test_an_update_back_restores_the_first_template(lives: Lives, what: str) -> None:
     assert lives.third[what] == lives.first[what]
 
 

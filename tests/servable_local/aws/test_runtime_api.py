@@ -173,9 +173,7 @@ def test_any_answer_but_2xx_is_a_model_error(case: Case, status: int, answered: 
 @pytest.mark.parametrize(
     ("status", "who"), [(399, "server"), (400, "client"), (499, "client"), (500, "server")]
 )
-def test_a_model_error_says_whether_client_or_server_is_at_fault(
-    case: Case, status: int, who: str
-) -> None:
+def test_a_model_error_says_who_is_at_fault(case: Case, status: int, who: str) -> None:
     case.container.status, case.container.answer = status, b"no"
     error = json.loads(case.invoke()[2])
     assert error["Message"].startswith(
@@ -301,9 +299,7 @@ def test_a_queued_request_has_its_form(case: Case) -> None:
     ("tag", "largest"),
     [("100", 100), ("many", LARGEST_BODY_BYTES), ("-1", LARGEST_BODY_BYTES)],
 )
-def test_a_body_is_as_long_as_the_endpoints_tag_says_where_it_is_a_number(
-    case: Case, tag: str, largest: int
-) -> None:
+def test_a_body_is_as_long_as_the_tag_allows(case: Case, tag: str, largest: int) -> None:
     case.here.tags["arn:ranker"] = {runtime_api.REQUEST_BYTES_TAG: tag}
     assert case.api(bytes(largest)).invoke_endpoint()[0] == 200
     assert "Value at 'body'" in case.refusal(body=bytes(largest + 1))

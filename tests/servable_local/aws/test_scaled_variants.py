@@ -137,9 +137,7 @@ def test_what_was_deregistered_by_hand_is_no_obstacle(served: Account, gone: str
         ("endpoint/ranker/variant/absent", "has no variant absent; it has primary."),
     ],
 )
-def test_only_a_variant_that_is_there_is_scaled(
-    served: Account, resource: str, problem: str
-) -> None:
+def test_only_known_variants_are_scaled(served: Account, resource: str, problem: str) -> None:
     register = served.client("application-autoscaling").register_scalable_target
     message = refused(register, **KEY | {"ResourceId": resource}, MinCapacity=1, MaxCapacity=2)
     assert (message.endswith(problem), targets(served)) == (True, [])
@@ -163,9 +161,7 @@ def test_what_is_not_there_is_not_scaled_and_has_no_tags(served: Account) -> Non
     assert scaling.list_tags_for_resource(ResourceARN=arn)["Tags"] == {}
 
 
-def test_a_target_brings_the_count_into_its_range_and_out_of_service_linked_roles(
-    served: Account,
-) -> None:
+def test_a_target_brings_the_count_into_its_range(served: Account) -> None:
     served.scale(least=3, most=4)
     (target,) = served.client("application-autoscaling").describe_scalable_targets(
         ServiceNamespace="sagemaker"
@@ -238,9 +234,7 @@ def pool(kind: str, priority: int) -> dict[str, Any]:
         ({"InstancePools": [pool("a", 1), pool("a", 2)]}, "InstanceType must differ"),
     ],
 )
-def test_pools_that_contradict_each_other_are_refused(
-    variant: dict[str, Any], problem: str
-) -> None:
+def test_contradicting_pools_are_refused(variant: dict[str, Any], problem: str) -> None:
     with pytest.raises(SageMakerError, match=problem):
         refuse_pools(variant)
 

@@ -64,9 +64,7 @@ def backends(monkeypatch: pytest.MonkeyPatch) -> list[IAMBackend]:
     return [IAMBackend("aws", "1" * 12), IAMBackend("aws", "2" * 12)]
 
 
-def test_an_account_has_the_managed_policies_that_moto_would_give_it(
-    backends: list[IAMBackend],
-) -> None:
+def test_an_account_has_motos_managed_policies(backends: list[IAMBackend]) -> None:
     def shown(policies: list[ManagedPolicy]) -> list[dict[str, object]]:
         return [
             vars(policy)  # an id is drawn by moto

@@ -39,9 +39,7 @@ ALARM = {
         ({"Absent": 1}, {"Absent": 1}),
     ],
 )
-def test_a_value_of_a_template_becomes_what_the_api_takes(
-    given: dict[str, Any], fitted: dict[str, Any]
-) -> None:
+def test_a_value_fits_the_api(given: dict[str, Any], fitted: dict[str, Any]) -> None:
     arguments = fit(given, "cloudwatch", "PutMetricAlarm")
     assert json.dumps(arguments) == json.dumps(fitted)
 

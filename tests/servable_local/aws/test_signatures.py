@@ -52,9 +52,7 @@ def test_what_botocore_signs_is_its_account(asked: Unsigned) -> None:
 
 
 @given(_unsigned(), st.data())
-def test_any_one_change_after_it_was_signed_is_refused(
-    asked: Unsigned, data: st.DataObject
-) -> None:
+def test_any_change_after_signing_is_refused(asked: Unsigned, data: st.DataObject) -> None:
     changed = _changed(asked.in_header(), data, body_is_signed=True)
     with pytest.raises(AccessError):
         verified(changed)

@@ -213,9 +213,7 @@ def test_exports_are_imported_and_kept(account: Account, cfn: Any) -> None:
 # --- deletion and protection
 
 
-def test_a_protected_stack_is_deleted_once_it_is_protected_no_longer(
-    account: Account, cfn: Any
-) -> None:
+def test_a_protected_stack_is_not_deleted(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"), EnableTerminationProtection=True)
     message = refused(cfn.delete_stack, StackName="stack")[1]
     cfn.update_termination_protection(StackName="stack", EnableTerminationProtection=False)

@@ -116,9 +116,7 @@ def test_a_type_that_is_not_emulated_fails_with_those_that_are(case: Case) -> No
         ("Custom::AWS", "leave out AwsCustomResource, and make its call yourself."),
     ],
 )
-def test_a_custom_resource_of_cdk_fails_with_what_to_leave_out(
-    case: Case, kind: str, advice: str
-) -> None:
+def test_a_custom_resource_fails_with_advice(case: Case, kind: str, advice: str) -> None:
     stack = case.deploy({"A": thing(kind)})
     reason = f"Resource type {kind} is not emulated by the local AWS; {advice}"
     assert any(one.startswith(reason) for one in reasons(stack))
@@ -134,9 +132,7 @@ def test_a_fault_of_the_local_aws_in_a_resource_is_named_as_such(case: Case) -> 
     )
 
 
-def test_a_fault_of_the_local_aws_in_a_deployment_ends_it(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_internal_failure_ends_a_deployment(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("x")
 
@@ -269,9 +265,7 @@ def test_a_changed_resource_changes_what_refers_to_it(case: Case, deployed: Stac
 
 
 @pytest.mark.parametrize(("policy", "deleted"), [("Retain", 0), ("Delete", 1)])
-def test_a_replaced_resource_stays_where_its_policy_says_so(
-    case: Case, policy: str, deleted: int
-) -> None:
+def test_a_replaced_resource_may_stay(case: Case, policy: str, deleted: int) -> None:
     case.deploy({"A": thing(more={"UpdateReplacePolicy": policy})})
     case.deploy({"A": thing(more={"UpdateReplacePolicy": policy}, Kind="new")})
     assert case.thing.calls.count("delete A-") == deleted
@@ -280,9 +274,7 @@ def test_a_replaced_resource_stays_where_its_policy_says_so(
 @pytest.mark.parametrize(
     ("named", "status"), [("fixed", "UPDATE_ROLLBACK_COMPLETE"), ("new", "UPDATE_COMPLETE")]
 )
-def test_what_has_a_fixed_name_is_replaced_only_by_another_name(
-    case: Case, named: str, status: str
-) -> None:
+def test_a_fixed_name_is_not_replaced(case: Case, named: str, status: str) -> None:
     case.deploy({"A": thing(Name="fixed")})
     assert case.deploy({"A": thing(Name=named, Kind="new")}).status == status
 
@@ -332,9 +324,7 @@ def test_a_stack_in_progress_takes_no_other_operation(
         ("s" * 60, "L", 32, "s" * 17 + "-L-"),
     ],
 )
-def test_a_generated_name_fits_and_ends_at_random(
-    stack: str, logical: str, longest: int, beginning: str
-) -> None:
+def test_a_generated_name_fits(stack: str, logical: str, longest: int, beginning: str) -> None:
     names = [physical_name(stack, logical, longest) for _ in range(2)]
     assert [name[: len(beginning)] for name in names] == [beginning] * 2
     assert [len(name) - len(beginning) for name in names] == [12, 12]

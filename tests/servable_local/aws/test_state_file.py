@@ -49,9 +49,7 @@ def test_a_damaged_file_is_nobody(file: StateFile) -> None:
         assert file.holder() is None
 
 
-def test_a_second_process_does_not_get_the_lock(
-    file: StateFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_process_has_the_lock(file: StateFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_file, "_RETRY_SECONDS", 0.05)
     with file.hold(), file.hold() as second:
         assert (second, file.holder()) == (False, os.getpid())
@@ -85,9 +83,7 @@ def test_the_state_is_its_owners_alone_and_is_removed(file: StateFile) -> None:
         assert (file.path.exists(), file.read()) == (False, None)
 
 
-def test_the_folder_is_in_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert default_folder() == tmp_path / ".servable"
 

@@ -166,9 +166,7 @@ def test_an_import_and_the_deploy_after_it_fail_no_request(taken: Taken) -> None
     assert (statuses, caller.failed) == (["IMPORT_COMPLETE", "UPDATE_COMPLETE"], [])
 
 
-def test_scaling_is_deregistered_between_an_import_and_the_deploy(
-    embedded: LocalAws, launcher: Launcher, tmp_path: Path
-) -> None:
+def test_scaling_is_deregistered(embedded: LocalAws, launcher: Launcher, tmp_path: Path) -> None:
     live = live_endpoint(embedded, launcher)
     LIVE["tracking"](live)
     live.make()

@@ -92,9 +92,7 @@ def test_the_double_predicts_with_the_target(real: LocalAws) -> None:
 
 
 @pytest.mark.long
-def test_a_target_that_the_container_has_unloaded_is_loaded_by_the_next_request(
-    real: LocalAws,
-) -> None:
+def test_an_unloaded_target_is_loaded_again(real: LocalAws) -> None:
     """Since 2.20: the first request after its model server has ended is answered 404."""
     runtime = real.client("sagemaker-runtime")
     asked = {
@@ -138,9 +136,7 @@ def _with_hooks(folder: Path, factor: int) -> bytes:
 
 
 @pytest.mark.long
-def test_two_models_with_hooks_of_their_own_answer_in_one_endpoint(
-    real: LocalAws, tmp_path: Path
-) -> None:
+def test_two_models_have_hooks_of_their_own(real: LocalAws, tmp_path: Path) -> None:
     s3, runtime = real.client("s3"), real.client("sagemaker-runtime")
     for factor in (5, 7):
         body = _with_hooks(tmp_path / str(factor), factor)

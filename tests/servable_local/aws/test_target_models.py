@@ -97,17 +97,13 @@ def test_a_target_that_is_loaded_now_or_was_already_is_asked(case: Case, status:
 
 
 @pytest.mark.parametrize("status", [199, 300, 408, 410, 500])
-def test_a_target_that_does_not_load_is_refused_in_the_containers_words(
-    case: Case, status: int
-) -> None:
+def test_a_target_that_does_not_load_is_refused(case: Case, status: int) -> None:
     case.container.status, case.container.answer = status, b"no memory \xff"
     assert case.refusal() == "a.tar.gz could not be loaded: no memory \ufffd"
 
 
 @pytest.mark.parametrize("error", [OSError("reset"), http.client.BadStatusLine("reset")])
-def test_a_container_that_hangs_up_while_it_loads_is_a_refusal(
-    case: Case, error: Exception
-) -> None:
+def test_a_container_that_hangs_up_is_a_refusal(case: Case, error: Exception) -> None:
     case.container.error = error
     assert case.refusal() == "a.tar.gz could not be loaded: reset"
 
@@ -124,9 +120,7 @@ def test_a_target_that_is_no_archive_is_named(case: Case, monkeypatch: pytest.Mo
     assert case.refusal() == "Failed to unpack a.tar.gz: not gzip"
 
 
-def test_a_target_that_is_not_there_is_named_by_bucket_and_key(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_target_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     fails = raising(VariantStartError("absent"))
     monkeypatch.setattr(model_data, "fetch_model_data", fails)
     assert "(bucket: b, key: models/a.tar.gz)" in case.refusal()

@@ -110,9 +110,7 @@ def test_what_was_spent_is_counted(client: Any) -> None:
     assert one.spent_usd > 0.1 / 3600 * PRICES["ml.c5.4xlarge"]
 
 
-def test_the_end_of_the_budget_deletes_it_in_the_middle(
-    client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_the_budget_deletes_it(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servable.load.temporary.endpoints._LEAST_SECONDS", 0.0)
     one = endpoints(client, budget_usd=1e-6)
     with one.like("ranker"):
@@ -237,9 +235,7 @@ with one.like("ranker"):
     run.stdout.close()
 
 
-def test_the_live_endpoint_is_asked_signed_where_aws_answers(
-    account: Account, environment: Any
-) -> None:
+def test_the_live_endpoint_is_asked_signed(account: Account, environment: Any) -> None:
     told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
     where = operations_account.Account(region="us-east-1", number=account.number, aws=account.aws)
     reached = deployed(told.environment, [], name="prod", variant=None, account=where)

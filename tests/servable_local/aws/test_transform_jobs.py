@@ -121,9 +121,7 @@ def _record_io(body: bytes) -> bytes:
     [("TFRecord", _tf_record), ("RecordIO", _record_io)],
     ids=["TFRecord", "RecordIO"],
 )
-def test_frames_stay_in_requests_of_many_records_and_go_in_those_of_one(
-    case: TransformCase, split: str, frame: Any
-) -> None:
+def test_frames_stay_in_requests_of_many(case: TransformCase, split: str, frame: Any) -> None:
     both = frame(b"first") + frame(b"second")
     case.put("in/a", both)
     case.run(**with_split(split, TransformJobName="many", BatchStrategy="MultiRecord"))
@@ -205,9 +203,7 @@ def test_a_bad_record_fails_its_file_alone(case: TransformCase) -> None:
 
 
 @pytest.mark.parametrize("split", ["None", "Line", "TFRecord", "RecordIO"])
-def test_a_record_that_is_longer_than_the_payload_fails_its_file(
-    case: TransformCase, split: str
-) -> None:
+def test_a_record_beyond_the_payload_fails_its_file(case: TransformCase, split: str) -> None:
     body = b"x" * (ONE_MB + 1)
     case.put("in/a", {"TFRecord": _tf_record, "RecordIO": _record_io}.get(split, bytes)(body))
     case.run(MaxPayloadInMB=1, **with_split(split))
@@ -334,9 +330,7 @@ def test_what_aws_refuses_is_refused(
 
 
 @pytest.mark.parametrize("at_the_bound", [{"MaxPayloadInMB": 50, "MaxConcurrentTransforms": 2}])
-def test_what_is_within_the_bounds_is_taken(
-    case: TransformCase, at_the_bound: dict[str, Any]
-) -> None:
+def test_bounds_are_inclusive(case: TransformCase, at_the_bound: dict[str, Any]) -> None:
     case.put("in/a", b"1")
     assert case.run(**at_the_bound)["TransformJobStatus"] == "Completed"
 
@@ -345,9 +339,7 @@ def test_what_is_within_the_bounds_is_taken(
     "without_effect",
     [{"DataCaptureConfig": {"DestinationS3Uri": "s3://bucket"}}, {"MaxPayloadInMB": 0}],
 )
-def test_what_would_have_no_effect_is_answered_501(
-    case: TransformCase, without_effect: dict[str, Any]
-) -> None:
+def test_no_empty_success(case: TransformCase, without_effect: dict[str, Any]) -> None:
     with pytest.raises(ClientError) as refused:
         case.create(**without_effect)
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501

@@ -158,9 +158,7 @@ def test_an_endpoint_that_was_left_costs_until_it_is_removed(trials: Made, run: 
     assert 1.0 <= spent == one.spent_usd
 
 
-def test_settings_that_do_not_start_are_a_failed_trial(
-    trials: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise NotInServiceError("x: is Failed: no ping")
 

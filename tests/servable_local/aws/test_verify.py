@@ -305,9 +305,7 @@ def read_option(shape: Any, value: str) -> Any:
     return value if shape.type_name == "string" else json.loads(value)
 
 
-def test_the_printed_commands_bring_back_what_somebody_changed(
-    deployed: Verified, clock: ManualClock
-) -> None:
+def test_the_printed_commands_undo_changes(deployed: Verified, clock: ManualClock) -> None:
     cloudwatch = deployed.client("cloudwatch")
     listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
     before = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}
@@ -385,9 +383,7 @@ def slow(
     return first, deployed.report()
 
 
-def test_slow_minutes_are_a_difference_once_the_alarm_would_fire(
-    slow: tuple[Report, Report],
-) -> None:
+def test_slow_minutes_are_a_difference(slow: tuple[Report, Report]) -> None:
     assert [difference.kind for difference in slow[1].differences] == ["slow since the update"]
     report, _ = slow
     assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
@@ -435,9 +431,7 @@ def action(service: str, operation: str) -> str:
     return said
 
 
-def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
-    untouched: Verified, written: Project
-) -> None:
+def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Project) -> None:
     asked: set[str] = set()
 
     def note(model: Any, **_: Any) -> None:

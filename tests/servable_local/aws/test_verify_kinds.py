@@ -166,9 +166,7 @@ def planted(fresh: Deployed) -> Planted:
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
-def test_a_fresh_deployment_of_each_kind_has_no_difference_and_answers(
-    fresh: Deployed, kind: str
-) -> None:
+def test_a_fresh_deployment_has_no_difference(fresh: Deployed, kind: str) -> None:
     assert [str(difference) for difference in fresh(kind)[1].differences] == []
     assert not [note for note in fresh(kind)[1].notes if "golden" in note]
 

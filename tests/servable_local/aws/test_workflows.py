@@ -186,9 +186,7 @@ def test_a_state_gives_its_output(machine: Machine, state: dict[str, Any], outpu
         {"Type": "Pass", "QueryLanguage": "JSONata", "End": True},
     ],
 )
-def test_a_state_that_is_not_emulated_is_an_invalid_definition(
-    machine: Machine, state: dict[str, Any]
-) -> None:
+def test_an_unknown_state_is_invalid(machine: Machine, state: dict[str, Any]) -> None:
     with pytest.raises(ClientError, match="isn't emulated by the local AWS") as raised:
         machine.create({"State": state})
     answer = raised.value.response

@@ -1,11 +1,14 @@
 """CloudFormation's own behaviour: order, failures, retention, names, conditions."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from servable_local.aws.cloudformation import stacks
+from servable_local.aws.cloudformation.stacks import Stack
 from tests.servable_local.aws.deployed_templates import alarm, serving
 from tests.servable_local.aws.local_account import Account
 
@@ -168,3 +171,108 @@ def test_a_stack_is_of_its_region_alone(account: Account) -> None:
     physical = name["StackResourceDetail"]["PhysicalResourceId"]
     where = account.client("s3").get_bucket_location(Bucket=physical)
     assert where["LocationConstraint"] == "eu-west-1"
+
+
+ONE_TOPIC = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {}}}}
+
+
+def _plan(account: Account, template: dict[str, Any], kind: str = "UPDATE") -> dict[str, Any]:
+    cfn = account.client("cloudformation")
+    cfn.create_change_set(
+        StackName="stack",
+        ChangeSetName="change",
+        ChangeSetType=kind,
+        TemplateBody=json.dumps(template),
+    )
+    return dict(cfn.describe_change_set(StackName="stack", ChangeSetName="change"))
+
+
+def test_a_change_set_makes_what_it_said_when_it_is_executed(account: Account) -> None:
+    _plan(account, ONE_TOPIC, "CREATE")
+    assert account.inventory() == []
+    account.client("cloudformation").execute_change_set(StackName="stack", ChangeSetName="change")
+    assert account.settled() == "CREATE_COMPLETE"
+
+
+def test_a_change_set_says_what_changes(account: Account) -> None:
+    account.deploy(ONE_TOPIC)
+    said = _plan(account, ONE_TOPIC)
+    assert said["StatusReason"].startswith("The submitted information didn't contain changes.")
+
+    account = account.another()
+    account.deploy(serving(account.put_archive(b"old", "old")))
+    changes = _plan(account, serving(account.put_archive(b"new", "new")))["Changes"]
+    assert {
+        change["ResourceChange"]["LogicalResourceId"]: change["ResourceChange"].get("Replacement")
+        for change in changes
+    } == {"Model": "True", "Config": "Conditional", "Endpoint": "False"}
+
+
+def test_a_change_set_is_refused_with_the_reason(account: Account) -> None:
+    account.deploy(ONE_TOPIC)
+    with pytest.raises(ClientError, match="ChangeSetNotFound"):
+        account.client("cloudformation").execute_change_set(
+            StackName="stack", ChangeSetName="nothing"
+        )
+    wrong = {
+        "Resources": {
+            "Topic": {
+                "Type": "AWS::SNS::Topic",
+                "Properties": {"DisplayName": {"Fn::GetAtt": ["Topic2", "Nonsense"]}},
+            },
+            "Topic2": {"Type": "AWS::SNS::Topic", "Condition": "Never"},
+        },
+        "Conditions": {"Never": {"Fn::Equals": ["a", "b"]}},
+    }
+    with pytest.raises(ClientError, match=r"Unresolved resource dependencies \[Topic2\]"):
+        _plan(account, wrong)
+    name = {"Fn::If": ["Never", {"Ref": "Topic2"}, "name"]}
+    topics = {
+        "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}},
+        "Topic2": {"Type": "AWS::SNS::Topic", "Condition": "Never"},
+    }
+    conditions = {"Never": {"Fn::Equals": ["a", "b"]}}
+    found = _plan(account, {"Resources": topics, "Conditions": conditions})
+    assert found["ExecutionStatus"] == "AVAILABLE"
+
+
+STACK, TAG = "ranker-data", "cost-center"
+TEMPLATE: dict[str, Any] = {
+    "Resources": {
+        "Bucket": {
+            "Type": "AWS::S3::Bucket",
+            "Properties": {"Tags": [{"Key": "own", "Value": "1"}]},
+            "DeletionPolicy": "Retain",
+        },
+        "Key": {
+            "Type": "AWS::KMS::Key",
+            "Properties": {"KeyPolicy": {}},
+            "DeletionPolicy": "Retain",
+        },
+    }
+}
+
+
+def test_a_retained_bucket_and_key_keep_their_own_and_the_stacks_tags(account: Account) -> None:
+    deployed = account.deploy(TEMPLATE, STACK, Tags=[{"Key": TAG, "Value": "42"}])
+    account.delete(STACK)
+    s3, kms = account.client("s3"), account.client("kms")
+    (bucket,) = s3.list_buckets()["Buckets"]
+    of_bucket = s3.get_bucket_tagging(Bucket=bucket["Name"])["TagSet"]
+    (key,) = kms.list_keys()["Keys"]
+    of_key = kms.list_resource_tags(KeyId=key["KeyId"])["Tags"]
+    assert deployed == "CREATE_COMPLETE"
+    assert {tag["Key"]: tag["Value"] for tag in of_bucket} == {TAG: "42", "own": "1"}
+    assert {tag["TagKey"]: tag["TagValue"] for tag in of_key} == {TAG: "42"}
+
+
+MOMENT = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+def test_events_of_one_moment_are_a_millisecond_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "utc_now", lambda: MOMENT)
+    stack = Stack("arn", "prod", "111111111111", "us-east-1", "CREATE_IN_PROGRESS")
+    for status in ("CREATE_IN_PROGRESS", "CREATE_COMPLETE"):
+        stack.set_status(status)
+    times = [event["Timestamp"] for event in stack.events]
+    assert times == [MOMENT, MOMENT + timedelta(milliseconds=1)]

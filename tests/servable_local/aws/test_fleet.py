@@ -1,12 +1,16 @@
 """A fleet is started whole or not at all; requests and copies are shared by weight. No container runs."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from servable_local.aws.sagemaker import fleet as module
 from servable_local.aws.sagemaker.container import ContainerLogs, Process, VariantStartError
@@ -244,9 +248,6 @@ def test_a_pool_names_its_model(launcher: Launcher, short: list[str], name: str)
     assert launcher.started[0].variables["MODEL"] == name
 
 
-# --- who answers
-
-
 def hosted(name: str, weight: float = 1.0, **by_type: int) -> HostedVariant:
     """A variant without containers: so many instances of each type."""
     start: Any = SimpleNamespace
@@ -340,3 +341,31 @@ def test_instances_of_a_pool_are_shared_out_and_measured() -> None:
     kept = id(containers[1])
     assert watched._utilisations == {kept: first[kept]}
     assert watched._utilisations[kept] is first[kept]
+
+
+WEIGHTS = st.dictionaries(
+    st.sampled_from("abcd"), st.integers(0, 10).map(float), min_size=1
+).filter(lambda weights: any(weights.values()))
+
+
+def _order(weights: dict[str, float], count: int) -> list[str]:
+    turns = Turns()
+    return [turns.next(weights) for _ in range(count)]
+
+
+@given(WEIGHTS)
+def test_one_round_has_exactly_the_weights_in_the_same_order(weights: dict[str, float]) -> None:
+    found = Counter(_order(weights, int(sum(weights.values()))))
+    assert found == Counter({name: int(weight) for name, weight in weights.items()})
+    assert _order(weights, 30) == _order(weights, 30)
+
+
+def test_turns_are_mixed_equal_and_may_change() -> None:
+    order = _order({"a": 1.0, "b": 1.0}, 10)
+    assert all(one != other for one, other in pairwise(order))
+    assert Counter(_order({"a": 0.0, "b": 0.0}, 10)) == {"a": 5, "b": 5}
+
+    turns = Turns()
+    for _ in range(10):
+        turns.next({"new": 0.1, "old": 0.9})
+    assert {turns.next({"new": 1.0, "old": 0.0}) for _ in range(10)} == {"new"}

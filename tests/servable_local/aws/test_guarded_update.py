@@ -12,11 +12,13 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher, StandIn
+from tests.servable_local.aws.rollout_cells import Cells, predicted
 from tests.servable_local.aws.synthesised import Deployed, is_baking, synthesise
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
+
 
 GUARDED = ["prod", "staging"]
 # One environment always, the other with the slow tests.
@@ -251,3 +253,23 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
     fix = begin("prod")
     Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
     assert (len(alarms), fix.status()) == (3, "UPDATE_COMPLETE")
+
+
+# One of each fault and each strategy, of which wrong answers go live.
+FIVE = [
+    ("canary", "answers 500"),
+    ("linear", "answers 400"),
+    ("rolling", "answers slowly"),
+    ("all-at-once", "answers wrongly"),
+    ("canary", "does not answer"),
+]
+
+
+@pytest.fixture(scope="module")
+def cells(embedded: LocalAws, launcher: Launcher, clock: ManualClock, server: Server) -> Cells:
+    return Cells(embedded, launcher, clock, server)
+
+
+@pytest.mark.parametrize(("strategy", "fault"), FIVE)
+def test_an_update_ends_as_predicted(strategy: str, fault: str, cells: Cells) -> None:
+    assert cells.measured(strategy, fault) == predicted(strategy, fault)

@@ -16,8 +16,6 @@ from servable_local.aws.contents import ObjectContent
 from servable_local.aws.moto_patches import events, s3, startup
 from tests.servable_local.aws.local_account import Account
 
-# --- EventBridge to a topic
-
 MINE = {"EventPattern": json.dumps({"source": ["own.service"]})}
 OTHERS = {"EventPattern": json.dumps({"source": ["another"]})}
 
@@ -136,9 +134,6 @@ def test_messages_stay_on_this_computer(account: Account, monkeypatch: pytest.Mo
     assert posted == ["https://127.0.0.1:1/"]
 
 
-# --- conditions of bucket policies
-
-
 def permission(*statements: dict[str, Any], alone: bool = False) -> Any:
     document = {"Version": "2012-10-17", "Statement": statements[0] if alone else statements}
     bucket: Any = SimpleNamespace(policy=json.dumps(document))
@@ -175,9 +170,6 @@ def test_a_condition_on_tls_holds(condition: dict[str, Any], result: PermissionR
     assert permission(denied(condition)) == result
 
 
-# --- encryption of buckets
-
-
 def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
     """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-encryption-faq.html."""
     client, bucket = account.client("s3"), {"Bucket": f"encrypted-{account.number}"}
@@ -194,9 +186,6 @@ def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
     between = algorithm()
     client.delete_bucket_encryption(**bucket)
     assert (before, between, algorithm()) == ("AES256", "aws:kms", "AES256")
-
-
-# --- objects in parts, and checksums
 
 
 def part(body: bytes) -> Any:
@@ -306,9 +295,6 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
     ].read() == (b"abc")
 
 
-# --- EC2
-
-
 def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
     monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
@@ -342,3 +328,20 @@ def test_what_logs_do_not_have_or_understand_is_refused(account: Account) -> Non
             filterPattern="%a%",
             metricTransformations=[metric],
         )
+
+
+@pytest.mark.parametrize(
+    ("operations", "state"),
+    [
+        (["disable_key"], "Disabled"),
+        (["disable_key", "enable_key"], "Enabled"),
+        (["schedule_key_deletion"], "PendingDeletion"),
+        (["schedule_key_deletion", "cancel_key_deletion"], "Disabled"),
+    ],
+)
+def test_a_key_is_named_by_its_arn(account: Account, operations: list[str], state: str) -> None:
+    kms = account.client("kms")
+    arn = kms.create_key()["KeyMetadata"]["Arn"]
+    for operation in operations:
+        getattr(kms, operation)(KeyId=arn)
+    assert kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"] == state

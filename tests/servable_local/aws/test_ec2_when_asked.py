@@ -11,7 +11,7 @@ pytestmark = pytest.mark.long
 
 BEGINNING = """
 import sys
-from servable_local.aws.moto_patches.startup import without_ec2
+from servable_local.aws.moto_patches.every_service import without_ec2
 for module in ("moto.ssm.urls", "moto.applicationautoscaling.urls"):
     without_ec2(module)
 """

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.loopback import service_model
-from servable_local.aws.moto_patches.operations import without_effect
+from servable_local.aws.moto_patches.every_service import without_effect
 from servable_local.aws.resources.shapes import unmet
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.endpoint_update import reject_deployment

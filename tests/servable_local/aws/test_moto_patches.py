@@ -13,7 +13,7 @@ from moto.iam.access_control import PermissionResult
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
 
 from servable_local.aws.contents import ObjectContent
-from servable_local.aws.moto_patches import events, s3, startup
+from servable_local.aws.moto_patches import events, every_service, s3
 from tests.servable_local.aws.local_account import Account
 
 MINE = {"EventPattern": json.dumps({"source": ["own.service"]})}
@@ -298,7 +298,7 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
 def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
     monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
-    assert startup._Backends()["123456789012"] == "its backend"
+    assert every_service._Backends()["123456789012"] == "its backend"
 
 
 @pytest.mark.parametrize("imported", [True, False])
@@ -307,7 +307,7 @@ def test_the_module_of_ec2_is_left(monkeypatch: pytest.MonkeyPatch, imported: bo
     monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
     if imported:
         monkeypatch.setitem(sys.modules, "moto.ec2", own)
-    assert startup.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
+    assert every_service.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
     assert sys.modules.get("moto.ec2") is (own if imported else None)
 
 

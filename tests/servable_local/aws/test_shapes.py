@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources import TYPES
 from servable_local.aws.resources.resource_type import Logical, ResourceType
 from servable_local.aws.resources.s3 import S3Bucket, _lifecycle_rule
 from servable_local.aws.resources.shapes import ResourceError, fit, refusal, unmet

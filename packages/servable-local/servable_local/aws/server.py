@@ -24,7 +24,7 @@ from servable_local.aws.cloudwatch.api import CloudWatchApi
 from servable_local.aws.contents import ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
-from servable_local.aws.moto_patches import operations, startup
+from servable_local.aws.moto_patches import every_service
 from servable_local.aws.moto_patches.logs import LogsApi, write_output
 from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
@@ -97,9 +97,8 @@ class Server:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
-            startup.without_ec2(module).url_paths.update(paths)
-        for patch in (startup, operations):
-            patch.install()
+            every_service.without_ec2(module).url_paths.update(paths)
+        every_service.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
         # A host is looked up once: moto looks through its folder on the disk and two hundred patterns for
         # every request, a third of what a small one takes (5.2 ms of processor time for 3.6 ms, moto 5.2.5).

@@ -31,7 +31,7 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources import TYPES
 from servable_local.aws.resources.shapes import refusal, violation
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html (2026-11-28)

@@ -12,7 +12,7 @@ from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import Template, parse, references, shown_parameters
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources import TYPES
 from servable_scaling.intrinsics import LATER, TemplateError
 
 NO_CHANGES = (

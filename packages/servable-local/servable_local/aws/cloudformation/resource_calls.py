@@ -13,7 +13,7 @@ from servable_local.aws.cloudformation.bound_template import DynamicReferences
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources import TYPES
 from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, tags_as_map
 from servable_local.aws.resources.shapes import Properties, ResourceError
 from servable_scaling.intrinsics import TemplateError

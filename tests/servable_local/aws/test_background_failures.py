@@ -1,7 +1,6 @@
 """What fails where nobody waits for an answer is printed, and nothing else fails with it."""
 
 import json
-import threading
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import FAULT_PATH, Access, Loopback
-from servable_local.aws.sagemaker import container as containers
 from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
 from servable_local.aws.sagemaker.stored_invocations import is_captured, put_captured
 from servable_local.container import launch
@@ -80,22 +78,6 @@ def test_a_record_is_stored_under_its_time_with_the_key_of_the_configuration() -
 
 def record(**given: Any) -> Any:
     return json.loads(captured(S3(), **given)["Body"])
-
-
-@pytest.mark.parametrize(
-    ("modes", "sides"),
-    [
-        (["Input"], ["endpointInput"]),
-        (["Output"], ["endpointOutput"]),
-        (["Input", "Output"], ["endpointInput", "endpointOutput"]),
-        (["InputAndOutput"], ["endpointInput", "endpointOutput"]),
-    ],
-)
-def test_a_record_has_the_sides_that_the_configuration_names(
-    modes: list[str], sides: list[str]
-) -> None:
-    options = [{"CaptureMode": mode} for mode in modes]
-    assert sorted(record(CaptureOptions=options)["captureData"]) == sides
 
 
 def test_a_record_has_the_attributes_of_its_request() -> None:
@@ -181,47 +163,6 @@ def test_a_container_is_launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(launch, "launch", lambda *given, **more: (given, more))
     given: Any = launch_double(tmp_path, {"A": "1"}, ready_timeout_seconds=5, log=tmp_path)
     assert given == ((tmp_path, {"A": "1"}), {"ready_timeout_seconds": 5, "log": tmp_path})
-
-
-@pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process has ended, and what is done in a thread is done at once."""
-    monkeypatch.setattr(containers, "_ended", lambda pid: True)
-    thread = lambda target, **_: SimpleNamespace(start=target)  # noqa: E731
-    lock = threading.Lock
-    monkeypatch.setattr(containers, "threading", SimpleNamespace(Thread=thread, Lock=lock))
-
-
-@pytest.mark.usefixtures("ended")
-def test_a_failed_restart_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
-    started: list[Process] = []
-
-    def start() -> Process:
-        if len(started) == 1 and not capsys.readouterr().err:
-            raise RuntimeError("no memory")
-        started.append(Process())
-        return started[-1]
-
-    container = Container(start)
-    container.heal()
-    first = len(started)
-    container.heal()
-    assert (first, len(started), started[0].closed) == (1, 2, True)
-
-
-@pytest.mark.usefixtures("ended")
-def test_a_container_that_is_closed_while_it_starts_again_ends() -> None:
-    started: list[Process] = []
-
-    def start() -> Process:
-        started.append(Process())
-        if len(started) == 2:
-            container.close()
-        return started[-1]
-
-    container = Container(start)
-    container.heal()
-    assert [process.closed for process in started] == [True, True]
 
 
 # --- controls

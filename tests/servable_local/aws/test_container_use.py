@@ -16,7 +16,7 @@ import pytest
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker import published_metrics
-from servable_local.aws.sagemaker.container import Container, VariantStartError
+from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.instances import VariantInstances
 from servable_local.aws.sagemaker.published_metrics import (
@@ -214,7 +214,7 @@ def test_nothing_to_measure_is_nothing(moments: list[float]) -> None:
     for seconds, pid in [(0.4, os.getpid()), (60.0, None)]:
         utilisation = used(moments)
         moments.append(seconds)
-        container: Any = SimpleNamespace(pid=pid, folder=None)
+        container = SimpleNamespace(pid=pid, folder=None)
         assert utilisation.look(container) == {}
 
 
@@ -260,7 +260,7 @@ def test_a_failed_restart_is_printed_and_tried_again(capsys: pytest.CaptureFixtu
 
     def launch() -> Process:
         if fails.pop(0):
-            raise VariantStartError("no room")
+            raise RuntimeError("no room")
         processes.append(Process())
         return processes[-1]
 
@@ -289,11 +289,6 @@ def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:
     assert [process.closed for process in processes] == [True, True]
     container.heal()
     assert len(processes) == 2
-
-
-def test_a_container_without_faults_says_so() -> None:
-    with pytest.raises(ValueError, match="does not support fault injection"):
-        _ = Container(Process).faults
 
 
 # --- records of requests

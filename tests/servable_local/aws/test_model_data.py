@@ -105,7 +105,7 @@ def test_data_is_looked_for() -> None:
         ("s3://b/absent", "403", "Could not access model data at s3://b/absent"),
         ("s3://b/absent", "AccessDenied", "Could not access model data"),
     ]:
-        aws: Any = S3(code)
+        aws = S3(code)
         with pytest.raises(SageMakerError, match=problem):
             check_model_data(url, aws)
 

@@ -260,9 +260,12 @@ def test_an_error_counts_once_the_fleet_has_traffic(reported: Reported, error: E
     assert reported(Refusing(error, stages=["Creating"])) == []
 
 
-def test_a_fleet_is_judged_from_its_first_shift(reported: Reported) -> None:
+def test_an_update_that_repairs_a_failing_fleet_is_not_ended(reported: Reported) -> None:
     client = Refusing(refused("ModelError"), stages=["Creating", "Creating", "Baking"])
     assert (reported(client), reported(client)) == ([], [])
+
+
+def test_an_update_whose_first_shift_came_in_that_minute_is_judged(reported: Reported) -> None:
     client = Refusing(refused("ModelError"), stages=["Creating", "Baking"])
     assert (reported(client), reported(client)) == ([], [1, 1])
 

@@ -9,11 +9,11 @@ import botocore.session
 from botocore import xform_name
 
 from servable_local.aws.cloudformation.api import CloudFormationApi
-from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
+from servable_local.aws.cloudwatch.api import CloudWatchApi
+from servable_local.aws.moto_patches.every_service import without_effect
 from servable_local.aws.moto_patches.logs import LogsApi
-from servable_local.aws.moto_patches.objects import S3Api
-from servable_local.aws.moto_patches.operations import without_effect
-from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.moto_patches.s3 import S3Api
+from servable_local.aws.resources import TYPES
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.runtime_api import RuntimeApi
 from servable_local.aws.scaling.api import ScalingApi

@@ -135,7 +135,7 @@ def test_the_aws_cli_gets_an_answer(aws: LocalAws, tmp_path: Path) -> None:
 def queue(aws: LocalAws) -> str:
     """The same model behind an asynchronous endpoint."""
     pytest.importorskip(
-        "servable_local.aws.sagemaker.queued_invocation", reason="this embedded AWS has no queues"
+        "servable_local.aws.sagemaker.stored_invocations", reason="this embedded AWS has no queues"
     )
     sagemaker = aws.client("sagemaker")
     aws.client("s3").create_bucket(Bucket="queue")

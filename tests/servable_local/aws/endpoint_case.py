@@ -1,5 +1,6 @@
 """One endpoint of four instances on a clock that stands still, in no server and without containers."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,9 @@ class Case:
         self.endpoint = HostedEndpoint("ranker", "arn:ranker", config("first", **settings), around)
         # Its steps happen at once and in order, in the place of a thread for each.
         self.endpoint._run = lambda work: work()  # type: ignore[method-assign]
+
+    def another(self) -> "Case":
+        return Case(Path(tempfile.mkdtemp(dir=self._folder))).created()
 
     def _start(self, name: str) -> Fleet:
         if self.error is not None:

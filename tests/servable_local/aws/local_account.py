@@ -37,6 +37,9 @@ class Account:
         self.launcher = launcher
         self.number = "".join(random.SystemRandom().choice("123456789") for _ in range(12))
 
+    def another(self) -> "Account":
+        return Account(self.aws, self.launcher)
+
     def client(self, service: str) -> Any:
         return self.aws.client(service, account=self.number)
 

@@ -26,7 +26,7 @@ import moto.sts.models
 from moto.iam.models import iam_backends
 
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from servable_local.aws.moto_patches import session_keys
+from servable_local.aws.moto_patches import iam as patched_iam
 from servable_local.aws.server import Server
 from servable_local.aws.state_file import write_client_settings
 from tests.checkouts import ROOT
@@ -199,7 +199,7 @@ def main() -> None:
     def made(kind: str) -> Callable[[], str]:
         return lambda: f"recorded-{kind}-{next(numbers)}"
 
-    setattr(session_keys, "new_secret", made("secret"))  # noqa: B010
+    setattr(patched_iam, "new_secret", made("secret"))  # noqa: B010
     setattr(moto.sts.models, "random_session_token", made("token"))  # noqa: B010
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -101,11 +101,9 @@ class Reading:
             yield from page.get(key, [])
 
 
-def test_the_file_that_is_written_passes_the_checks(case: Adopted) -> None:
+def test_the_written_file_passes_the_checks_and_lists_what_it_changes(case: Adopted) -> None:
     assert case.errors == []
 
-
-def test_what_the_file_changes_is_alike_in_effect_or_listed(case: Adopted) -> None:
     listed = " ".join(row.where for row in case.expressed.not_carried)
     silent = [
         change
@@ -149,13 +147,9 @@ def test_what_no_template_shows_is_listed(
     assert row in [each.where for each in expressed(picture).not_carried]
 
 
-def test_no_secret_is_written(adopted_secret: Adopted) -> None:
+def test_a_secret_is_left_out_and_named(adopted_secret: Adopted) -> None:
     text = environment_text(adopted_secret.expressed, source="endpoint ranker")
     assert [secret in text for secret in ("hunter2", "xyzzy")] == [False, False]
-
-
-def test_a_secret_that_is_left_out_is_named(adopted_secret: Adopted) -> None:
-    text = environment_text(adopted_secret.expressed, source="endpoint ranker")
     assert [name in text for name in ("DB_PASSWORD", "API_TOKEN")] == [True, True]
 
 

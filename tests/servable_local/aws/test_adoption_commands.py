@@ -128,12 +128,9 @@ def test_json_has_the_list(folder: Folder) -> None:
     assert lost == ["API_TOKEN", "DB_PASSWORD"]
 
 
-def test_a_name_that_is_not_live_is_refused_with_the_nearest(folder: Folder) -> None:
+def test_what_cannot_be_adopted_is_refused(folder: Folder) -> None:
     ran = folder.init("--from-endpoint", "rankr")
     assert (ran.return_value, "ranker" in ran.stderr) == (1, True)
-
-
-def test_credentials_of_another_account_write_nothing(folder: Folder) -> None:
     ran = folder.run(init, "--from-endpoint", "ranker", "--account", "111111111111",
                      "--region", "us-east-1")  # fmt: skip
     assert (ran.return_value, "these credentials are of account" in ran.stderr) == (1, True)
@@ -148,9 +145,7 @@ def test_credentials_of_another_account_write_nothing(folder: Folder) -> None:
         ("--from-config", "config", "--request", "request.json"),
     ],
 )
-def test_options_that_do_not_go_together_are_wrong_use(
-    folder: Folder, arguments: tuple[str, ...]
-) -> None:
+def test_options_that_exclude_each_other(folder: Folder, arguments: tuple[str, ...]) -> None:
     (folder.root / "request.json").write_text("{}")
     assert isinstance(folder.init(*arguments).exception, click.UsageError)
 
@@ -168,9 +163,7 @@ def test_a_configuration_has_a_file_too(folder: Folder) -> None:
     assert 'instance_type = "ml.c5.xlarge"' in text
 
 
-def test_a_model_without_an_instance_type_is_refused_by_the_checks_and_not_guessed(
-    folder: Folder,
-) -> None:
+def test_an_instance_type_is_not_guessed(folder: Folder) -> None:
     ran = folder.init("--from-model", folder.live.variant["ModelName"], "--name", "dev")
     text = (folder.root / "environments" / "dev.toml").read_text()
     assert (ran.return_value, "instance_type" in text) == (1, False)

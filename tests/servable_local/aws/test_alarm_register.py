@@ -85,11 +85,15 @@ class Case:
         return [one["HistorySummary"] for one in alarm.history if one["HistoryItemType"] == kind]
 
 
-@pytest.fixture
-def case() -> Case:
+def new_case() -> Case:
     case = Case()
     case.put("a")
     return case
+
+
+@pytest.fixture
+def case() -> Case:
+    return new_case()
 
 
 # --- composites
@@ -105,9 +109,7 @@ def case() -> Case:
         ("ALARM(arn:aws:cloudwatch:us-east-1:1:alarm:a)", ["ALARM", "OK"]),
     ],
 )
-def test_a_composite_alarm_follows_its_alarms_within_the_same_minute(
-    case: Case, rule: str, states: list[str]
-) -> None:
+def test_a_composite_alarm_follows_its_alarms(case: Case, rule: str, states: list[str]) -> None:
     case.composite("c", rule)
     found = []
     for value in (11.0, 1.0):
@@ -116,7 +118,7 @@ def test_a_composite_alarm_follows_its_alarms_within_the_same_minute(
     assert found == states
 
 
-def test_a_composite_of_composites_follows_in_one_step_whatever_their_order(case: Case) -> None:
+def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
     case.put("b")
     case.composite("first", "ALARM(a)")
     case.composite("second", "ALARM(first)")
@@ -125,8 +127,7 @@ def test_a_composite_of_composites_follows_in_one_step_whatever_their_order(case
     case.set("b", "ALARM")
     assert [case.state(name) for name in ("first", "second", "third")] == ["ALARM"] * 3
 
-
-def test_a_composites_reason_says_which_alarm_changed(case: Case) -> None:
+    case = new_case()
     case.composite("c", "ALARM(a)")
     case.set("a", "ALARM")
     alarm = case.alarms.get("c")
@@ -136,8 +137,7 @@ def test_a_composites_reason_says_which_alarm_changed(case: Case) -> None:
         alarm.reason == f"{arn} transitioned to ALARM at {alarm.updated:%A %d %B, %Y %H:%M:%S} UTC"
     )
 
-
-def test_an_alarm_that_is_gone_counts_as_insufficient_data(case: Case) -> None:
+    case = new_case()
     case.composite("c", "INSUFFICIENT_DATA(a)")
     case.set("a", "OK")
     before = case.state("c")
@@ -146,28 +146,53 @@ def test_an_alarm_that_is_gone_counts_as_insufficient_data(case: Case) -> None:
     assert (before, case.state("c"), case.alarms.get("a")) == ("OK", "ALARM", None)
 
 
-def test_a_composite_of_alarms_that_are_not_there_names_them(case: Case) -> None:
+def test_what_cannot_be_an_alarm_is_refused(case: Case) -> None:
     with pytest.raises(ValueError, match=r"as alarms \[x, y\] in the alarm rule do not exist"):
         case.composite("c", "ALARM(y) OR ALARM(a) OR ALARM(x)")
     assert case.alarms.get("c") is None
-
-
-def test_a_name_is_of_one_kind_of_alarm(case: Case) -> None:
     with pytest.raises(ValueError, match="a is already the name of a MetricAlarm"):
         case.composite("a", "TRUE")
     assert len(case.alarms.all()) == 1
 
 
 # --- times
-
-
-def test_an_alarm_of_minutes_is_looked_at_once_a_minute(case: Case) -> None:
+def test_when_alarms_are_looked_at(case: Case) -> None:
     case.watch.metrics.add(METRIC, 11.0, unit="None", at=case.clock.now())
     states = []
     for _ in range(6):
         case.clock.advance(seconds=10)
         states.append(case.state("a"))
     assert states == ["INSUFFICIENT_DATA"] * 5 + ["ALARM"]
+
+    case = new_case()
+    case.minute(1.0)
+    case.set("a", "ALARM")
+    case.clock.advance(seconds=50)
+    held = case.state("a")
+    case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
+    case.clock.advance(seconds=10)
+    assert (held, case.state("a")) == ("ALARM", "OK")
+
+    case = new_case()
+    case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
+    case.clock.advance(minutes=180)
+    kept = case.watch.metrics.metrics()
+    case.clock.advance(minutes=9, seconds=50)
+    late = case.watch.metrics.metrics()
+    case.clock.advance(seconds=10)
+    assert (kept, late, case.watch.metrics.metrics()) == ([METRIC], [METRIC], [])
+
+    # --- alarms whose scaling acts
+    case = new_case()
+    case.put("b", Threshold=100.0)
+    case.minute(11.0)
+    acting = [[alarm.name for alarm, _, _ in case.alarms.acting]]
+    case.set("b", "ALARM")
+    case.clock.advance(seconds=10)
+    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
+    case.clock.advance(seconds=10)
+    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
+    assert acting == [["a"], ["b"], []]
 
 
 def test_an_alarm_of_ten_seconds_is_looked_at_every_ten_seconds() -> None:
@@ -178,30 +203,8 @@ def test_an_alarm_of_ten_seconds_is_looked_at_every_ten_seconds() -> None:
     assert case.state("fine") == "ALARM"
 
 
-def test_a_state_that_is_set_holds_until_the_next_look(case: Case) -> None:
-    case.minute(1.0)
-    case.set("a", "ALARM")
-    case.clock.advance(seconds=50)
-    held = case.state("a")
-    case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
-    case.clock.advance(seconds=10)
-    assert (held, case.state("a")) == ("ALARM", "OK")
-
-
-def test_metrics_older_than_three_hours_are_forgotten_every_ten_minutes(case: Case) -> None:
-    case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
-    case.clock.advance(minutes=180)
-    kept = case.watch.metrics.metrics()
-    case.clock.advance(minutes=9, seconds=50)
-    late = case.watch.metrics.metrics()
-    case.clock.advance(seconds=10)
-    assert (kept, late, case.watch.metrics.metrics()) == ([METRIC], [METRIC], [])
-
-
 # --- what a change does
-
-
-def test_a_change_reaches_the_topic_of_its_state_alone(case: Case) -> None:
+def test_a_message_says_what_changed(case: Case) -> None:
     case.put("a", AlarmActions=[TOPIC], OKActions=[TOPIC + "-ok"], AlarmDescription="too much")
     case.minute(11.0)
     (message,) = case.aws.published
@@ -214,15 +217,13 @@ def test_a_change_reaches_the_topic_of_its_state_alone(case: Case) -> None:
     )  # fmt: skip
     assert (said["Trigger"]["MetricName"], said["AlarmActions"]) == ("Load", [TOPIC])
 
-
-def test_a_message_writes_dimensions_in_lower_case(case: Case) -> None:
+    case = new_case()
     case.put("d", Dimensions=[{"Name": "Host", "Value": "x"}], AlarmActions=[TOPIC])
     case.set("d", "ALARM")
     trigger = json.loads(case.aws.published[0]["Message"])["Trigger"]
     assert trigger["Dimensions"] == [{"name": "Host", "value": "x"}]
 
-
-def test_a_composites_message_has_its_rule_and_the_alarm_that_changed(case: Case) -> None:
+    case = new_case()
     case.composite("c", "ALARM(a)", AlarmActions=[TOPIC])
     case.set("a", "ALARM")
     message = json.loads(case.aws.published[0]["Message"])
@@ -231,14 +232,12 @@ def test_a_composites_message_has_its_rule_and_the_alarm_that_changed(case: Case
         "ALARM(a)", ":a", "ALARM", False,
     )  # fmt: skip
 
-
-def test_a_subject_is_cut_at_a_hundred_characters(case: Case) -> None:
+    case = new_case()
     case.put("n" * 200, AlarmActions=[TOPIC])
     case.set("n" * 200, "ALARM")
     assert len(case.aws.published[0]["Subject"]) == 100
 
-
-def test_an_alarm_without_actions_enabled_tells_the_event_bus_alone(case: Case) -> None:
+    case = new_case()
     case.put("a", AlarmActions=[TOPIC], ActionsEnabled=False)
     case.minute(11.0)
     (event,) = case.aws.events
@@ -270,21 +269,13 @@ def test_the_history_says_which_action_was_carried_out(
     assert data == {"actionState": "Failed" if failure else "Succeeded", "error": failure}
 
 
-def test_a_topic_that_refuses_is_an_action_that_failed(case: Case) -> None:
-    case.aws.error = ValueError("no topic")
-    case.put("a", AlarmActions=[TOPIC])
-    case.set("a", "ALARM")
-    assert case.items("a", "Action") == [f"Failed to execute action {TOPIC}"]
-
-
-def test_the_same_state_again_is_no_change(case: Case) -> None:
+def test_the_history_has_every_change(case: Case) -> None:
     case.set("a", "OK")
     case.set("a", "OK")
     assert case.items("a", "StateUpdate") == ["Alarm updated from INSUFFICIENT_DATA to OK"]
     assert len(case.aws.events) == 1
 
-
-def test_the_history_has_both_states_with_their_reasons(case: Case) -> None:
+    case = new_case()
     case.alarms.set_state("a", "OK", "first", '{"n": 1}')
     case.alarms.set_state("a", "ALARM", "second", "no JSON")
     alarm = case.alarms.get("a")
@@ -298,17 +289,18 @@ def test_the_history_has_both_states_with_their_reasons(case: Case) -> None:
             "stateReasonData": "no JSON",
         },
     }
-
-
-def test_the_history_keeps_the_last_thousand(case: Case) -> None:
-    alarm = case.alarms.get("a")
-    assert alarm is not None
     for number in range(1001):
         alarm.record(case.clock.now(), "Action", str(number), {})
     assert (len(alarm.history), alarm.history[0]["HistorySummary"]) == (1000, "1")
 
+    case = new_case()
+    case.aws.error = ValueError("no topic")
+    case.put("a", AlarmActions=[TOPIC])
+    case.set("a", "ALARM")
+    assert case.items("a", "Action") == [f"Failed to execute action {TOPIC}"]
 
-def test_an_alarm_put_again_is_updated_at_that_time(case: Case) -> None:
+
+def test_an_alarm_put_again_is_updated_and_described(case: Case) -> None:
     created = case.clock.now()
     case.clock.advance(seconds=5)
     case.put("a", Threshold=1.0)
@@ -320,8 +312,6 @@ def test_an_alarm_put_again_is_updated_at_that_time(case: Case) -> None:
         created + timedelta(seconds=5), created,
     )  # fmt: skip
 
-
-def test_a_description_has_every_kind_of_action_and_dimensions_of_metric_alarms(case: Case) -> None:
     case.composite("c", "TRUE")
     metric, composite = case.alarms.get("a"), case.alarms.get("c")
     assert metric is not None
@@ -338,21 +328,6 @@ def test_a_region_that_botocore_does_not_know_is_named_as_it_is() -> None:
     case.put("a", AlarmActions=[TOPIC])
     case.set("a", "ALARM")
     assert case.aws.published[0]["Subject"] == 'ALARM: "a" in xx-nowhere-1'
-
-
-# --- alarms whose scaling acts
-
-
-def test_only_an_alarm_in_alarm_acts_or_one_that_was_set_off(case: Case) -> None:
-    case.put("b", Threshold=100.0)
-    case.minute(11.0)
-    acting = [[alarm.name for alarm, _, _ in case.alarms.acting]]
-    case.set("b", "ALARM")
-    case.clock.advance(seconds=10)
-    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
-    case.clock.advance(seconds=10)
-    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
-    assert acting == [["a"], ["b"], []]
 
 
 # --- samples of a metric

@@ -1,12 +1,44 @@
 """Alarms over the API: states, history, actions, and what is kept when they are put again."""
 
+import json
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.servable_local.aws.own_metric import history, minutes, put_alarm
 from tests.servable_local.aws.watched_endpoint import Watched
+
+
+def put_alarm(watched: Watched, name: str = "high", **more: Any) -> None:
+    """Above 10 for 2 of 2 minutes, of a metric of our own."""
+    asked = {
+        "AlarmName": name,
+        "Namespace": "Own",
+        "MetricName": "Load",
+        "Statistic": "Maximum",
+        "Period": 60,
+        "EvaluationPeriods": 2,
+        "Threshold": 10.0,
+        "ComparisonOperator": "GreaterThanThreshold",
+    }
+    watched.account.client("cloudwatch").put_metric_alarm(**(asked | more))
+
+
+def minutes(watched: Watched, *values: float | None) -> None:
+    for value in values:
+        if value is not None:
+            watched.account.client("cloudwatch").put_metric_data(
+                Namespace="Own", MetricData=[{"MetricName": "Load", "Value": value}]
+            )
+        watched.clock.advance(minutes=1)
+
+
+def history(watched: Watched, kind: str, name: str = "high") -> list[str]:
+    """Summaries, oldest first."""
+    found = watched.account.client("cloudwatch").describe_alarm_history(
+        AlarmName=name, HistoryItemType=kind, ScanBy="TimestampAscending"
+    )
+    return [item["HistorySummary"] for item in found["AlarmHistoryItems"]]
 
 
 @pytest.fixture(autouse=True)
@@ -14,12 +46,10 @@ def _aligned(watched: Watched) -> None:
     watched.align()
 
 
-def test_a_new_alarm_does_not_know(watched: Watched) -> None:
+def test_an_alarm_fires_after_its_minutes_and_recovers(watched: Watched) -> None:
     put_alarm(watched)
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
-
-def test_an_alarm_fires_after_as_many_minutes_as_it_asks_for(watched: Watched) -> None:
     put_alarm(watched)
     states = []
     for value in (1, 11, 11):
@@ -27,32 +57,14 @@ def test_an_alarm_fires_after_as_many_minutes_as_it_asks_for(watched: Watched) -
         states.append(watched.state("high"))
     assert states == ["OK", "OK", "ALARM"]
 
-
-def test_an_alarm_recovers_with_its_metric(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11, 11, 1)
     assert watched.state("high") == "OK"
 
-
-def test_a_value_at_the_threshold_is_not_above_it(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 10, 10, 10)
     assert watched.state("high") == "OK"
 
-
-def test_a_metric_in_another_unit_is_another_metric(watched: Watched) -> None:
-    put_alarm(watched, Unit="Milliseconds")
-    minutes(watched, 11, 11, 11)
-    assert watched.state("high") == "INSUFFICIENT_DATA"
-
-
-def test_a_metric_with_other_dimensions_is_another_metric(watched: Watched) -> None:
-    put_alarm(watched, Dimensions=[{"Name": "Host", "Value": "a"}])
-    minutes(watched, 11, 11, 11)
-    assert watched.state("high") == "INSUFFICIENT_DATA"
-
-
-def test_the_reason_counts_and_lists_the_datapoints(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 12)
     alarms = watched.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
@@ -61,22 +73,28 @@ def test_the_reason_counts_and_lists_the_datapoints(watched: Watched) -> None:
     )
 
 
-def test_an_alarm_put_again_keeps_its_state(watched: Watched) -> None:
+def test_unit_and_dimensions_are_of_the_metric(watched: Watched) -> None:
+    put_alarm(watched, Unit="Milliseconds")
+    minutes(watched, 11, 11, 11)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+    put_alarm(watched, Dimensions=[{"Name": "Host", "Value": "a"}])
+    minutes(watched, 11, 11, 11)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+
+def test_an_alarm_put_again_keeps_its_state_and_a_new_one_does_not_know(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11)
     put_alarm(watched, Threshold=1000.0)
     assert watched.state("high") == "ALARM"
 
-
-def test_an_alarm_put_again_is_evaluated_by_what_it_says_now(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11)
     put_alarm(watched, Threshold=1000.0)
     minutes(watched, 11)
     assert watched.state("high") == "OK"
 
-
-def test_an_alarm_that_is_deleted_and_made_anew_does_not_know(watched: Watched) -> None:
     put_alarm(watched)
     minutes(watched, 11, 11)
     watched.account.client("cloudwatch").delete_alarms(AlarmNames=["high"])
@@ -84,7 +102,12 @@ def test_an_alarm_that_is_deleted_and_made_anew_does_not_know(watched: Watched) 
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
 
-def test_history_has_every_change_of_state(watched: Watched) -> None:
+def test_history_has_every_change(watched: Watched) -> None:
+    put_alarm(watched)
+    put_alarm(watched, Threshold=20.0)
+    found = history(watched, "ConfigurationUpdate")
+    assert found == ['Alarm "high" created', 'Alarm "high" updated']
+
     put_alarm(watched)
     minutes(watched, 1, 11, 11, 1)
     assert history(watched, "StateUpdate") == [
@@ -94,14 +117,7 @@ def test_history_has_every_change_of_state(watched: Watched) -> None:
     ]
 
 
-def test_history_has_the_making_and_every_change(watched: Watched) -> None:
-    put_alarm(watched)
-    put_alarm(watched, Threshold=20.0)
-    found = history(watched, "ConfigurationUpdate")
-    assert found == ['Alarm "high" created', 'Alarm "high" updated']
-
-
-def test_a_state_that_is_set_by_hand_holds_until_the_next_evaluation(watched: Watched) -> None:
+def test_when_an_alarm_is_evaluated(watched: Watched) -> None:
     put_alarm(watched, TreatMissingData="notBreaching")
     watched.account.client("cloudwatch").set_alarm_state(
         AlarmName="high", StateValue="ALARM", StateReason="a test"
@@ -110,8 +126,7 @@ def test_a_state_that_is_set_by_hand_holds_until_the_next_evaluation(watched: Wa
     minutes(watched, None)
     assert (before, watched.state("high")) == ("ALARM", "OK")
 
-
-def test_a_fine_alarm_is_evaluated_every_ten_seconds(watched: Watched) -> None:
+    watched = watched.another()
     put_alarm(watched, Period=10, EvaluationPeriods=1)
     watched.account.client("cloudwatch").put_metric_data(
         Namespace="Own",
@@ -121,7 +136,7 @@ def test_a_fine_alarm_is_evaluated_every_ten_seconds(watched: Watched) -> None:
     assert watched.state("high") == "ALARM"
 
 
-def test_a_percentile_of_few_samples_can_be_left_alone(watched: Watched) -> None:
+def test_an_alarm_is_on_a_percentile_or_on_math(watched: Watched) -> None:
     with_statistic = {"ExtendedStatistic": "p99", "EvaluateLowSampleCountPercentile": "ignore"}
     asked = {
         "AlarmName": "p99",
@@ -137,8 +152,6 @@ def test_a_percentile_of_few_samples_can_be_left_alone(watched: Watched) -> None
     minutes(watched, 11)
     assert watched.state("p99") == "INSUFFICIENT_DATA"
 
-
-def test_an_alarm_on_math_fires(watched: Watched) -> None:
     metric = {"Namespace": "Own", "MetricName": "Load"}
     stat = {"Metric": metric, "Period": 60, "Stat": "Sum"}
     watched.account.client("cloudwatch").put_metric_alarm(
@@ -166,9 +179,6 @@ def test_a_composite_alarm_follows_its_rule(watched: Watched) -> None:
         minutes(watched, value)
         states.append(watched.state("both"))
     assert states == ["OK", "OK", "OK", "ALARM", "OK"]
-
-
-def test_a_composite_alarm_of_nobody_is_refused(watched: Watched) -> None:
     with pytest.raises(ClientError, match=r"\[absent\] in the alarm rule do not exist"):
         watched.account.client("cloudwatch").put_composite_alarm(
             AlarmName="both", AlarmRule="ALARM(absent)"
@@ -187,8 +197,58 @@ def test_a_composite_alarm_of_nobody_is_refused(watched: Watched) -> None:
     ],
     ids=["period", "statistics", "actions", "datapoints", "missing data", "comparison"],
 )
-def test_an_alarm_that_cannot_be_is_refused(
-    watched: Watched, wrong: dict[str, Any], said: str
-) -> None:
+def test_an_invalid_alarm_is_refused(watched: Watched, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ClientError, match=said):
         put_alarm(watched, **wrong)
+
+
+@pytest.fixture
+def inbox(watched: Watched) -> tuple[str, str]:
+    """A topic and a queue that takes what is published to it."""
+    sns, sqs = watched.account.client("sns"), watched.account.client("sqs")
+    topic = sns.create_topic(Name="alarms")["TopicArn"]
+    queue = sqs.create_queue(QueueName="inbox")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    sns.subscribe(
+        TopicArn=topic,
+        Protocol="sqs",
+        Endpoint=arn["QueueArn"],
+        Attributes={"RawMessageDelivery": "true"},
+    )
+    return topic, queue
+
+
+def _messages(watched: Watched, queue: str) -> list[dict[str, Any]]:
+    found = watched.account.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
+    return [json.loads(message["Body"]) for message in found.get("Messages", [])]
+
+
+def test_the_topic_is_told_of_alarm_and_recovery(watched: Watched, inbox: tuple[str, str]) -> None:
+    topic, queue = inbox
+    put_alarm(watched, AlarmActions=[topic], OKActions=[topic])
+    minutes(watched, 11, 11, 1)
+    told = [
+        (message["OldStateValue"], message["NewStateValue"])
+        for message in _messages(watched, queue)
+    ]
+    assert told == [("INSUFFICIENT_DATA", "OK"), ("OK", "ALARM"), ("ALARM", "OK")]
+
+
+def test_an_action_is_in_the_history(watched: Watched, inbox: tuple[str, str]) -> None:
+    put_alarm(watched, AlarmActions=[inbox[0]])
+    minutes(watched, 11, 11)
+    assert history(watched, "Action") == [f"Successfully executed action {inbox[0]}"]
+
+
+def test_an_action_that_fails_is_in_the_history(watched: Watched) -> None:
+    absent = f"arn:aws:sns:us-east-1:{watched.account.number}:absent"
+    put_alarm(watched, AlarmActions=[absent])
+    minutes(watched, 11, 11)
+    assert history(watched, "Action") == [f"Failed to execute action {absent}"]
+
+
+def test_disabled_actions_are_not_carried_out(watched: Watched, inbox: tuple[str, str]) -> None:
+    put_alarm(watched, AlarmActions=[inbox[0]])
+    watched.account.client("cloudwatch").disable_alarm_actions(AlarmNames=["high"])
+    minutes(watched, 11, 11)
+    assert _messages(watched, inbox[1]) == []

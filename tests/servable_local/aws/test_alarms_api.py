@@ -32,7 +32,7 @@ def names(answer: Any) -> list[str]:
     return sorted(alarm["AlarmName"] for alarm in answer["MetricAlarms"])
 
 
-def test_alarms_are_found_by_name_prefix_state_and_metric(cloudwatch: Any) -> None:
+def test_alarms_are_found_and_a_state_that_is_set_is_in_the_history(cloudwatch: Any) -> None:
     cloudwatch.set_alarm_state(AlarmName="slow", StateValue="ALARM", StateReason="mine")
     described = cloudwatch.describe_alarms
     assert names(described()) == ["errors", "slow"]
@@ -43,15 +43,6 @@ def test_alarms_are_found_by_name_prefix_state_and_metric(cloudwatch: Any) -> No
         "errors"
     ]
 
-
-def test_a_state_that_is_none_and_an_alarm_that_is_none_are_refused(cloudwatch: Any) -> None:
-    with pytest.raises(ClientError, match="Value 'WRONG' at 'stateValue' failed"):
-        cloudwatch.set_alarm_state(AlarmName="slow", StateValue="WRONG", StateReason="x")
-    with pytest.raises(ClientError, match="ResourceNotFound"):
-        cloudwatch.set_alarm_state(AlarmName="absent", StateValue="OK", StateReason="x")
-
-
-def test_a_state_that_is_set_stands_in_the_history_with_its_reason(cloudwatch: Any) -> None:
     cloudwatch.set_alarm_state(AlarmName="slow", StateValue="ALARM", StateReason="mine")
 
     def history(**asked: Any) -> list[str]:
@@ -65,9 +56,21 @@ def test_a_state_that_is_set_stands_in_the_history_with_its_reason(cloudwatch: A
     assert history(AlarmName="slow", ScanBy="TimestampAscending")[-1] == "StateUpdate"
     assert len(history(MaxRecords=1)) == 1
     assert history(AlarmTypes=["CompositeAlarm"]) == []
+    with pytest.raises(ClientError, match="Value 'WRONG' at 'stateValue' failed"):
+        cloudwatch.set_alarm_state(AlarmName="slow", StateValue="WRONG", StateReason="x")
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        cloudwatch.set_alarm_state(AlarmName="absent", StateValue="OK", StateReason="x")
 
 
-def test_actions_are_disabled_and_enabled_and_alarms_deleted(cloudwatch: Any) -> None:
+def test_alarms_are_tagged_disabled_enabled_and_deleted(cloudwatch: Any) -> None:
+    (alarm,) = cloudwatch.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
+    arn = alarm["AlarmArn"]
+    cloudwatch.tag_resource(ResourceARN=arn, Tags=[{"Key": k, "Value": "1"} for k in "ab"])
+    cloudwatch.untag_resource(ResourceARN=arn, TagKeys=["a", "absent"])
+    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == [
+        {"Key": "b", "Value": "1"}
+    ]
+
     def enabled() -> bool:
         (alarm,) = cloudwatch.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
         return bool(alarm["ActionsEnabled"])
@@ -78,16 +81,6 @@ def test_actions_are_disabled_and_enabled_and_alarms_deleted(cloudwatch: Any) ->
     assert (disabled, enabled()) == (True, True)
     cloudwatch.delete_alarms(AlarmNames=["slow"])
     assert names(cloudwatch.describe_alarms()) == ["errors"]
-
-
-def test_tags_of_an_alarm_are_added_and_deleted(cloudwatch: Any) -> None:
-    (alarm,) = cloudwatch.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
-    arn = alarm["AlarmArn"]
-    cloudwatch.tag_resource(ResourceARN=arn, Tags=[{"Key": k, "Value": "1"} for k in "ab"])
-    cloudwatch.untag_resource(ResourceARN=arn, TagKeys=["a", "absent"])
-    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == [
-        {"Key": "b", "Value": "1"}
-    ]
 
 
 def config(*variants: str, serverless: bool = False, queued: bool = False) -> dict[str, Any]:
@@ -132,9 +125,7 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
         ({}, {}),
     ],
 )
-def test_a_rule_of_a_buckets_lifecycle_is_spelt_as_s3_does(
-    rule: dict[str, Any], expected: dict[str, Any]
-) -> None:
+def test_a_lifecycle_rule_is_spelt_as_in_s3(rule: dict[str, Any], expected: dict[str, Any]) -> None:
     assert _lifecycle_rule({"Status": "Enabled", **rule}) == {
         "Status": "Enabled", "Filter": {"Prefix": ""}, **expected,
     }  # fmt: skip

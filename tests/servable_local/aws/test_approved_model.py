@@ -189,9 +189,7 @@ def _approve(made: Repository, version: int, status: str = "Approved") -> None:
     )
 
 
-def test_an_approval_starts_the_workflow_with_the_token_of_the_secret(
-    repository: Repository,
-) -> None:
+def test_an_approval_starts_the_workflow_with_the_token(repository: Repository) -> None:
     sent = repository.requests[0]
     assert (sent["path"], sent["headers"]["Authorization"], json.loads(sent["body"])) == (
         "/repos/me/mine/actions/workflows/approved-model.yml/dispatches",
@@ -199,14 +197,10 @@ def test_an_approval_starts_the_workflow_with_the_token_of_the_secret(
         {"ref": "main", "inputs": {"environment": "staging"}},
     )
 
-
-def test_no_template_holds_the_token(repository: Repository) -> None:
     cloudformation = repository.account.client("cloudformation")
     template = cloudformation.get_template(StackName="pipeline-staging")["TemplateBody"]
     assert TOKEN not in json.dumps(template)
 
-
-def test_a_rejection_starts_nothing(repository: Repository) -> None:
     before = len(repository.requests)
     _approve(repository, 1, "Rejected")
     assert len(repository.requests) == before
@@ -226,9 +220,7 @@ def renewed(repository: Repository, embedded: LocalAws, launcher: Launcher) -> I
         yield made
 
 
-def test_a_renewed_token_is_sent_after_a_deployment_that_names_its_secret(
-    renewed: Repository,
-) -> None:
+def test_a_renewed_token_is_sent_after_a_deployment(renewed: Repository) -> None:
     sagemaker = renewed.account.client("sagemaker")
     sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
     sagemaker.create_model_package(
@@ -247,13 +239,10 @@ def test_a_deleted_stack_leaves_nothing(
     assert (account.delete(), account.inventory()) == ("DELETE_COMPLETE", [])
 
 
-def test_the_pull_request_has_the_approved_version_with_its_hash(repository: Repository) -> None:
+def test_one_pull_request_has_the_approved_version(repository: Repository) -> None:
     text = repository.proposed()
     digest = hashlib.sha256(NEWER).hexdigest()
     assert [part in text for part in ('"ranker/2"', digest, "ranker-2/model.tar.gz")] == [True] * 3
-
-
-def test_a_second_run_opens_no_second_pull_request(repository: Repository) -> None:
     repository.run("staging")
     assert len([call for call in repository.told if call.startswith("pr create")]) == 1
 
@@ -272,8 +261,6 @@ def test_what_is_merged_serves_the_approved_version(repository: Repository) -> N
     container = sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"]
     assert container["ModelPackageName"].endswith(":model-package/ranker/2")
 
-
-def test_with_nothing_newer_nothing_is_proposed(repository: Repository) -> None:
     repository.git("switch", "--quiet", "main")
     repository.git("merge", "--quiet", "origin/approved-model-staging")
     before = repository.git("rev-parse", "origin/approved-model-staging")

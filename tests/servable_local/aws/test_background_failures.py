@@ -1,7 +1,6 @@
 """What fails where nobody waits for an answer is printed, and nothing else fails with it."""
 
 import json
-import threading
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +11,8 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import FAULT_PATH, Access, Loopback
-from servable_local.aws.sagemaker import container as containers
 from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
-from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
+from servable_local.aws.sagemaker.stored_invocations import is_captured, put_captured
 from servable_local.container import launch
 
 AT = datetime(2026, 11, 23, 9, 5, 7, 250_000)
@@ -59,67 +57,38 @@ def captured(s3: S3, headers: dict[str, str] | None = None, **capture: Any) -> d
 # --- data capture
 
 
-def test_a_request_that_cannot_be_captured_is_printed_and_nothing_else(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_request_that_is_not_captured_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     captured(S3(fails=True))
     assert "a request to ranker is not captured: " in capsys.readouterr().err
 
 
-def test_the_key_has_the_time_to_a_thousandth_of_a_second() -> None:
+def test_a_record_is_stored_under_its_time_with_the_key_of_the_configuration() -> None:
     key = captured(S3())["Key"]
     assert key.startswith("prod/ranker/primary/2026/11/23/09/05-07-250-")
-
-
-@pytest.mark.parametrize("uri", ["s3://captured", "s3://captured/"])
-def test_without_a_prefix_the_key_begins_with_the_endpoint(uri: str) -> None:
-    assert captured(S3(), DestinationS3Uri=uri)["Key"].startswith("ranker/primary/")
-
-
-@pytest.mark.parametrize(
-    ("capture", "encryption"),
-    [({}, (None, None)), ({"KmsKeyId": "key-1"}, ("aws:kms", "key-1"))],
-)
-def test_a_record_is_encrypted_with_the_key_of_the_configuration(
-    capture: dict[str, Any], encryption: tuple[str | None, str | None]
-) -> None:
-    put = captured(S3(), **capture)
-    assert (put.get("ServerSideEncryption"), put.get("SSEKMSKeyId")) == encryption
+    for uri in ["s3://captured", "s3://captured/"]:
+        assert captured(S3(), DestinationS3Uri=uri)["Key"].startswith("ranker/primary/")
+    cases: list[tuple[dict[str, Any], tuple[str | None, str | None]]] = [
+        ({}, (None, None)),
+        ({"KmsKeyId": "key-1"}, ("aws:kms", "key-1")),
+    ]
+    for capture, encryption in cases:
+        put = captured(S3(), **capture)
+        assert (put.get("ServerSideEncryption"), put.get("SSEKMSKeyId")) == encryption
 
 
 def record(**given: Any) -> Any:
     return json.loads(captured(S3(), **given)["Body"])
 
 
-@pytest.mark.parametrize(
-    ("modes", "sides"),
-    [
-        (["Input"], ["endpointInput"]),
-        (["Output"], ["endpointOutput"]),
-        (["Input", "Output"], ["endpointInput", "endpointOutput"]),
-        (["InputAndOutput"], ["endpointInput", "endpointOutput"]),
-    ],
-)
-def test_a_record_has_the_sides_that_the_configuration_names(
-    modes: list[str], sides: list[str]
-) -> None:
-    options = [{"CaptureMode": mode} for mode in modes]
-    assert sorted(record(CaptureOptions=options)["captureData"]) == sides
-
-
-def test_a_content_type_is_compared_without_its_parameters_and_in_any_case() -> None:
+def test_a_record_has_the_attributes_of_its_request() -> None:
     listed = {"JsonContentTypes": ["Application/JSON"]}
     side = record(CaptureContentTypeHeader=listed)["captureData"]["endpointInput"]
     assert (side["data"], side["encoding"]) == ('{"a": 1}', "JSON")
 
-
-def test_a_request_without_attributes_or_id_has_none_in_its_record() -> None:
     metadata = record()["eventMetadata"]
     assert sorted(metadata) == ["eventId", "inferenceTime"]
     assert metadata["inferenceTime"] == "2026-11-23T09:05:07Z"
 
-
-def test_attributes_and_id_of_the_request_are_in_its_record() -> None:
     names = ("X-Amzn-SageMaker-Custom-Attributes", "X-Amzn-SageMaker-Inference-Id")
     metadata = record(headers=dict(zip(names, ("a=b", "order-42"), strict=True)))["eventMetadata"]
     assert (metadata["customAttributes"], metadata["inferenceId"]) == (["a=b"], "order-42")
@@ -174,24 +143,16 @@ class Process:
         self.closed = True
 
 
-def test_a_container_without_fault_injection_says_so() -> None:
+def test_a_container_has_what_its_process_has() -> None:
+    faults = object()
+    assert Container(lambda: Process(faults=faults)).faults is faults
+    container = Container(Process)
+    assert (container.pid, container.folder) == (None, None)
     with pytest.raises(ValueError, match="does not support fault injection"):
         Container(Process).faults  # noqa: B018
 
 
-def test_a_containers_faults_are_its_processs() -> None:
-    faults = object()
-    assert Container(lambda: Process(faults=faults)).faults is faults
-
-
-def test_a_process_that_is_none_of_ours_has_neither_number_nor_folder() -> None:
-    container = Container(Process)
-    assert (container.pid, container.folder) == (None, None)
-
-
-def test_a_container_that_does_not_start_is_a_variant_that_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_container_is_launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails(*given: Any, **more: Any) -> Any:
         raise launch.LaunchError("no ping")
 
@@ -199,56 +160,9 @@ def test_a_container_that_does_not_start_is_a_variant_that_does_not(
     with pytest.raises(VariantStartError, match="^no ping$"):
         launch_double(None, {})
 
-
-def test_a_container_is_launched_as_the_variant_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     monkeypatch.setattr(launch, "launch", lambda *given, **more: (given, more))
     given: Any = launch_double(tmp_path, {"A": "1"}, ready_timeout_seconds=5, log=tmp_path)
     assert given == ((tmp_path, {"A": "1"}), {"ready_timeout_seconds": 5, "log": tmp_path})
-
-
-@pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process has ended, and what is done in a thread is done at once."""
-    monkeypatch.setattr(containers, "_ended", lambda pid: True)
-    thread = lambda target, **_: SimpleNamespace(start=target)  # noqa: E731
-    lock = threading.Lock
-    monkeypatch.setattr(containers, "threading", SimpleNamespace(Thread=thread, Lock=lock))
-
-
-@pytest.mark.usefixtures("ended")
-def test_a_container_that_cannot_be_started_again_is_tried_at_the_next_look(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    started: list[Process] = []
-
-    def start() -> Process:
-        if len(started) == 1 and not capsys.readouterr().err:
-            raise RuntimeError("no memory")
-        started.append(Process())
-        return started[-1]
-
-    container = Container(start)
-    container.heal()
-    first = len(started)
-    container.heal()
-    assert (first, len(started), started[0].closed) == (1, 2, True)
-
-
-@pytest.mark.usefixtures("ended")
-def test_a_container_that_is_closed_while_it_starts_again_ends() -> None:
-    started: list[Process] = []
-
-    def start() -> Process:
-        started.append(Process())
-        if len(started) == 2:
-            container.close()
-        return started[-1]
-
-    container = Container(start)
-    container.heal()
-    assert [process.closed for process in started] == [True, True]
 
 
 # --- controls

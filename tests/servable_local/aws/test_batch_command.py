@@ -46,9 +46,7 @@ def test_a_table_is_counted_in_and_out(deployed: DeployedBatch, batch: Servable)
     assert (code, rows) == (0, ["3", "3"]), output
 
 
-def test_a_trial_reads_a_copy_of_the_first_rows_and_removes_it(
-    deployed: DeployedBatch, batch: Servable
-) -> None:
+def test_a_trial_reads_a_copy_of_the_first_rows(deployed: DeployedBatch, batch: Servable) -> None:
     deployed.put("in/a.csv", b"1,2\n3,4\n")
     deployed.put("in/b.csv", b"5,6\n7,8\n")
     assert batch("--limit", "3")[0] == 0
@@ -95,9 +93,7 @@ def test_the_progress_says_objects_rows_and_time(
     assert said[-1].endswith(" left")
 
 
-def test_an_object_without_its_result_does_not_hold(
-    deployed: DeployedBatch, batch: Servable
-) -> None:
+def test_an_object_without_a_result_fails(deployed: DeployedBatch, batch: Servable) -> None:
     deployed.put("in/a.csv", b"1,2\n")
     batch()
     job = deployed.job()
@@ -178,17 +174,12 @@ def test_an_interruption_says_whether_the_job_goes_on(
     assert (code, errors.startswith("interrupted before rows-nightly-")) == (130, True)
 
 
-def test_a_prefix_without_objects_starts_no_job(deployed: DeployedBatch, batch: Servable) -> None:
+def test_a_job_that_cannot_be_read_is_named(deployed: DeployedBatch, batch: Servable) -> None:
     code, _, errors = batch()
     assert (code, "no objects there" in errors, deployed.job()) == (2, True, None)
+    code, _, errors = batch("--attach", "nobody")
+    assert (code, "there is no transform job nobody" in errors) == (3, True)
 
-
-def test_a_stack_without_the_batch_is_named(deployed: DeployedBatch, batch: Servable) -> None:
     deployed.client("cloudformation").delete_stack(StackName="rows-endpoint")
     code, _, errors = batch()
     assert (code, "the stack rows-endpoint is not deployed" in errors) == (2, True), errors
-
-
-def test_what_becomes_of_an_unknown_job_cannot_be_told(batch: Servable) -> None:
-    code, _, errors = batch("--attach", "nobody")
-    assert (code, "there is no transform job nobody" in errors) == (3, True)

@@ -174,7 +174,7 @@ def kill_container(aws: LocalAws) -> None:
     os.kill(container.pid, signal.SIGKILL)
 
 
-def test_the_handler_answers_each_row_of_csv_by_a_line_that_joins(aws: LocalAws) -> None:
+def test_the_handler_answers_each_row_by_a_line_that_joins(aws: LocalAws) -> None:
     create_model(aws, "csv", "handled")
     put(aws, "csv/a.csv", b"row-0,1,2\nrow-1,3,4\nrow-2,5,6\n")
     joined = {"InputFilter": "$[1:]", "JoinSource": "Input", "OutputFilter": "$[0,-2:]"}
@@ -183,8 +183,6 @@ def test_the_handler_answers_each_row_of_csv_by_a_line_that_joins(aws: LocalAws)
     lines = b"row-0,3.0,6.0\nrow-1,9.0,12.0\nrow-2,15.0,18.0\n"
     assert read(aws, "csv-out/a.csv.out") == lines
 
-
-def test_the_handler_answers_each_json_line_by_a_line_that_joins(aws: LocalAws) -> None:
     create_model(aws, "lines", "handled")
     put(aws, "lines/a.jsonl", b'{"id": 0, "x": [1, 2]}\n{"id": 1, "x": [3, 4]}\n')
     joined = {

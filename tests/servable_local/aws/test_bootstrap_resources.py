@@ -171,57 +171,9 @@ def lives(embedded: LocalAws, launcher: Launcher) -> Lives:
     return Lives(account, first, second, statuses, outputs, account.inventory())
 
 
-def test_it_is_deployed_changed_and_deleted_with_its_images(lives: Lives) -> None:
+def test_it_is_deployed_changed_and_deleted_and_is_in_the_inventory(lives: Lives) -> None:
     assert lives.statuses == ["CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE"]
 
-
-def test_a_repository_answers_its_name_uri_and_arn(lives: Lives) -> None:
-    number = lives.account.number
-    assert {name: lives.outputs[name] for name in ("Repository", "Uri", "Arn")} == {
-        "Repository": "assets",
-        "Uri": f"{number}.dkr.ecr.us-east-1.amazonaws.com/assets",
-        "Arn": f"arn:aws:ecr:us-east-1:{number}:repository/assets",
-    }
-    assert lives.first.repository["repositoryArn"] == lives.outputs["Arn"]
-
-
-def test_a_parameter_answers_its_type_and_value(lives: Lives) -> None:
-    assert (lives.outputs["Type"], lives.outputs["Version"]) == ("String", "20")
-
-
-def test_a_repository_has_its_settings_and_gets_others(lives: Lives) -> None:
-    scans = [
-        one.repository["imageScanningConfiguration"]["scanOnPush"]
-        for one in (lives.first, lives.second)
-    ]
-    assert (scans, lives.first.repository["imageTagMutability"]) == ([True, False], "IMMUTABLE")
-    days = [
-        json.loads(one.lifecycle)["rules"][0]["selection"]["countNumber"]
-        for one in (lives.first, lives.second)
-    ]
-    actions = [
-        json.loads(one.policy)["Statement"][0]["Action"] for one in (lives.first, lives.second)
-    ]
-    assert (days, actions) == ([5, 9], ["ecr:GetDownloadUrlForLayer", "ecr:*"])
-
-
-def test_a_repository_without_settings_has_ecrs_own_and_a_generated_name(lives: Lives) -> None:
-    plain = lives.first.plain
-    assert (plain["imageTagMutability"], plain["imageScanningConfiguration"]["scanOnPush"]) == (
-        "MUTABLE", False,
-    )  # fmt: skip
-    name = plain["repositoryName"]
-    assert (name.startswith("stack-plain-"), name == name.lower()) == (True, True)
-
-
-def test_a_parameters_value_is_overwritten(lives: Lives) -> None:
-    versions = [
-        (one.parameter["Value"], one.parameter["Version"]) for one in (lives.first, lives.second)
-    ]
-    assert versions == [("20", 1), ("21", 2)]
-
-
-def test_the_inventory_is_what_the_services_have_and_no_more(lives: Lives) -> None:
     number = lives.account.number
     arn = f"arn:aws:sns:us-east-1:{number}:"
     generated = (
@@ -251,10 +203,46 @@ def test_the_inventory_is_what_the_services_have_and_no_more(lives: Lives) -> No
             ("AWS::SSM::Parameter", "/version"),
         ]
     )
-
-
-def test_a_deleted_stack_leaves_nothing_in_the_inventory(lives: Lives) -> None:
     assert lives.after == []
+
+
+def test_a_repository_has_its_settings_and_gets_others(lives: Lives) -> None:
+    number = lives.account.number
+    assert {name: lives.outputs[name] for name in ("Repository", "Uri", "Arn")} == {
+        "Repository": "assets",
+        "Uri": f"{number}.dkr.ecr.us-east-1.amazonaws.com/assets",
+        "Arn": f"arn:aws:ecr:us-east-1:{number}:repository/assets",
+    }
+    assert lives.first.repository["repositoryArn"] == lives.outputs["Arn"]
+
+    scans = [
+        one.repository["imageScanningConfiguration"]["scanOnPush"]
+        for one in (lives.first, lives.second)
+    ]
+    assert (scans, lives.first.repository["imageTagMutability"]) == ([True, False], "IMMUTABLE")
+    days = [
+        json.loads(one.lifecycle)["rules"][0]["selection"]["countNumber"]
+        for one in (lives.first, lives.second)
+    ]
+    actions = [
+        json.loads(one.policy)["Statement"][0]["Action"] for one in (lives.first, lives.second)
+    ]
+    assert (days, actions) == ([5, 9], ["ecr:GetDownloadUrlForLayer", "ecr:*"])
+
+    plain = lives.first.plain
+    assert (plain["imageTagMutability"], plain["imageScanningConfiguration"]["scanOnPush"]) == (
+        "MUTABLE", False,
+    )  # fmt: skip
+    name = plain["repositoryName"]
+    assert (name.startswith("stack-plain-"), name == name.lower()) == (True, True)
+
+
+def test_a_parameter_has_its_value_and_gets_another(lives: Lives) -> None:
+    assert (lives.outputs["Type"], lives.outputs["Version"]) == ("String", "20")
+    versions = [
+        (one.parameter["Value"], one.parameter["Version"]) for one in (lives.first, lives.second)
+    ]
+    assert versions == [("20", 1), ("21", 2)]
 
 
 def test_tags_are_given_at_creation(lives: Lives) -> None:

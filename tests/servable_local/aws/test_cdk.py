@@ -114,40 +114,16 @@ def _made(story: Story, after: str, before: str) -> Counter[str]:
     return Counter(kind for kind, _ in made.elements())
 
 
-def test_bootstrap_makes_its_roles(story: Story) -> None:
+def test_the_cli_deploys_shows_changes_and_destroys(story: Story) -> None:
     assert Counter(kind for kind, _ in story.there["bootstrap"])["AWS::IAM::Role"] == 5
-
-
-def test_the_cli_changes_nothing_where_the_local_aws_has_created_its_stack(story: Story) -> None:
     assert "eu-west-1 bootstrapped (no changes)" in story.said["bootstrap again"]
-
-
-def test_deploy_makes_what_the_template_declares(story: Story) -> None:
     assert _made(story, "deploy", "bootstrap") == _DECLARED
-
-
-def test_deploy_publishes_the_archive_that_its_executable_packs(story: Story) -> None:
     assert story.archive == b"packed"
-
-
-def test_deploying_again_finds_no_changes(story: Story) -> None:
     assert "(no changes)" in story.said["again"]
-
-
-def test_diff_uses_a_change_set(story: Story) -> None:
     assert "Could not create a change set" not in story.said["diff"]
-
-
-def test_diff_shows_the_old_and_the_new_value(story: Story) -> None:
     assert "[-] 5" in story.said["diff"]
     assert "[+] 7" in story.said["diff"]
-
-
-def test_a_changed_deploy_changes_what_is_there(story: Story) -> None:
     assert story.threshold == 7
-
-
-def test_destroy_removes_what_deploy_made(story: Story) -> None:
     assert story.there["destroy"] == story.there["bootstrap"]
 
 

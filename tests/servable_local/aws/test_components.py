@@ -10,8 +10,7 @@ from botocore.exceptions import ClientError
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
-from servable_local.aws.sagemaker.instances import InstanceFaults
-from servable_local.aws.sagemaker.placement import NO_ROOM, room_of
+from servable_local.aws.sagemaker.instances import NO_ROOM, InstanceFaults, room_of
 from servable_scaling.rehearsal.scenario import EMPTY_MINUTES
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import get, serving
@@ -131,32 +130,30 @@ def sleeper(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Itera
         sleeper.sagemaker.delete_inference_component(InferenceComponentName=name)
 
 
-def test_a_component_answers_who_names_it(sleeper: Sleeper) -> None:
+def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sleeper) -> None:
     sleeper.create()
     assert b"first" in sleeper.invoke()
-
-
-def test_an_endpoint_with_components_wants_one_named(sleeper: Sleeper) -> None:
-    sleeper.create()
     said = refusal(sleeper.invoke, None)
     assert said.startswith("Inference Component Name header is required for endpoints")
-
-
-def test_at_zero_copies_there_is_no_container_and_no_capacity(sleeper: Sleeper) -> None:
-    sleeper.create()
     before = len(sleeper.account.launcher.serving(b"first"))
     sleeper.scale(0)
     sleeper.until(lambda: len(sleeper.account.launcher.serving(b"first")) == before - 1)
     assert "has no capacity to process this request" in refusal(sleeper.invoke)
-
-
-def test_empty_instances_end_after_ten_minutes(sleeper: Sleeper) -> None:
-    sleeper.create()
-    sleeper.scale(0)
     sleeper.minutes(EMPTY_MINUTES)
     before = sleeper.instances
     sleeper.minutes(1)
     assert (before, sleeper.instances) == (1, 0)
+    sleeper.minutes(EMPTY_MINUTES + 1)
+    hosting = SageMakerApi.hostings.of(sleeper.account.number, "us-east-1")
+    hosting.endpoint("sleeper").instance_faults = InstanceFaults(start_seconds=300)
+    sleeper.sagemaker.update_inference_component_runtime_config(
+        **NAME, DesiredRuntimeConfig={"CopyCount": 1}
+    )
+    sleeper.minutes(4)
+    before = sleeper.copies
+    sleeper.minutes(2)
+    sleeper.settled()
+    assert (before, sleeper.copies) == ((1, 0), (1, 1))
 
 
 def test_a_copy_for_which_no_room_is_left_gets_an_instance(sleeper: Sleeper) -> None:
@@ -171,37 +168,15 @@ def test_copies_beyond_the_most_instances_are_refused(sleeper: Sleeper) -> None:
     assert (shown["FailureReason"], sleeper.copies) == (NO_ROOM, (4, 4))
 
 
-def test_a_component_larger_than_its_instance_fails(sleeper: Sleeper) -> None:
+def test_a_component_that_cannot_be_is_refused_or_fails(sleeper: Sleeper) -> None:
+    assert "an integer larger than 0" in refusal(sleeper.create, copies=0)
+
     sleeper.create(memory_mb=9000)
     shown = sleeper.component()
     assert (shown["InferenceComponentStatus"], shown["FailureReason"]) == ("Failed", NO_ROOM)
 
 
-def test_a_component_waits_for_an_instance_that_starts(sleeper: Sleeper) -> None:
-    sleeper.create()
-    sleeper.scale(0)
-    sleeper.minutes(EMPTY_MINUTES + 1)
-    hosting = SageMakerApi.hostings.of(sleeper.account.number, "us-east-1")
-    hosting.endpoint("sleeper").instance_faults = InstanceFaults(start_seconds=300)
-    sleeper.sagemaker.update_inference_component_runtime_config(
-        **NAME, DesiredRuntimeConfig={"CopyCount": 1}
-    )
-    sleeper.minutes(4)
-    before = sleeper.copies
-    sleeper.minutes(2)
-    sleeper.settled()
-    assert (before, sleeper.copies) == ((1, 0), (1, 1))
-
-
 def test_a_new_specification_serves_when_its_copies_do(sleeper: Sleeper) -> None:
-    sleeper.create()
-    sleeper.model("second", b"second")
-    sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("second", 1024))
-    sleeper.settled()
-    assert (b"second" in sleeper.invoke(), sleeper.copies) == (True, (1, 1))
-
-
-def test_a_new_specification_that_does_not_start_leaves_the_old_one(sleeper: Sleeper) -> None:
     sleeper.create()
     sleeper.model("broken", b"BROKEN")
     sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("broken", 1024))
@@ -209,6 +184,10 @@ def test_a_new_specification_that_does_not_start_leaves_the_old_one(sleeper: Sle
     shown = sleeper.component()
     assert "did not answer its ping" in shown["FailureReason"]
     assert b"first" in sleeper.invoke()
+    sleeper.model("second", b"second")
+    sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("second", 1024))
+    sleeper.settled()
+    assert (b"second" in sleeper.invoke(), sleeper.copies) == (True, (1, 1))
 
 
 def test_copies_stay_when_the_endpoint_gets_another_configuration(sleeper: Sleeper) -> None:
@@ -300,9 +279,7 @@ def test_load_adds_copies_within_the_maximum(sleeper: Sleeper) -> None:
         ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b/"}}}, "not supported"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_aws_refuses_is_refused(
-    sleeper: Sleeper, config: dict[str, Any], sentence: str
-) -> None:
+def test_a_wrong_config_is_refused(sleeper: Sleeper, config: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(sleeper.configure, "other", **config)
 
 
@@ -314,10 +291,6 @@ def test_a_minimum_of_zero_is_refused_in_paris(embedded: LocalAws) -> None:
         sagemaker.create_endpoint_config, EndpointConfigName="e", ProductionVariants=[variant]
     )
     assert said.startswith("Min instance count needs to be greater than 0")
-
-
-def test_a_component_is_not_created_asleep(sleeper: Sleeper) -> None:
-    assert "an integer larger than 0" in refusal(sleeper.create, copies=0)
 
 
 def test_room_is_that_of_the_ec2_type() -> None:
@@ -354,7 +327,7 @@ def stack(archive: str, *, memory_mb: int = 1024, model: str = "Model") -> dict[
     return template
 
 
-def test_cloudformation_creates_updates_and_deletes_a_component(account: Account) -> None:
+def test_cloudformation_deploys_a_component(account: Account) -> None:
     archive = account.put_archive(b"stacked")
     first = account.deploy(stack(archive))
     made = [name for kind, name in account.inventory() if kind.endswith("InferenceComponent")]
@@ -368,8 +341,7 @@ def test_cloudformation_creates_updates_and_deletes_a_component(account: Account
     needs = shown["Specification"]["ComputeResourceRequirements"]
     assert (needs["MinMemoryRequiredInMb"], left) == (2048, [])
 
-
-def test_cloudformation_says_why_a_component_failed(account: Account) -> None:
+    account = account.another()
     archive = account.put_archive(b"stacked")
     status = account.deploy(stack(archive, memory_mb=900_000))
     assert status == "ROLLBACK_COMPLETE"

@@ -48,20 +48,16 @@ def _heal(container: Container, before: int) -> None:
         time.sleep(0.01)
 
 
-def test_one_that_was_killed_is_started_again(container: Container) -> None:
+def test_a_container_is_started_again_only_when_it_was_killed(container: Container) -> None:
     before = _kill(container)
     _heal(container, before)
     assert container.pid != before
 
-
-def test_one_that_lives_is_left_alone(container: Container) -> None:
     before = container.pid
     container.heal()
     time.sleep(0.1)
     assert container.pid == before
 
-
-def test_one_that_was_closed_stays_closed(container: Container) -> None:
     before = container.pid
     container.close()
     container.heal()
@@ -88,9 +84,7 @@ def test_a_busy_container_takes_time_and_memory() -> None:
     assert found["MemoryUtilization"] > 0
 
 
-def test_where_its_packages_are_missing_the_reason_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_its_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "servable_local.container.launch", None)
     with pytest.raises(VariantStartError, match=r"pip install 'servable-local\[run\]'"):
         launch_double(None, {})

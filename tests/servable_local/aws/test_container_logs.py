@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
-from servable_local.aws.sagemaker.container_logs import ContainerLogs
+from servable_local.aws.moto_patches.log_patterns import compile_pattern
+from servable_local.aws.sagemaker.container import ContainerLogs
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
@@ -56,9 +57,7 @@ def test_a_saved_query_finds_lines(account: Account, clock: ManualClock) -> None
     assert "ERROR one" in found
 
 
-def test_a_metric_filter_counts_lines_at_the_clocks_time(
-    account: Account, clock: ManualClock
-) -> None:
+def test_a_metric_filter_counts_lines(account: Account, clock: ManualClock) -> None:
     logs, began = account.client("logs"), clock.now()
     logs.create_log_group(logGroupName=GROUP)
     logs.put_metric_filter(
@@ -82,15 +81,12 @@ def test_a_metric_filter_counts_lines_at_the_clocks_time(
     assert sum(point["Sum"] for point in points) == 2
 
 
-def test_output_of_a_container_that_does_not_start_is_kept(account: Account) -> None:
+def test_the_output_of_a_container_that_ends_is_kept(account: Account, clock: ManualClock) -> None:
     text = "it breaks, and its last line has no end"
     account.deploy(serving(account.put_archive(b"BROKEN"), variables={"WRITES": text}))
     assert messages(account) == [text]
 
-
-def test_a_container_that_ends_does_not_bring_its_deleted_group_back(
-    account: Account, clock: ManualClock
-) -> None:
+    account = account.another()
     deploy(account, "first\nlast")
     clock.advance(seconds=TICK_SECONDS)
     account.client("logs").delete_log_group(logGroupName=GROUP)
@@ -104,9 +100,7 @@ def written() -> list[Any]:
     return []
 
 
-def test_a_long_line_is_written_in_pieces(
-    tmp_path: Path, written: list[Any], launcher: Launcher
-) -> None:
+def test_a_long_line_is_in_pieces(tmp_path: Path, written: list[Any], launcher: Launcher) -> None:
     logs = ContainerLogs(tmp_path, lambda group, stream, lines, create: written.extend(lines))
 
     def start(log: Path) -> Any:
@@ -120,3 +114,70 @@ def test_a_long_line_is_written_in_pieces(
     assert [len(line) for line in written[:4]] == [262_144, 262_144, 75_712, 5]
     assert sum(map(len, written[4:])) == 1_200_000
     assert max(map(len, written)) == 262_144
+
+
+PAGE = '127.0.0.1 Prod frank [10/Oct/2000:13:25:15 -0700] "GET /index.html HTTP/1.0" 404 1534'
+EVENT = (
+    '{"eventType": "UpdateTrail", "sourceIPAddress": "111.111.111.111", "arrayKey": ["value", '
+    '"another value"], "objectList": [{"name": "a", "id": 1}, {"name": "b", "id": 2}], '
+    '"SomeObject": null, "ThisFlag": true}'
+)
+NAMES = "ip, user, username, timestamp"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "wanted"),
+    [
+        ("", "anything", True),
+        ("ERROR", "[ERROR 400] BAD REQUEST", True),
+        ("ERROR", "[error 400] BAD REQUEST", False),
+        ("ERROR REQUEST", "[ERROR 400] BAD REQUEST", True),
+        ("ERROR REQUEST", "[ERROR 401] UNAUTHORIZED", False),
+        ('"BAD REQUEST"', "[ERROR 400] BAD REQUEST", True),
+        ('"BAD REQUEST"', "BAD luck, REQUEST lost", False),
+        ("?ERROR ?WARN", "[WARN 1] disk", True),
+        ('?"two words" ?WARN', "[ERROR 1] two words", True),
+        ("?ERROR ?WARN", "[INFO] fine", False),
+        ("ERROR -ARGUMENTS", "[ERROR 419] MISSING ARGUMENTS", False),
+        ("ERROR -ARGUMENTS", "[ERROR 400] BAD REQUEST", True),
+        (f"[{NAMES}, request, status_code, bytes]", PAGE, True),
+        (f"[{NAMES}, request =*.html*, status_code = 4*, bytes]", PAGE, True),
+        (f"[{NAMES}, request =*.php*, status_code = 4*, bytes]", PAGE, False),
+        (f"[{NAMES}, request, status_code = 404 || status_code = 410, bytes]", PAGE, True),
+        (f"[{NAMES}, request, status_code != 404 && status_code != 410, bytes]", PAGE, False),
+        (f"[{NAMES}, request, status_code, bytes > 1000]", PAGE, True),
+        (f"[{NAMES}, request, status_code, bytes > 2000]", PAGE, False),
+        ("[..., request =*.html*, status_code = 4*, bytes]", PAGE, True),
+        ("[..., status_code = 4*]", PAGE, False),
+        (f"[{NAMES}, request, status_code, bytes, more]", PAGE, False),
+        ("[w1=ERROR, w2]", "ERROR 09/25/2014 something went wrong", True),
+        ("[w1=ERROR, w2]", "INFO 09/25/2014 something went well", False),
+        ('{ $.eventType = "UpdateTrail" }', EVENT, True),
+        ('{$.eventType="Update*"}', EVENT, True),
+        ('{ $.eventType != "UpdateTrail" }', EVENT, False),
+        ("{ $.sourceIPAddress != 123.123.* }", EVENT, True),
+        ('{ $.arrayKey[0] = "value" }', EVENT, True),
+        ('{ $.arrayKey[*] = "another value" }', EVENT, True),
+        ('{ $.arrayKey[0] = "another value" }', EVENT, False),
+        ("{ $.objectList[1].id = 2 }", EVENT, True),
+        ("{ $.SomeObject IS NULL }", EVENT, True),
+        ("{ $.SomeOtherObject IS NULL }", EVENT, False),
+        ("{ $.SomeOtherObject NOT EXISTS }", EVENT, True),
+        ("{ $.ThisFlag IS TRUE }", EVENT, True),
+        ("{ $.ThisFlag IS FALSE }", EVENT, False),
+        ("{ $.objectList[0].id >= 1e0 && $.objectList[0].id < 2 }", EVENT, True),
+        ('{ ($.a = 1 || $.ThisFlag IS TRUE) && $.eventType = "x" }', EVENT, False),
+        ("{ $.a = 1 || $.ThisFlag IS TRUE && $.eventType = %^Up% }", EVENT, True),
+        ("{ $.a = 1 }", "a = 1", False),
+    ],
+)
+def test_a_pattern_matches_what_the_page_says(pattern: str, line: str, wanted: bool) -> None:
+    assert compile_pattern(pattern)(line) is wanted
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{ $.latency }", "{ $.a = 1", "{ $.a < x }", "{ a = 1 }", "%[a-z]%", "[a, b ~ 2]"]
+)
+def test_what_is_not_understood_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="not"):
+        compile_pattern(pattern)

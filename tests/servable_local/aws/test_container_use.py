@@ -16,8 +16,7 @@ import pytest
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker import published_metrics
-from servable_local.aws.sagemaker.container import Container, VariantStartError
-from servable_local.aws.sagemaker.data_capture import _record
+from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.instances import VariantInstances
 from servable_local.aws.sagemaker.published_metrics import (
@@ -28,6 +27,7 @@ from servable_local.aws.sagemaker.published_metrics import (
     publish_scaled,
     publish_utilisation,
 )
+from servable_local.aws.sagemaker.stored_invocations import _record
 from servable_scaling.alarms.query import Metric
 
 AT = datetime(2026, 1, 1)
@@ -59,9 +59,7 @@ def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
 
 
 # --- requests
-
-
-def test_one_request_is_counted_timed_and_shared_by_the_instances() -> None:
+def test_one_request_is_counted_timed_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     none, micro = "None", "Microseconds"
     assert invoked().samples_of() == {
         "Invocations": (1, none),
@@ -72,6 +70,17 @@ def test_one_request_is_counted_timed_and_shared_by_the_instances() -> None:
         "ModelLatency": (1500, micro),
         "OverheadLatency": (0, micro),
     }
+
+    store = invoked(config="second")
+    of_fleet = store.samples_of(EndpointConfigName="second")
+    assert of_fleet == store.samples_of()
+    found = invoked(pool=("ml.c5.xlarge", 2)).samples_of(InstanceType="ml.c5.xlarge")
+    assert (found["InvocationsPerInstance"][0], found["Invocations"][0]) == (0.5, 1)
+
+    monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", {"Invocations"})
+    store = invoked(config="second")
+    of_fleet = store.samples_of(EndpointConfigName="second")
+    assert {*store.samples_of()} - {*of_fleet} == {"Invocations"}
 
 
 @pytest.mark.parametrize(
@@ -100,24 +109,6 @@ def test_an_answer_counts_as_the_error_that_it_is(status: int, errors: tuple[int
 )
 def test_other_kinds_of_endpoints_have_fewer_metrics(kind: str, left_out: set[str]) -> None:
     assert {*invoked().samples_of()} - {*invoked(kind=kind).samples_of()} == left_out
-
-
-def test_while_an_update_is_watched_each_fleet_has_its_own_set() -> None:
-    store = invoked(config="second")
-    of_fleet = store.samples_of(EndpointConfigName="second")
-    assert of_fleet == store.samples_of()
-
-
-def test_a_metric_of_both_fleets_is_left_out_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", {"Invocations"})
-    store = invoked(config="second")
-    of_fleet = store.samples_of(EndpointConfigName="second")
-    assert {*store.samples_of()} - {*of_fleet} == {"Invocations"}
-
-
-def test_with_instance_pools_each_type_has_its_own_share() -> None:
-    found = invoked(pool=("ml.c5.xlarge", 2)).samples_of(InstanceType="ml.c5.xlarge")
-    assert (found["InvocationsPerInstance"][0], found["Invocations"][0]) == (0.5, 1)
 
 
 # --- without a request
@@ -158,9 +149,7 @@ def test_a_failure_of_the_queue_is_one_count() -> None:
 
 
 # --- what containers take
-
-
-def test_what_a_container_takes_is_of_the_minute_that_ends_and_of_each_instance() -> None:
+def test_what_a_container_takes_is_published() -> None:
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0}
     publish_utilisation(
@@ -180,8 +169,6 @@ def test_what_a_container_takes_is_of_the_minute_that_ends_and_of_each_instance(
     ]
     assert sorted(first) == [1, 1, 1, 1, 2, 2]
 
-
-def test_a_serverless_endpoint_shows_memory_alone() -> None:
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0, "DiskUtilization": 1.0}
     publish_utilisation(store, AT, percents, dimensions=NAMES, kind="serverless")
@@ -200,9 +187,7 @@ def used(moments: list[float]) -> Utilisation:
     return Utilisation(_looked=moments[-1])
 
 
-def test_a_container_is_measured_by_its_process_memory_and_files(
-    moments: list[float], tmp_path: Path
-) -> None:
+def test_a_container_s_memory_and_files_are_measured(moments: list[float], tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(b"x" * 1_000_000)
     container: Any = SimpleNamespace(pid=os.getpid(), folder=tmp_path)
@@ -221,23 +206,16 @@ def test_a_container_is_measured_by_its_process_memory_and_files(
     assert 0 < first["MemoryUtilization"] < 100
 
 
-@pytest.mark.parametrize(
-    ("seconds", "pid"), [(0.4, os.getpid()), (60.0, None)], ids=["too soon", "no process"]
-)
-def test_where_there_is_nothing_to_measure_nothing_is_said(
-    moments: list[float], seconds: float, pid: int | None
-) -> None:
-    utilisation = used(moments)
-    moments.append(seconds)
-    container: Any = SimpleNamespace(pid=pid, folder=None)
-    assert utilisation.look(container) == {}
-
-
-def test_a_container_that_has_ended_takes_nothing(moments: list[float]) -> None:
+def test_nothing_to_measure_is_nothing(moments: list[float]) -> None:
     utilisation = used(moments)
     moments.append(60.0)
     container: Any = SimpleNamespace(pid=2**22 + 1, folder=None)
     assert utilisation.look(container) == {"MemoryUtilization": 0}
+    for seconds, pid in [(0.4, os.getpid()), (60.0, None)]:
+        utilisation = used(moments)
+        moments.append(seconds)
+        container = SimpleNamespace(pid=pid, folder=None)
+        assert utilisation.look(container) == {}
 
 
 def test_instances_of_pools_are_shared_out_among_the_containers() -> None:
@@ -276,15 +254,13 @@ def replaced(container: Container) -> None:
         time.sleep(0.001)
 
 
-def test_a_container_that_cannot_be_started_again_is_tried_again(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failed_restart_is_printed_and_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     processes: list[Process] = []
     fails = [False, True, False]
 
     def launch() -> Process:
         if fails.pop(0):
-            raise VariantStartError("no room")
+            raise RuntimeError("no room")
         processes.append(Process())
         return processes[-1]
 
@@ -313,11 +289,6 @@ def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:
     assert [process.closed for process in processes] == [True, True]
     container.heal()
     assert len(processes) == 2
-
-
-def test_a_container_without_faults_says_so() -> None:
-    with pytest.raises(ValueError, match="does not support fault injection"):
-        _ = Container(Process).faults
 
 
 # --- records of requests
@@ -361,11 +332,7 @@ def test_a_side_is_text_only_where_its_content_type_is_listed(
 
 
 # --- what ends while it is measured
-
-
-def test_a_process_that_ends_while_it_is_measured_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_goes_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Ended:
         def children(self, *, recursive: bool) -> list[Any]:
             return []
@@ -378,10 +345,6 @@ def test_a_process_that_ends_while_it_is_measured_is_left_out(
     found = Utilisation(_looked=time.monotonic() - 60).look(container)
     assert found == {"MemoryUtilization": 0}
 
-
-def test_a_file_that_goes_while_it_is_measured_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     (tmp_path / "kept").write_bytes(b"abc")
     listed = [tmp_path / "gone", tmp_path / "kept"]
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter(listed))

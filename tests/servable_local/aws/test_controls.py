@@ -1,14 +1,20 @@
 """What the local AWS answers about itself: its clock, and fault injection."""
 
+import threading
+import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from servable_local.aws import LocalAws, running
-from servable_local.aws.clock import ScaledClock
+from servable_local.aws.clock import ManualClock, ScaledClock
 from servable_local.aws.controls import Controls
-from servable_local.aws.loopback import CLOCK_PATH
+from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
+from servable_local.aws.sagemaker.instances import InstanceFaults, Shortage
 
 
 @pytest.fixture(scope="module")
@@ -18,16 +24,11 @@ def still() -> Iterator[LocalAws]:
         yield aws
 
 
-def test_a_clock_that_stands_still_stands_still(still: LocalAws) -> None:
-    assert still.now() == still.now()
-
-
 def test_a_clock_that_stands_still_is_moved_from_outside(still: LocalAws) -> None:
+    assert still.now() == still.now()
     before = still.now()
     assert still.advance(minutes=3) - before == timedelta(minutes=3)
 
-
-def test_an_alarm_fires_when_the_clock_is_moved(still: LocalAws) -> None:
     cloudwatch = still.client("cloudwatch")
     cloudwatch.put_metric_alarm(
         AlarmName="silence",
@@ -45,14 +46,197 @@ def test_an_alarm_fires_when_the_clock_is_moved(still: LocalAws) -> None:
     assert alarm["StateValue"] == "ALARM"
 
 
-def test_a_clock_that_goes_by_itself_cannot_be_moved() -> None:
+def test_what_cannot_be_controlled_is_refused(still: LocalAws) -> None:
     controls = Controls(ScaledClock(seconds_per_minute=1), lambda *whose: None)  # type: ignore[arg-type]
     assert controls.answer(CLOCK_PATH, {"seconds": 60}) == (
         "409 Conflict",
         {"error": "this clock goes by itself and cannot be moved"},
     )
-
-
-def test_trouble_for_an_endpoint_that_is_not_there_is_refused(still: LocalAws) -> None:
     with pytest.raises(ValueError, match="Could not find endpoint"):
         still.inject_fault("absent", latency_ms=100)
+
+
+class Faults:
+    """A container's faults, which are remembered."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given: self.calls.append((name, *given))
+
+
+class Region:
+    """An account's region with the endpoint `ranker`: two containers, and one in the fleet of its rollout."""
+
+    def __init__(self) -> None:
+        self.faults = [Faults() for _ in range(3)]
+        self.shortage = Shortage()
+        self.ranker = SimpleNamespace(
+            overhead_seconds=0.0,
+            instance_faults=InstanceFaults(),
+            fleet=self._fleet(*self.faults[:2]),
+            rollout=SimpleNamespace(fleet=self._fleet(self.faults[2])),
+        )
+        self.asked: list[tuple[str, str]] = []
+        self.controls = Controls(ManualClock(), self._target)
+
+    @staticmethod
+    def _fleet(*faults: Faults) -> Any:
+        containers = [SimpleNamespace(faults=one) for one in faults]
+        variant = SimpleNamespace(instances=SimpleNamespace(containers=containers))
+        return SimpleNamespace(variants={"primary": variant})
+
+    def _target(self, account: str, region: str) -> Any:
+        self.asked.append((account, region))
+        return SimpleNamespace(
+            endpoint={"ranker": self.ranker}.__getitem__,
+            components_of=lambda endpoint: [],
+            shortage=self.shortage,
+        )
+
+    def inject(self, **kinds: Any) -> tuple[str, dict[str, Any]]:
+        given = {"account": "1", "region": "eu-west-1", "endpoint": "ranker", **kinds}
+        answer = self.controls.answer(FAULT_PATH, given)
+        assert answer is not None
+        return answer
+
+
+@pytest.fixture
+def region() -> Region:
+    return Region()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "call"),
+    [
+        ("latency_ms", 50, ("slow", 50)),
+        ("status", 503, ("fail", 503)),
+        ("queue_full", True, ("fill_queue", True)),
+        ("freeze", "nginx", ("freeze", "nginx")),
+        ("thaw", "nginx", ("thaw", "nginx")),
+        ("kill", "gunicorn", ("kill", "gunicorn")),
+        ("end", True, ("end",)),
+    ],
+)
+def test_a_fault_reaches_every_container_of_both_fleets(
+    region: Region, kind: str, value: Any, call: tuple[Any, ...]
+) -> None:
+    assert region.inject(**{kind: value}) == ("200 OK", {})
+    assert [faults.calls for faults in region.faults] == [[call]] * 3
+
+
+def test_a_fault_reaches_the_fleets_that_there_are(region: Region) -> None:
+    region.ranker.rollout = None
+    region.inject(status=500)
+    assert [len(faults.calls) for faults in region.faults] == [1, 1, 0]
+    region.ranker.fleet = region.ranker.rollout = None
+    assert region.inject(status=500)[0] == "200 OK"
+
+
+def test_the_account_and_the_region_are_those_that_are_named(region: Region) -> None:
+    region.inject(status=500)
+    assert region.asked == [("1", "eu-west-1")]
+
+
+def test_faults_of_sagemaker_and_its_instances_are_set_and_ended(region: Region) -> None:
+    region.inject(overhead_ms=250)
+    assert (region.ranker.overhead_seconds, region.faults[0].calls) == (0.25, [])
+
+    region.inject(start_seconds=90, capacity=3)
+    faults = region.ranker.instance_faults
+    assert (faults, region.faults[0].calls) == (InstanceFaults(start_seconds=90, capacity=3), [])
+
+    region.inject(start_seconds=90, capacity=3, overhead_ms=250)
+    region.inject(end=True)
+    assert region.ranker.overhead_seconds == 0.0
+    assert region.ranker.instance_faults == InstanceFaults()
+
+
+def test_a_shortage_is_of_the_whole_region_and_ends_with_another(region: Region) -> None:
+    answer = region.controls.answer(
+        FAULT_PATH, {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
+    )
+    types = ("ml.c5.xlarge", "ml.c6i.xlarge")
+    assert (answer, region.shortage.first_free(types)) == (("200 OK", {}), "ml.c6i.xlarge")
+    for kind in ("a", "b"):
+        region.controls.answer(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
+    assert [region.shortage.first_free((kind,)) for kind in ("a", "b")] == ["a", None]
+
+
+def test_what_is_no_control_is_not_answered(region: Region) -> None:
+    assert region.inject(melt=1) == (
+        "400 Bad Request",
+        {
+            "error": "melt is not a fault that can be injected; allowed: latency_ms, status, queue_full, "
+            "freeze, thaw, kill, end, overhead_ms, start_seconds, capacity"
+        },
+    )
+
+    answer = region.controls.answer(FAULT_PATH, {"account": "1", "region": "r"})
+    assert answer is not None
+    assert answer[0] == "400 Bad Request"
+    assert region.controls.answer(FAULT_PATH, None) is None
+    assert region.controls.answer("/servable/absent", {}) is None
+
+
+def test_health_and_clock_are_answered(region: Region) -> None:
+    answer = region.controls.answer(HEALTH_PATH, None)
+    assert answer is not None
+    assert (answer[0], answer[1]["pid"] > 1) == ("200 OK", True)
+
+    before, after = (region.controls.answer(CLOCK_PATH, asked) for asked in (None, {"seconds": 90}))
+    assert before is not None
+    assert after is not None
+    seconds = [one[1]["now"][17:19] for one in (before, after)]
+    assert before[1]["now"] != after[1]["now"]
+    assert (int(seconds[1]) - int(seconds[0])) % 60 == 30
+    assert after[1]["seconds_per_minute"] is None
+
+
+def test_a_manual_clock_is_moved_by_hand() -> None:
+    clock = ManualClock()
+    assert clock.now() == clock.now()
+
+    clock, ticks = ManualClock(datetime(2026, 1, 1)), list[datetime]()
+    clock.start(ticks.append)
+    clock.advance(seconds=35)
+    assert [tick.second for tick in ticks] == [10, 20, 30]
+
+    clock, seen = ManualClock(), list[bool]()
+    clock.start(lambda due: seen.append(due == clock.now()))
+    clock.advance(minutes=1)
+    assert seen == [True] * 6
+
+    clock = ManualClock()
+    before = clock.measured()
+    clock.pause(100)
+    assert clock.measured() - before == 100
+
+
+def test_a_scaled_clock_is_faster_and_its_latency_is_real() -> None:
+    clock = ScaledClock(seconds_per_minute=0.6)
+    before = clock.now()
+    time.sleep(0.05)
+    assert clock.now() - before >= timedelta(seconds=5)
+
+    clock = ScaledClock(seconds_per_minute=0.1)
+    before, real = clock.measured(), time.monotonic()
+    clock.pause(0.01)
+    assert 0.01 <= clock.measured() - before <= time.monotonic() - real + 0.001
+
+
+def test_a_scaled_clock_leaves_no_tick_out() -> None:
+    clock, ticks, enough = ScaledClock(seconds_per_minute=0.1), list[datetime](), threading.Event()
+
+    def slow(due: datetime) -> None:
+        time.sleep(0.03)  # longer than a tick lasts
+        ticks.append(due)
+        if len(ticks) == 5:
+            enough.set()
+
+    clock.start(slow)
+    enough.wait(10)
+    clock.stop()
+    gaps = {(after - before).total_seconds() for before, after in pairwise(ticks)}
+    assert gaps == {10}

@@ -31,9 +31,7 @@ def test_this_machine_has_what_it_takes() -> None:
     assert [one.name for one in machine(ROOT) if one.state != "ok"] == []
 
 
-def test_a_machine_without_node_is_told_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
@@ -54,9 +52,7 @@ def images_python(monkeypatch: pytest.MonkeyPatch, folder: Path) -> CheckResult:
     return next(one for one in machine(folder) if one.name == "image's Python")
 
 
-def test_a_python_of_the_image_that_starts_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_image_s_python_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "python3.99"
     program.write_text("#!/bin/sh\necho Python 3.99.1\n")
     program.chmod(0o700)
@@ -83,11 +79,9 @@ def written(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_files_of_a_project_of_this_version_are_ok(written: Path) -> None:
+def test_a_projects_files_are_held_to_this_version(written: Path) -> None:
     assert project_files_look(written).state == "ok"
 
-
-def test_another_version_s_files_are_named_with_what_to_change(written: Path) -> None:
     file = written / "cdk.json"
     told = json.loads(file.read_text())
     told["context"] |= {STAMP: "0.0.9"}
@@ -108,9 +102,6 @@ def test_another_version_s_files_are_named_with_what_to_change(written: Path) ->
         f'"{STAMP}": "{here}"',
     ):
         assert step in look.mend
-
-
-def test_a_project_without_the_mark_of_a_version_is_asked_for_it(written: Path) -> None:
     (written / "cdk.json").write_text('{"app": "servable-app"}')
     assert "cdk.json does not say" in project_files_look(written).said
 
@@ -119,8 +110,14 @@ def test_a_folder_without_cdk_json_is_told_what_writes_it(tmp_path: Path) -> Non
     assert project_files_look(tmp_path).mend == "`servable init` writes what is missing"
 
 
-def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: LocalAws) -> None:
+def test_what_an_account_has_is_looked_at(embedded: LocalAws) -> None:
     assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
+    assert asked(embedded)["names"].state == "ok"
+    look = asked(embedded)["quotas"]
+    assert (look.state, look.said) == ("open", "the local AWS has none")
+    look = asked(embedded)["SageMaker SDK"]
+    assert (look.state, "Session(default_bucket=NAME)" in look.mend) == ("open", True)
+    assert asked(embedded, "222222222222")["credentials"].state == "problem"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +129,7 @@ def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: Lo
         ("UPDATE_ROLLBACK_COMPLETE", True, "ok"),
     ],
 )
-def test_a_stack_that_failed_to_be_created_and_is_protected_is_a_problem(
-    status: str, protected: bool, state: str
-) -> None:
+def test_a_protected_failed_stack_is_a_problem(status: str, protected: bool, state: str) -> None:
     assert stack_look(status, protected).state == state
 
 
@@ -166,38 +161,16 @@ def taken_group(embedded: LocalAws) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("taken_group")
-def test_a_log_group_that_is_not_the_stacks_is_a_problem_with_the_command_that_deletes_it(
-    embedded: LocalAws,
-) -> None:
+def test_a_log_group_of_another_is_a_problem_with_its_command(embedded: LocalAws) -> None:
     look = asked(embedded)["log group"]
     command = f"`aws logs delete-log-group --log-group-name {GROUP} --region us-west-2`"
     assert (look.state, command in look.mend) == ("problem", True)
 
 
-def test_an_account_where_no_name_is_taken_is_ok(embedded: LocalAws) -> None:
-    assert asked(embedded)["names"].state == "ok"
-
-
-def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: LocalAws) -> None:
-    look = asked(embedded)["quotas"]
-    assert (look.state, look.said) == ("open", "the local AWS has none")
-
-
-def test_what_the_sdk_asks_beside_the_local_aws_is_said(embedded: LocalAws) -> None:
-    look = asked(embedded)["SageMaker SDK"]
-    assert (look.state, "Session(default_bucket=NAME)" in look.mend) == ("open", True)
-
-
-def test_the_local_aws_is_known_by_the_variables_of_the_shell(
-    embedded: LocalAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_local_aws_is_known(embedded: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in embedded.environment().items():
         monkeypatch.setenv(name, value)
     assert Account(region="us-west-2", number="111111111111").embedded
-
-
-def test_credentials_of_another_account_are_a_problem(embedded: LocalAws) -> None:
-    assert asked(embedded, "222222222222")["credentials"].state == "problem"
 
 
 class Silent(Account):
@@ -210,12 +183,10 @@ class Silent(Account):
         raise self.wrong
 
 
-def test_without_credentials_nothing_else_is_asked() -> None:
+def test_without_credentials_or_offline_it_says_what_could_not_be_asked() -> None:
     looks = list(account("prod", environment(), Silent(NoCredentialsError())))
     assert [(one.name, one.state) for one in looks] == [("credentials", "problem")]
 
-
-def test_offline_it_says_what_could_not_be_asked() -> None:
     wrong = EndpointConnectionError(endpoint_url="https://sts")
     (look,) = account("prod", environment(), Silent(wrong))
     assert (look.state, look.said.startswith("could not be checked")) == ("unknown", True)
@@ -224,6 +195,19 @@ def test_offline_it_says_what_could_not_be_asked() -> None:
 def test_the_quota_must_hold_both_fleets_of_an_update() -> None:
     found = needed(environment(2, 12, rollout={"strategy": "canary"}))
     assert found == {"ml.c5.xlarge": 24}
+
+    told = Told(list_service_quotas=quota(23))
+    (look,) = quotas(environment(2, 12, rollout={"strategy": "canary"}), told)
+    assert look.state == "problem"
+    assert look.mend.startswith("ask for 24 of 'ml.c5.xlarge for endpoint usage'")
+
+    told = Told(list_aws_default_service_quotas=quota(0))
+    (look,) = quotas(environment(), told)
+    assert look.state == "problem"
+
+    told = Told(list_aws_default_service_quotas=quota(0), list_service_quotas=quota(2))
+    (look,) = quotas(environment(), told)
+    assert look.state == "ok"
 
 
 class Told(Silent):
@@ -244,39 +228,18 @@ def quota(value: float) -> list[dict[str, object]]:
     return [{"QuotaName": "ml.c5.xlarge for endpoint usage", "Value": value}]
 
 
-def test_a_quota_below_both_fleets_is_a_problem_with_what_to_ask_for() -> None:
-    told = Told(list_service_quotas=quota(23))
-    (look,) = quotas(environment(2, 12, rollout={"strategy": "canary"}), told)
-    assert look.state == "problem"
-    assert look.mend.startswith("ask for 24 of 'ml.c5.xlarge for endpoint usage'")
-
-
-def test_a_quota_that_was_never_raised_is_awss_default() -> None:
-    told = Told(list_aws_default_service_quotas=quota(0))
-    (look,) = quotas(environment(), told)
-    assert look.state == "problem"
-
-
-def test_a_raised_quota_goes_before_the_default() -> None:
-    told = Told(list_aws_default_service_quotas=quota(0), list_service_quotas=quota(2))
-    (look,) = quotas(environment(), told)
-    assert look.state == "ok"
-
-
 def in_subnets() -> Environment:
     told = environment(2).model_dump(exclude_unset=True)
     network = {"subnets": ["subnet-0a1b2c3d"], "security_groups": ["sg-0a1b2c3d"]}
     return Environment.model_validate(told | {"network": network})
 
 
-def test_a_subnet_must_have_an_address_for_every_instance_of_an_update() -> None:
+def test_subnets_and_vpc_endpoints_must_suffice_for_an_update() -> None:
     one = {"AvailableIpAddressCount": 3, "VpcId": "vpc-1"}
     looks = list(network(in_subnets(), Told(describe_subnets={"Subnets": [one]})))
     assert (looks[0].name, looks[0].state) == ("subnets", "problem")
     assert "4 addresses are needed at once" in looks[0].mend
 
-
-def test_a_vpc_endpoint_that_is_not_there_is_told_with_its_name() -> None:
     one = {"AvailableIpAddressCount": 250, "VpcId": "vpc-1"}
     there = [{"ServiceName": "com.amazonaws.us-west-2.s3"}]
     told = Told(describe_subnets={"Subnets": [one]}, describe_vpc_endpoints=there)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.long
 
 BEGINNING = """
 import sys
-from servable_local.aws.moto_patches.ec2 import without_ec2
+from servable_local.aws.moto_patches.every_service import without_ec2
 for module in ("moto.ssm.urls", "moto.applicationautoscaling.urls"):
     without_ec2(module)
 """
@@ -23,22 +23,16 @@ def printed(code: str) -> str:
     return ran.stdout.strip()
 
 
-def test_a_service_that_only_names_it_does_not_import_it() -> None:
+def test_ec2_is_imported_for_who_asks_alone() -> None:
     assert printed("print('moto.ec2.models' in sys.modules, 'moto.ec2' in sys.modules)") == (
         "False False"
     )
-
-
-def test_its_backends_are_its_own_for_who_asks() -> None:
     code = """
 import moto.ssm.models as ssm
 from moto.ec2 import ec2_backends
 print(ssm.ec2_backends["1" * 12]["us-east-1"] is ec2_backends["1" * 12]["us-east-1"])
 """
     assert printed(code) == "True"
-
-
-def test_imported_already_it_is_left_as_it_is() -> None:
     code = "import moto.ec2 as ec2; without_ec2('moto.ssm.urls'); print(sys.modules['moto.ec2'] is ec2)"
     assert printed(code) == "True"
 

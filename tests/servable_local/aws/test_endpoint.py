@@ -29,32 +29,15 @@ def served(embedded: LocalAws, launcher: Launcher) -> Account:
     return account
 
 
-def test_the_container_gets_the_archive_that_model_data_url_names(served: Account) -> None:
+def test_an_endpoint_is_as_its_template_declares_it(served: Account) -> None:
     assert _ask(served)["archive"] == "this very archive"
-
-
-def test_the_container_gets_the_models_environment(served: Account) -> None:
     # The second is the image's own: which version's code it holds.
     assert _ask(served)["variables"] == {"SAGEMAKER_X": "7", "SAGEMAKER_TFS_VERSION": "2.20"}
-
-
-def test_ref_of_a_model_is_its_arn(served: Account) -> None:
     assert served.output("ModelRef").startswith("arn:aws:sagemaker:us-east-1:")
-
-
-def test_ref_of_an_endpoint_configuration_is_its_arn(served: Account) -> None:
     assert ":endpoint-config/" in served.output("ConfigRef")
-
-
-def test_ref_of_an_endpoint_is_its_arn(served: Account) -> None:
     assert served.output("EndpointRef").endswith(":endpoint/ranker")
-
-
-def test_an_endpoint_has_the_name_of_the_template(served: Account) -> None:
     assert served.output("EndpointName") == "ranker"
 
-
-def test_a_described_configuration_says_what_the_template_said(served: Account) -> None:
     sagemaker = served.client("sagemaker")
     name = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointConfigName"]
     found = sagemaker.describe_endpoint_config(EndpointConfigName=name)["ProductionVariants"][0]
@@ -64,20 +47,33 @@ def test_a_described_configuration_says_what_the_template_said(served: Account) 
     assert found == wanted
 
 
-def test_an_instance_type_that_sagemaker_does_not_have_fails_its_configuration(
-    account: Account,
-) -> None:
+def test_what_sagemaker_refuses_fails_by_name(account: Account) -> None:
     template = serving(account.put_archive(b"a"))
     variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
     variants[0]["InstanceType"] = "ml.c5.3xlarge"
     account.deploy(template)
     assert "ml.c5.3xlarge is not a valid enum value" in account.reason("Config", "CREATE_FAILED")
 
+    account = account.another()
+    account.put_archive(b"a")
+    account.deploy(serving(f"s3://archives-{account.number}/absent.tar.gz"))
+    reason = account.reason("Model", "CREATE_FAILED")
+    assert f"Could not find model data at s3://archives-{account.number}/absent" in reason
 
-def test_another_archive_is_served_after_the_update(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"old", "old")))
-    account.deploy(serving(account.put_archive(b"new", "new")))
-    assert _ask(account)["archive"] == "new"
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    role = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
+    role["Statement"][0]["Principal"] = {"Service": "lambda.amazonaws.com"}
+    account.deploy(template)
+    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
+
+    account = account.another()
+    template = serving(account.put_archive(b"a"))
+    trust = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
+    arn = f"arn:aws:sagemaker:*:{account.number}:endpoint/ranker"
+    trust["Statement"][0]["Condition"] = {"ArnLike": {"aws:SourceArn": arn}}
+    account.deploy(template)
+    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
 
 
 def test_an_update_makes_the_new_before_it_removes_the_old(account: Account) -> None:
@@ -92,19 +88,19 @@ def test_an_update_makes_the_new_before_it_removes_the_old(account: Account) -> 
         ("Model", "DELETE_COMPLETE"),
         ("stack", "UPDATE_COMPLETE"),
     ]
+    assert _ask(account)["archive"] == "new"
 
 
 _ENDS = ("UPDATE_COMPLETE", "DELETE_COMPLETE")
 
 
-def test_an_update_ends_the_old_containers(account: Account, launcher: Launcher) -> None:
+def test_old_containers_end(account: Account, launcher: Launcher) -> None:
     old = f"old {account.number}".encode()
     account.deploy(serving(account.put_archive(old, "old")))
     account.deploy(serving(account.put_archive(b"new", "new")))
     assert launcher.serving(old) == []
 
-
-def test_deleting_the_stack_ends_its_containers(account: Account, launcher: Launcher) -> None:
+    account = account.another()
     mine = f"mine {account.number}".encode()
     account.deploy(serving(account.put_archive(mine)))
     account.delete()
@@ -118,18 +114,10 @@ def not_created(embedded: LocalAws, launcher: Launcher) -> Account:
     return account
 
 
-def test_a_container_that_does_not_start_fails_the_endpoint_with_its_reason(
-    not_created: Account,
-) -> None:
+def test_a_failed_creation_says_why_and_leaves_nothing(not_created: Account) -> None:
     reason = not_created.reason("Endpoint", "CREATE_FAILED")
     assert reason == "The container did not answer its ping within 60 s."
-
-
-def test_a_failed_creation_is_rolled_back(not_created: Account) -> None:
     assert not_created.status() == "ROLLBACK_COMPLETE"
-
-
-def test_a_failed_creation_leaves_nothing(not_created: Account) -> None:
     assert [kind for kind, _ in not_created.inventory()] == ["AWS::S3::Bucket"]
 
 
@@ -149,46 +137,25 @@ def not_updated(embedded: LocalAws, launcher: Launcher) -> FailedUpdate:
     return FailedUpdate(account, before)
 
 
-def test_a_failed_update_is_rolled_back(not_updated: FailedUpdate) -> None:
+def test_a_failed_update_leaves_what_was_there_serving(not_updated: FailedUpdate) -> None:
     assert not_updated.account.status() == "UPDATE_ROLLBACK_COMPLETE"
-
-
-def test_a_failed_update_leaves_the_old_archive_serving(not_updated: FailedUpdate) -> None:
     assert _ask(not_updated.account)["archive"] == "good"
-
-
-def test_a_failed_update_leaves_what_was_there(not_updated: FailedUpdate) -> None:
     assert not_updated.account.inventory() == not_updated.before
 
 
-def test_after_a_failed_update_the_right_one_deploys(account: Account) -> None:
+def test_a_failed_update_disturbs_nobody(account: Account) -> None:
     account.deploy(serving(account.put_archive(b"good", "good")))
     account.deploy(serving(account.put_archive(b"BROKEN", "broken")))
     assert account.deploy(serving(account.put_archive(b"new", "new"))) == "UPDATE_COMPLETE"
 
-
-def test_a_model_without_its_archive_fails_as_sagemaker_fails_it(account: Account) -> None:
-    account.put_archive(b"a")
-    account.deploy(serving(f"s3://archives-{account.number}/absent.tar.gz"))
-    reason = account.reason("Model", "CREATE_FAILED")
-    assert f"Could not find model data at s3://archives-{account.number}/absent" in reason
-
-
-def test_a_model_whose_role_sagemaker_may_not_assume_fails(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    role = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
-    role["Statement"][0]["Principal"] = {"Service": "lambda.amazonaws.com"}
-    account.deploy(template)
-    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
-
-
-def test_a_role_for_one_endpoint_alone_cannot_be_taken_on(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    trust = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
-    arn = f"arn:aws:sagemaker:*:{account.number}:endpoint/ranker"
-    trust["Statement"][0]["Condition"] = {"ArnLike": {"aws:SourceArn": arn}}
-    account.deploy(template)
-    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
+    account = account.another()
+    account.deploy(serving(account.put_archive(b"good", "good")))
+    account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)
+    answers = set()
+    while account.status().endswith("_IN_PROGRESS"):
+        answers.add(_ask(account)["archive"])
+    assert answers <= {"good"}
+    assert _ask(account)["archive"] == "good"
 
 
 def _two_variants(account: Account, weights: tuple[int, int]) -> None:
@@ -207,22 +174,18 @@ def _two_variants(account: Account, weights: tuple[int, int]) -> None:
     account.deploy(template)
 
 
-def test_a_request_goes_to_the_target_variant(account: Account) -> None:
+def test_requests_go_to_the_target_variant_or_in_proportion_to_weights(account: Account) -> None:
     _two_variants(account, (1, 0))
     assert _ask(account, TargetVariant="second")["variables"] == {
         "WHO": "second",
         "SAGEMAKER_TFS_VERSION": "2.20",
     }
 
-
-def test_a_variant_of_weight_zero_gets_no_request(account: Account) -> None:
     _two_variants(account, (0, 1))
     runtime = account.client("sagemaker-runtime")
     answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(10)]
     assert {answer["InvokedProductionVariant"] for answer in answers} == {"second"}
 
-
-def test_requests_are_shared_in_proportion_to_weights(account: Account) -> None:
     _two_variants(account, (3, 1))
     runtime = account.client("sagemaker-runtime")
     answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(8)]
@@ -230,7 +193,7 @@ def test_requests_are_shared_in_proportion_to_weights(account: Account) -> None:
     assert (found.count("primary"), found.count("second")) == (6, 2)
 
 
-def test_a_scaled_variant_cannot_leave(account: Account) -> None:
+def test_an_update_that_sagemaker_refuses(account: Account) -> None:
     template = serving(account.put_archive(b"a"))
     account.deploy(template)
     account.scale(least=1, most=2)
@@ -239,24 +202,7 @@ def test_a_scaled_variant_cannot_leave(account: Account) -> None:
     account.deploy(template)
     assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
 
-
-@pytest.mark.parametrize(("least", "most", "count"), [(3, 4, 3), (1, 1, 1), (1, 4, 2)])
-def test_a_scalable_target_moves_the_instances_inside_its_bounds(
-    account: Account, least: int, most: int, count: int
-) -> None:
-    account.deploy(serving(account.put_archive(b"a")))
-    account.scale(least=least, most=most)
-    (variant,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[
-        "ProductionVariants"
-    ]
-    assert variant["CurrentInstanceCount"] == count
-
-
-ASYNC = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
-SERVERLESS = {"MemorySizeInMB": 1024, "MaxConcurrency": 1}
-
-
-def test_asynchronous_inference_is_not_taken_away(account: Account) -> None:
+    account = account.another()
     template = serving(account.put_archive(b"a"))
     config = template["Resources"]["Config"]["Properties"]
     config["AsyncInferenceConfig"] = ASYNC
@@ -266,8 +212,7 @@ def test_asynchronous_inference_is_not_taken_away(account: Account) -> None:
     said = account.reason("Endpoint", "UPDATE_FAILED")
     assert "The AsyncInferenceConfig parameter cannot be removed from this endpoint ranker" in said
 
-
-def test_instances_do_not_become_serverless(account: Account) -> None:
+    account = account.another()
     template = serving(account.put_archive(b"a"))
     account.deploy(template)
     (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
@@ -279,8 +224,7 @@ def test_instances_do_not_become_serverless(account: Account) -> None:
     said = account.reason("Endpoint", "UPDATE_FAILED")
     assert "real-time endpoint to a serverless endpoint is not supported" in said
 
-
-def test_with_a_deployment_configuration_variants_keep_their_names(account: Account) -> None:
+    account = account.another()
     template = serving(account.put_archive(b"a"))
     account.deploy(template)
     (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
@@ -293,8 +237,7 @@ def test_with_a_deployment_configuration_variants_keep_their_names(account: Acco
     said = account.reason("Endpoint", "UPDATE_FAILED")
     assert "must have the same variant names as the old one: primary" in said
 
-
-def test_without_a_deployment_configuration_a_variant_may_be_renamed(account: Account) -> None:
+    account = account.another()
     template = serving(account.put_archive(b"a"))
     account.deploy(template)
     (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
@@ -302,11 +245,15 @@ def test_without_a_deployment_configuration_a_variant_may_be_renamed(account: Ac
     assert account.deploy(template) == "UPDATE_COMPLETE"
 
 
-def test_while_an_update_fails_every_request_is_answered(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"good", "good")))
-    account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)
-    answers = set()
-    while account.status().endswith("_IN_PROGRESS"):
-        answers.add(_ask(account)["archive"])
-    assert answers <= {"good"}
-    assert _ask(account)["archive"] == "good"
+@pytest.mark.parametrize(("least", "most", "count"), [(3, 4, 3), (1, 1, 1), (1, 4, 2)])
+def test_a_target_moves_the_instances(account: Account, least: int, most: int, count: int) -> None:
+    account.deploy(serving(account.put_archive(b"a")))
+    account.scale(least=least, most=most)
+    (variant,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[
+        "ProductionVariants"
+    ]
+    assert variant["CurrentInstanceCount"] == count
+
+
+ASYNC = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
+SERVERLESS = {"MemorySizeInMB": 1024, "MaxConcurrency": 1}

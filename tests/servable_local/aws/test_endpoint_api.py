@@ -31,7 +31,7 @@ def variant(sagemaker: Any) -> dict[str, Any]:
     return dict(found)
 
 
-def test_tags_of_an_endpoint_are_added_replaced_and_deleted(sagemaker: Any) -> None:
+def test_tags_are_added_replaced_and_deleted(sagemaker: Any) -> None:
     arn = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointArn"]
     sagemaker.add_tags(
         ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
@@ -42,8 +42,6 @@ def test_tags_of_an_endpoint_are_added_replaced_and_deleted(sagemaker: Any) -> N
     kept = [tag["Key"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]]
     assert (added["a"], added["b"], "a" in kept, "b" in kept) == ("3", "2", False, True)
 
-
-def test_tags_of_what_moto_keeps_are_motos(sagemaker: Any) -> None:
     sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
     arn = sagemaker.describe_model_package_group(ModelPackageGroupName="ranker")[
         "ModelPackageGroupArn"
@@ -57,9 +55,7 @@ def test_tags_of_what_moto_keeps_are_motos(sagemaker: Any) -> None:
     )
 
 
-def test_a_variants_weight_is_changed_and_its_count_stays(
-    sagemaker: Any, clock: ManualClock
-) -> None:
+def test_a_variants_weight_is_changed(sagemaker: Any, clock: ManualClock) -> None:
     change = {"VariantName": "primary", "DesiredWeight": 0.25}
     sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="ranker", DesiredWeightsAndCapacities=[change]
@@ -73,9 +69,6 @@ def test_a_variants_weight_is_changed_and_its_count_stays(
     found = variant(sagemaker)
     assert (found["CurrentWeight"], found["CurrentInstanceCount"]) == (0.25, 2)
     assert sagemaker.describe_endpoint(EndpointName="ranker")["EndpointStatus"] == "InService"
-
-
-def test_a_variant_that_is_not_there_has_no_weight(sagemaker: Any) -> None:
     change = {"VariantName": "absent", "DesiredWeight": 1}
     assert (
         refused(
@@ -87,11 +80,40 @@ def test_a_variant_that_is_not_there_has_no_weight(sagemaker: Any) -> None:
     )
 
 
-def test_an_endpoint_is_listed_with_its_status(sagemaker: Any) -> None:
+def test_an_endpoint_is_listed_and_one_that_is_not_there_named(sagemaker: Any) -> None:
     (found,) = sagemaker.list_endpoints()["Endpoints"]
     assert (found["EndpointName"], found["EndpointStatus"]) == ("ranker", "InService")
     assert found["EndpointArn"].endswith(":endpoint/ranker")
-
-
-def test_an_endpoint_that_is_not_there_is_named(sagemaker: Any) -> None:
     assert "Could not find endpoint" in refused(sagemaker.describe_endpoint, EndpointName="absent")
+
+
+def _scaled_out_then_updated(account: Account, **retained: object) -> dict[str, object]:
+    """Five instances of weight 9 since the first deployment; the file says two of 0.5."""
+    account.deploy(serving(account.put_archive(b"old", "old")))
+    sagemaker = account.client("sagemaker")
+    account.change_capacities(
+        "ranker", VariantName="primary", DesiredInstanceCount=5, DesiredWeight=9
+    )
+    template = serving(account.put_archive(b"new", "new"))
+    endpoint = template["Resources"]["Endpoint"]["Properties"]
+    for name in ("RetainAllVariantProperties", "ExcludeRetainedVariantProperties"):
+        endpoint.pop(name)
+    endpoint |= retained
+    account.deploy(template)
+    (variant,) = sagemaker.describe_endpoint(EndpointName="ranker")["ProductionVariants"]
+    return {name: variant[name] for name in ("CurrentInstanceCount", "CurrentWeight")}
+
+
+def test_an_update_retains_what_it_is_asked_to(account: Account) -> None:
+    found = _scaled_out_then_updated(account)
+    assert found == {"CurrentInstanceCount": 2, "CurrentWeight": 0.5}
+    account = account.another()
+    found = _scaled_out_then_updated(account, RetainAllVariantProperties=True)
+    assert found == {"CurrentInstanceCount": 5, "CurrentWeight": 9}
+
+    account = account.another()
+    excluded = [{"VariantPropertyType": "DesiredWeight"}]
+    found = _scaled_out_then_updated(
+        account, RetainAllVariantProperties=True, ExcludeRetainedVariantProperties=excluded
+    )
+    assert found == {"CurrentInstanceCount": 5, "CurrentWeight": 0.5}

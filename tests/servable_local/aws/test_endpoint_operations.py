@@ -79,32 +79,24 @@ def hosted(case: Case) -> Hosted:
     return Hosted(case)
 
 
-def test_an_endpoint_of_that_name_is_not_made_twice(hosted: Hosted) -> None:
+def test_an_endpoint_that_cannot_be_is_not_made(hosted: Hosted) -> None:
     message = hosted.refusal("create_endpoint", EndpointName="Ranker", EndpointConfigName="first")
     assert message == 'Cannot create already existing endpoint "arn:Ranker".'
-
-
-def test_an_endpoint_is_not_made_of_a_configuration_that_is_not_there(hosted: Hosted) -> None:
     message = hosted.refusal("create_endpoint", EndpointName="b", EndpointConfigName="absent")
     assert message == 'Could not find endpoint configuration "arn:absent".'
 
 
-@pytest.mark.parametrize(
-    ("operation", "given"),
-    [
+def test_an_endpoint_in_progress_takes_no_change(hosted: Hosted, tmp_path: Path) -> None:
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("update_endpoint", {"EndpointConfigName": "second"}),
         ("update_endpoint_weights_and_capacities", {"DesiredWeightsAndCapacities": [VARIANT]}),
-    ],
-)
-def test_an_endpoint_in_progress_is_neither_updated_nor_scaled(
-    hosted: Hosted, operation: str, given: dict[str, Any]
-) -> None:
-    hosted.case.update(blue_green(ALL_AT_ONCE))
-    message = hosted.refusal(operation, **given)
-    assert message == 'Cannot update in-progress endpoint "arn:ranker".'
+    ]
+    for operation, given in cases:
+        hosted = Hosted(hosted.case.another())
+        hosted.case.update(blue_green(ALL_AT_ONCE))
+        message = hosted.refusal(operation, **given)
+        assert message == 'Cannot update in-progress endpoint "arn:ranker".'
 
-
-def test_an_endpoint_in_which_nothing_serves_has_no_weights(tmp_path: Path) -> None:
     failed = Case(tmp_path)
     failed.error = RuntimeError("x")
     failed.created()
@@ -169,9 +161,7 @@ def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(
 
 
 @pytest.mark.parametrize("change", [{"VariantName": "other"}, {"InstanceType": "ml.c5.xlarge"}])
-def test_a_scaled_variant_neither_goes_nor_changes_its_type(
-    hosted: Hosted, change: dict[str, str]
-) -> None:
+def test_a_scaled_variant_keeps_its_type(hosted: Hosted, change: dict[str, str]) -> None:
     hosted.scalable = ["endpoint/ranker/variant/primary"]
     hosted.here.configs.get("second").request["ProductionVariants"] = [
         {"VariantName": "primary", **change}
@@ -195,17 +185,12 @@ def models() -> Definitions:
     return Definitions("Model", "model", lambda name: f"arn:{name}")
 
 
-def test_a_definition_is_found_in_any_case_of_its_name_until_it_is_removed(
-    models: Definitions,
-) -> None:
+def test_a_definition_is_found_in_any_case_of_its_name(models: Definitions) -> None:
     models.add("Ranker", {"ModelName": "Ranker"})
     shown = models.get("RANKER").describe()
     models.remove("ranker")
     assert (shown["ModelArn"], shown["ModelName"]) == ("arn:Ranker", "Ranker")
     assert (models.find("Ranker"), models.summaries()) == (None, [])
-
-
-def test_a_definition_that_is_not_there_is_named(models: Definitions) -> None:
     with pytest.raises(SageMakerError) as caught:
         models.remove("absent")
     assert caught.value.message == 'Could not find model "arn:absent".'
@@ -248,14 +233,7 @@ def scaled(case: Case) -> Scaled:
     return Scaled(case)
 
 
-def test_a_policy_that_is_deleted_scales_no_more(scaled: Scaled) -> None:
-    scaled.put_policy()
-    before = list(scaled.registered.scaler.policies)
-    scaled.scaling.delete_policy("arn:policy")
-    assert (before, scaled.registered.scaler.policies) == (["arn:policy"], {})
-
-
-def test_a_policy_that_is_put_again_keeps_its_time_and_replaces_its_alarms(scaled: Scaled) -> None:
+def test_a_policy_is_put_again_deleted_and_goes_with_its_target(scaled: Scaled) -> None:
     scaled.put_policy()
     first = scaled.scaling.policies["arn:policy"]
     scaled.case.clock.advance(minutes=5)
@@ -265,22 +243,24 @@ def test_a_policy_that_is_put_again_keeps_its_time_and_replaces_its_alarms(scale
     assert second.shown["CreationTime"] == first.shown["CreationTime"]
     assert (sorted(alarms), set(first.alarms) & set(alarms)) == (sorted(second.alarms), set())
 
+    scaled.put_policy()
+    before = list(scaled.registered.scaler.policies)
+    scaled.scaling.delete_policy("arn:policy")
+    assert (before, scaled.registered.scaler.policies) == (["arn:policy"], {})
 
-def test_a_target_that_goes_takes_its_policies_along(scaled: Scaled) -> None:
     scaled.put_policy()
     scaled.scaling.deregister(scaled.key)
     assert (scaled.scaling.policies, scaled.scaling.targets) == ({}, {})
 
 
-def test_a_target_outside_its_bounds_is_moved_inside_at_once(scaled: Scaled) -> None:
+def test_a_target_is_moved_inside_its_bounds_or_has_failed(scaled: Scaled) -> None:
     scaled.registered.scaler.register(1, 2, scaled.registered.scaler.target.suspended)
     scaled.scaling.move_inside(scaled.key)
     assert scaled.scaling.activities[-1][1].describe("1")["Description"] == (
         "Setting desired instance count to 2."
     )
 
-
-def test_an_activity_that_sagemaker_refuses_has_failed_with_its_reason(scaled: Scaled) -> None:
+    scaled = Scaled(scaled.case.another())
     scaler, at = scaled.registered.scaler, scaled.scaling.now()
     scaler.register(1, 2, scaler.target.suspended)
     resource = scaled.scaling._resource(scaled.key)
@@ -291,37 +271,26 @@ def test_an_activity_that_sagemaker_refuses_has_failed_with_its_reason(scaled: S
     shown = scaled.scaling.activities[-1][1].describe("1")
     assert "Cannot update in-progress endpoint" in shown["StatusMessage"]
 
-
-def test_a_variant_that_is_being_updated_cannot_be_scaled(scaled: Scaled) -> None:
+    scaled = Scaled(scaled.case.another())
     scaled.case.update(blue_green(ALL_AT_ONCE))
     resource = scaled.scaling._resource(scaled.key)
     assert resource is not None
     assert (resource.updating, resource.desired, resource.current) == (True, 4, 4)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
+def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> None:
+    hosted = scaled.scaling._variant(("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES))
+    assert hosted is not None
+    assert hosted[1].name == "shadow"
+    cases: list[tuple[str, str, str]] = [
         ("sagemaker", "inference-component/a", "sagemaker:inference-component:DesiredCopyCount"),
         ("dynamodb", "table/a", "dynamodb:table:ReadCapacityUnits"),
         ("sagemaker", "endpoint/absent/variant/primary", INSTANCES),
         ("sagemaker", "endpoint/ranker/variant/absent", INSTANCES),
-    ],
-)
-def test_what_serves_nothing_here_is_kept_and_not_scaled(
-    scaled: Scaled, key: tuple[str, str, str]
-) -> None:
-    assert scaled.scaling._variant(key) is None
-
-
-def test_a_variant_is_not_scaled_before_anything_serves(tmp_path: Path) -> None:
+    ]
+    for key in cases:
+        assert scaled.scaling._variant(key) is None
     assert Scaled(Case(tmp_path)).scaling._variant(Scaled.key) is None
-
-
-def test_a_shadow_is_scaled_as_a_variant(scaled: Scaled) -> None:
-    hosted = scaled.scaling._variant(("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES))
-    assert hosted is not None
-    assert hosted[1].name == "shadow"
 
 
 def test_an_account_without_that_endpoint_names_it() -> None:

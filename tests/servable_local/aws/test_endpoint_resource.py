@@ -63,13 +63,11 @@ def delete(logical: Any) -> None:
     SageMakerEndpoint().delete(ARN, {}, logical)
 
 
-def test_an_endpoint_is_created_without_what_is_only_of_an_update() -> None:
+def test_an_endpoint_is_created_and_known_before_it_serves() -> None:
     logical = Logical(described())
     assert create(logical).physical_id == ARN
     assert logical.calls == [("CreateEndpoint", WANTED)]
 
-
-def test_a_stack_knows_of_its_endpoint_before_it_serves() -> None:
     logical = Logical(described("Failed"))
     with pytest.raises(ResourceError):
         create(logical)
@@ -90,27 +88,21 @@ def test_the_looks_at_an_endpoint_become_rarer_up_to_ten_a_second(pauses: list[f
 @pytest.mark.parametrize(
     ("more", "reason"), [({"FailureReason": "no ping"}, "no ping"), ({}, "Failed")]
 )
-def test_an_endpoint_that_does_not_serve_fails_its_creation_with_the_reason(
-    more: dict[str, str], reason: str
-) -> None:
+def test_an_endpoint_that_does_not_serve_fails(more: dict[str, str], reason: str) -> None:
     with pytest.raises(ResourceError, match=f"^{reason}$"):
         create(Logical(described("Failed", **more)))
 
 
-def test_an_endpoint_of_another_configuration_is_updated() -> None:
+def test_an_endpoint_is_updated_unless_it_serves_the_configuration() -> None:
     logical = Logical(described(config="first"), described("Updating"), described())
     assert update(logical).attributes["EndpointName"] == "ranker"
     names = {"EndpointName": "ranker", "EndpointConfigName": "second"}
     assert logical.calls == [("UpdateEndpoint", names)]
 
-
-def test_an_endpoint_that_serves_the_configuration_already_is_left_alone() -> None:
     logical = Logical(described())
     update(logical)
     assert logical.calls == []
 
-
-def test_an_endpoint_that_failed_is_updated_to_the_same_configuration() -> None:
     logical = Logical(described("Failed"), described())
     update(logical)
     assert [operation for operation, _ in logical.calls] == ["UpdateEndpoint"]
@@ -124,19 +116,14 @@ def test_an_endpoint_that_failed_is_updated_to_the_same_configuration() -> None:
     ],
     ids=["taken back", "failed"],
 )
-def test_an_update_that_does_not_end_in_service_fails_with_the_reason(
-    after: dict[str, str], reason: str
-) -> None:
+def test_an_update_that_is_taken_back_fails(after: dict[str, str], reason: str) -> None:
     with pytest.raises(ResourceError, match=f"^{reason}$"):
         update(Logical(described(config="first"), after))
 
 
-def test_an_endpoint_that_is_gone_already_is_deleted() -> None:
+def test_an_endpoint_is_deleted_unless_it_is_gone() -> None:
     logical = Logical(described(), fails=f'Could not find endpoint "{ARN}".')
     delete(logical)
     assert [operation for operation, _ in logical.calls] == ["DeleteEndpoint"]
-
-
-def test_an_endpoint_that_cannot_be_deleted_fails_its_stacks_deletion() -> None:
     with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
         delete(Logical(described(), fails="Cannot update in-progress endpoint"))

@@ -24,10 +24,13 @@ def case(tmp_path: Path) -> Case:
 
 
 # --- creation
-
-
 def test_an_endpoint_is_created_and_then_in_service(case: Case) -> None:
     assert case.events == [(STATE, "Creating"), (STATE, "InService")]
+    assert case.routed(2) == ["", ""]
+    with pytest.raises(KeyError):
+        case.endpoint.route("absent")
+    before = list(case.events)
+    assert (case.after(60), case.events) == ("InService", before)
 
 
 def test_an_endpoint_that_does_not_start_has_failed_with_the_reason(tmp_path: Path) -> None:
@@ -37,29 +40,25 @@ def test_an_endpoint_that_does_not_start_has_failed_with_the_reason(tmp_path: Pa
     assert (case.endpoint.status, case.endpoint.failure) == ("Failed", "no model")
     assert case.events[-1] == (STATE, "Failed")
 
-
-def test_a_fault_of_the_local_aws_itself_is_named_as_such(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.error = ZeroDivisionError("x")
     case.created()
     assert case.endpoint.failure == "Internal failure of the local AWS: ZeroDivisionError('x')"
 
+    case = Case(tmp_path)
+    case.error = VariantStartError("no model")
+    with pytest.raises(SageMakerError, match="Cannot update in-progress"):
+        case.created().endpoint.scale({"primary": 1})
 
-def test_before_anything_serves_no_request_is_routed(tmp_path: Path) -> None:
+
+def test_before_anything_serves_nothing_is_routed_or_left(tmp_path: Path) -> None:
     assert Case(tmp_path).endpoint.route(None) is None
 
-
-def test_an_endpoint_deleted_while_it_starts_leaves_no_container(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.endpoint.close()
     case.created()
     assert [one.closed for one in case.containers("first")] == [True, True]
     assert (case.endpoint.fleet, case.endpoint.status) == (None, "Creating")
-
-
-def test_a_variant_that_is_not_there_is_a_key_error(case: Case) -> None:
-    with pytest.raises(KeyError):
-        case.endpoint.route("absent")
 
 
 # --- what is refused while something is in progress
@@ -72,56 +71,43 @@ REFUSED: list[Callable[[Case], None]] = [
 
 
 @pytest.mark.parametrize("call", REFUSED)
-def test_an_endpoint_that_is_being_updated_takes_no_change(
-    case: Case, call: Callable[[Case], None]
-) -> None:
+def test_an_endpoint_in_progress_takes_no_change(case: Case, call: Callable[[Case], None]) -> None:
     case.update(blue_green(ALL_AT_ONCE))
     with pytest.raises(SageMakerError, match='Cannot update in-progress endpoint "arn:ranker"'):
         call(case)
 
 
-def test_an_endpoint_without_a_fleet_is_not_scaled(tmp_path: Path) -> None:
-    case = Case(tmp_path)
-    case.error = VariantStartError("no model")
-    with pytest.raises(SageMakerError, match="Cannot update in-progress"):
-        case.created().endpoint.scale({"primary": 1})
+def test_an_update_bakes_and_ends_once(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    assert [case.after(seconds) for seconds in (59, 1, 119, 1)] == [*["Updating"] * 3, "InService"]
+    stage = [(STATE, "Updating"), (DEPLOYMENT, "Updating"), (DEPLOYMENT, "Updating")]
+    assert case.events[2:] == [*stage, (STATE, "InService")]
 
-
-# --- updates
-
-
-def test_without_a_policy_the_new_fleet_serves_at_once_and_the_old_one_ends(case: Case) -> None:
+    # --- updates
+    case = case.another()
     case.update()
     assert (case.endpoint.status, case.endpoint.config["EndpointConfigName"]) == (
         "InService", "second",
     )  # fmt: skip
     assert [one.closed for one in case.containers("first")] == [True, True]
     assert case.events[2:] == [(STATE, "Updating"), (STATE, "InService")]
-
-
-def test_an_update_bakes_its_canary_and_then_all_of_it(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    assert [case.after(seconds) for seconds in (59, 1, 119, 1)] == [*["Updating"] * 3, "InService"]
-    stage = [(STATE, "Updating"), (DEPLOYMENT, "Updating"), (DEPLOYMENT, "Updating")]
-    assert case.events[2:] == [*stage, (STATE, "InService")]
-
-
-def test_a_canary_takes_its_share_of_the_requests(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    assert sorted(case.routed(8)) == ["first"] * 6 + ["second"] * 2
-
-
-def test_outside_of_an_update_no_configuration_is_named(case: Case) -> None:
-    assert case.routed(2) == ["", ""]
-
-
-def test_a_clock_that_jumps_over_several_stages_ends_the_update(case: Case) -> None:
+    case = case.another()
     case.update(blue_green(CANARY))
     assert case.after(180) == "InService"
 
-
-def test_an_update_says_which_stage_is_pending_and_since_when(case: Case) -> None:
+    case = case.another()
     case.update(blue_green(CANARY))
+    update = case.endpoint.rollout
+    assert update is not None
+    case.after(180)
+    before = list(case.events)
+    case.endpoint._proceed(update, case.clock.now())
+    assert (case.events, case.endpoint.status) == (before, "InService")
+
+
+def test_a_canary_takes_its_share_and_says_which_stage_is_pending(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    assert sorted(case.routed(8)) == ["first"] * 6 + ["second"] * 2
     started = case.clock.now()
     case.after(60)
     pending = described(case.endpoint)["PendingDeploymentSummary"]
@@ -137,7 +123,7 @@ def test_an_update_says_which_stage_is_pending_and_since_when(case: Case) -> Non
     ]
 
 
-def test_a_deployment_is_pending_from_its_request_to_its_end(case: Case) -> None:
+def test_a_deployment_is_pending_to_its_end(case: Case, tmp_path: Path) -> None:
     seen: list[Any] = []
     start, endpoint = case._start, case.endpoint
 
@@ -158,8 +144,6 @@ def test_a_deployment_is_pending_from_its_request_to_its_end(case: Case) -> None
     ]
     assert "PendingDeploymentSummary" not in described(endpoint)
 
-
-def test_a_new_endpoint_is_a_pending_deployment_until_it_serves_or_fails(tmp_path: Path) -> None:
     new = Case(tmp_path)
     summary = described(new.endpoint)["PendingDeploymentSummary"]
     assert summary["EndpointConfigName"] == "first"
@@ -198,7 +182,7 @@ def test_a_deleted_endpoint_is_there_until_its_containers_have_ended(case: Case)
     assert [container.closed for container in case.containers("first")] == [True, True]
 
 
-def test_an_alarm_takes_the_update_back_and_the_new_fleet_ends(case: Case) -> None:
+def test_an_update_is_taken_back_by_an_alarm_or_a_failure(case: Case) -> None:
     case.update(blue_green(CANARY))
     case.alarms = ["unrelated", "errors"]
     assert (case.after(10), case.endpoint.config["EndpointConfigName"]) == ("InService", "first")
@@ -207,18 +191,21 @@ def test_an_alarm_takes_the_update_back_and_the_new_fleet_ends(case: Case) -> No
     assert [one.closed for one in case.containers("second")] == [True, True]
     assert case.events[-2:] == [(STATE, "RollingBack"), (STATE, "InService")]
 
-
-def test_an_alarm_of_nobody_takes_no_update_back(case: Case) -> None:
+    case = case.another()
     case.alarms = ["unrelated"]
     case.update(blue_green(CANARY))
     assert case.after(10) == "Updating"
 
+    case = case.another()
+    case.error = VariantStartError("no capacity")
+    case.update()
+    assert (case.endpoint.status, case.endpoint.failure) == ("InService", "no capacity")
+    assert case.routed(1) == [""]
+
 
 @pytest.mark.parametrize(("seconds", "status"), [(99, "Updating"), (100, "InService")])
 @pytest.mark.parametrize("policy", ["BlueGreenUpdatePolicy", "RollingUpdatePolicy"])
-def test_an_update_that_takes_too_long_is_taken_back(
-    case: Case, seconds: int, status: str, policy: str
-) -> None:
+def test_a_long_update_is_taken_back(case: Case, seconds: int, status: str, policy: str) -> None:
     longest = {"MaximumExecutionTimeoutInSeconds": 100}
     rolling = {
         "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1},
@@ -234,32 +221,18 @@ def test_an_update_that_takes_too_long_is_taken_back(
     )  # fmt: skip
 
 
-def test_an_update_whose_fleet_does_not_start_leaves_the_old_one_in_service(case: Case) -> None:
-    case.error = VariantStartError("no capacity")
-    case.update()
-    assert (case.endpoint.status, case.endpoint.failure) == ("InService", "no capacity")
-    assert case.routed(1) == [""]
-
-
-def test_an_endpoint_deleted_while_it_bakes_ends_both_fleets(case: Case) -> None:
+def test_containers_of_both_fleets_are_looked_after_and_closed(case: Case) -> None:
     case.update(blue_green(CANARY))
+    case.after(10)
+    both = case.containers("first") + case.containers("second")
+    assert [one.healed for one in both] == [1] * 4
     case.endpoint.close()
     case.endpoint.close()
     both = case.containers("first") + case.containers("second")
     assert ([one.closed for one in both], case.endpoint.rollout) == ([True] * 4, None)
 
 
-def test_an_update_that_is_over_is_moved_on_no_more(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    update = case.endpoint.rollout
-    assert update is not None
-    case.after(180)
-    before = list(case.events)
-    case.endpoint._proceed(update, case.clock.now())
-    assert (case.events, case.endpoint.status) == (before, "InService")
-
-
-def test_an_update_keeps_the_properties_that_it_retains(case: Case) -> None:
+def test_an_update_keeps_what_it_retains(case: Case) -> None:
     assert case.endpoint.fleet is not None
     case.endpoint.fleet.variants["primary"].weight = 0.3
     case.endpoint.scale({"primary": 2})
@@ -267,8 +240,7 @@ def test_an_update_keeps_the_properties_that_it_retains(case: Case) -> None:
     variant = case.fleets["second"].variants["primary"]
     assert (variant.instances.desired, variant.weight) == (2, 1.0)
 
-
-def test_an_update_keeps_weights_alone_if_only_they_are_retained(case: Case) -> None:
+    case = case.another()
     assert case.endpoint.fleet is not None
     case.endpoint.fleet.variants["primary"].weight = 0.3
     case.endpoint.scale({"primary": 2})
@@ -276,8 +248,7 @@ def test_an_update_keeps_weights_alone_if_only_they_are_retained(case: Case) -> 
     variant = case.fleets["second"].variants["primary"]
     assert (variant.instances.desired, variant.weight) == (4, 0.3)
 
-
-def test_an_update_brings_its_own_data_capture(case: Case) -> None:
+    case = case.another()
     capture = {"InitialSamplingPercentage": 50, "DestinationS3Uri": "s3://b"}
     case.update(None, DataCaptureConfig=capture)
     assert described(case.endpoint)["DataCaptureConfig"] == {
@@ -290,8 +261,6 @@ def test_an_update_brings_its_own_data_capture(case: Case) -> None:
 
 
 # --- scaling
-
-
 def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
     case.endpoint.instance_faults.start_seconds = 60
     case.endpoint.scale({"primary": 6})
@@ -306,30 +275,14 @@ def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
         (DEPLOYMENT, "Updating"), (DEPLOYMENT, "InService"),
     ]  # fmt: skip
 
-
-def test_instances_that_leave_are_no_update(case: Case) -> None:
     case.endpoint.scale({"primary": 2})
     (variant,) = described(case.endpoint)["ProductionVariants"]
     assert (case.endpoint.status, "VariantStatus" in variant) == ("InService", False)
     assert case.events[-1] == (DEPLOYMENT, "InService")
 
 
-def test_a_tick_at_rest_says_nothing(case: Case) -> None:
-    before = list(case.events)
-    assert (case.after(60), case.events) == ("InService", before)
-
-
-def test_containers_of_both_fleets_are_looked_after_at_every_tick(case: Case) -> None:
-    case.update(blue_green(CANARY))
-    case.after(10)
-    both = case.containers("first") + case.containers("second")
-    assert [one.healed for one in both] == [1] * 4
-
-
 # --- descriptions
-
-
-def test_an_event_says_the_status_in_capitals_and_times_in_milliseconds(case: Case) -> None:
+def test_an_endpoints_event_and_its_serverless_variant_are_described(case: Case) -> None:
     detail = event_detail(case.endpoint, {"team": "search"})
     assert (detail["EndpointStatus"], detail["Tags"]) == ("IN_SERVICE", {"team": "search"})
     # 2026-01-01 in UTC
@@ -337,8 +290,6 @@ def test_an_event_says_the_status_in_capitals_and_times_in_milliseconds(case: Ca
     (image,) = detail["ProductionVariants"][0]["DeployedImages"]
     assert image["ResolutionTime"] == 1_767_225_600_000
 
-
-def test_a_serverless_variant_has_a_configuration_in_the_place_of_a_count(case: Case) -> None:
     assert case.endpoint.fleet is not None
     variant = case.endpoint.fleet.variants["primary"]
     variant.serverless = {"MaxConcurrency": 5}
@@ -357,30 +308,22 @@ def test_a_serverless_variant_has_a_configuration_in_the_place_of_a_count(case: 
         ({"ProductionVariants": [{"ServerlessConfig": {}}]}, "serverless"),
     ],
 )
-def test_the_kind_of_an_endpoint_is_its_configurations(
-    tmp_path: Path, settings: dict[str, Any], kind: str
-) -> None:
+def test_the_kind_of_an_endpoint(tmp_path: Path, settings: dict[str, Any], kind: str) -> None:
     assert Case(tmp_path, **settings).endpoint.kind == kind
 
 
 # --- turns and shadows
-
-
-def test_a_shadow_copies_the_share_that_its_weight_is_of_the_variants(case: Case) -> None:
+def test_a_shadow_copies_its_share(case: Case) -> None:
     fleet = case.fleets["first"]
     fleet.shadows["shadow"].weight = 0.25
     copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(8)]
     assert [one is not None for one in copied].count(True) == 2
-
-
-@pytest.mark.parametrize(("weight", "copies"), [(0.0, 0), (0.5, 4)])
-def test_a_shadow_heavier_than_its_variant_copies_everything(
-    case: Case, weight: float, copies: int
-) -> None:
-    fleet = case.fleets["first"]
-    fleet.variants["primary"].weight = weight
-    copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(4)]
-    assert [one is not None for one in copied].count(True) == copies
+    for weight, copies in [(0.0, 0), (0.5, 4)]:
+        case = case.another()
+        fleet = case.fleets["first"]
+        fleet.variants["primary"].weight = weight
+        copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(4)]
+        assert [one is not None for one in copied].count(True) == copies
 
 
 def test_an_endpoints_steps_run_beside_their_caller(tmp_path: Path) -> None:

@@ -43,29 +43,28 @@ def _statuses(found: list[dict[str, Any]]) -> list[str]:
     return [one["detail"]["EndpointStatus"] for one in found]
 
 
-def test_a_created_endpoint_is_told_of_twice(watched: Watched, inbox: Inbox) -> None:
+def test_states_of_an_endpoint_are_told(watched: Watched, inbox: Inbox) -> None:
     watched.account.deploy(serving(watched.account.put_archive(b"a")))
     assert _statuses(inbox.events(2)) == ["CREATING", "IN_SERVICE"]
 
-
-def test_an_endpoint_that_fails_says_why(watched: Watched, inbox: Inbox) -> None:
+    watched = watched.another()
+    inbox = Inbox(watched, "aws.sagemaker")
+    watched.account.deploy(serving(watched.account.put_archive(b"a")))
+    (event,) = inbox.events(1)
+    arn = f"arn:aws:sagemaker:us-east-1:{watched.account.number}:endpoint/ranker"
+    assert (event["resources"], event["detail-type"]) == ([arn], STATE)
+    watched = watched.another()
+    inbox = Inbox(watched, "aws.sagemaker")
     watched.account.deploy(serving(watched.account.put_archive(b"BROKEN")))
     assert "did not answer its ping" in inbox.events(2)[1]["detail"]["FailureReason"]
 
-
-def test_an_update_and_a_deletion_are_told_of(watched: Watched, inbox: Inbox) -> None:
+    watched = watched.another()
+    inbox = Inbox(watched, "aws.sagemaker")
     watched.account.deploy(serving(watched.account.put_archive(b"a", "a")))
     watched.account.deploy(serving(watched.account.put_archive(b"b", "b")))
     watched.account.delete()
     wanted = ["CREATING", "IN_SERVICE", "UPDATING", "IN_SERVICE", "DELETING"]
     assert _statuses(inbox.events(5)) == wanted
-
-
-def test_an_event_carries_the_endpoints_arn_and_kind(watched: Watched, inbox: Inbox) -> None:
-    watched.account.deploy(serving(watched.account.put_archive(b"a")))
-    (event,) = inbox.events(1)
-    arn = f"arn:aws:sagemaker:us-east-1:{watched.account.number}:endpoint/ranker"
-    assert (event["resources"], event["detail-type"]) == ([arn], STATE)
 
 
 def test_changed_weights_are_a_deployment_state_change(watched: Watched, inbox: Inbox) -> None:

@@ -25,9 +25,7 @@ def inbox(watched: Watched, rule_and_topics: dict[str, Any]) -> TopicInbox:
     return TopicInbox(watched.account)
 
 
-def test_that_an_endpoint_is_being_made_reaches_the_topic(
-    watched: Watched, inbox: TopicInbox
-) -> None:
+def test_a_creation_reaches_the_topic(watched: Watched, inbox: TopicInbox) -> None:
     watched.account.deploy(serving(watched.account.put_archive(b"a")))
     assert inbox.said(1)[0].startswith("Endpoint ranker: CREATING at ")
 

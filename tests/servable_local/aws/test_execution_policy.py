@@ -1,10 +1,12 @@
 """No call of a deployment, an update, a rollback or a deletion lies outside the generated policies."""
 
+import fnmatch
 import json
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -14,13 +16,243 @@ from infra.parameters.environment import stack_name
 from infra.policy.execution_policy import policies
 from servable.permissions.command import deployed
 from servable_local.aws.clock import ManualClock
+from servable_local.aws.cloudformation import operations
+from servable_local.aws.cloudformation.resource_calls import ResourceCalls
+from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.local_aws import REGION, LocalAws
+from servable_local.aws.loopback import Loopback
 from tests.presets import environments, templates
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
-from tests.servable_local.aws.recorded_calls import Call, outside, record
 
 pytestmark = pytest.mark.long
+
+
+Context = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question to IAM."""
+
+    action: str
+    resource: str
+    context: Context = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    service: str
+    operation: str
+    arguments: Mapping[str, Any]
+    account: str
+    region: str
+
+
+class _Client:
+    """A client of boto3 that tells of its calls."""
+
+    def __init__(self, client: Any, tell: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self._client, self._tell = client, tell
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+        operation = self._client.meta.method_to_api_mapping.get(name)
+        if operation is None:
+            return found
+
+        def called(**arguments: Any) -> Any:
+            self._tell(operation, arguments)
+            return found(**arguments)
+
+        return called
+
+
+def record(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
+    """Every call of every resource type from now on, in a list that grows."""
+    calls: list[Call] = []
+
+    class Recorded(Loopback):
+        def client(self, service: str, region: str | None = None) -> Any:
+            prefix = {"stepfunctions": "states"}.get(service, service)  # that of IAM's actions
+
+            def tell(operation: str, arguments: Mapping[str, Any]) -> None:
+                where = region or self.region
+                calls.append(Call(prefix, operation, arguments, self.account, where))
+
+            return _Client(super().client(service, region), tell)
+
+    class Recording(ResourceCalls):
+        def __init__(self, stack: Stack, aws: Loopback) -> None:
+            own = Recorded(aws._access, account=aws.account, region=aws.region)
+            super().__init__(stack, own)
+
+    monkeypatch.setattr(operations, "ResourceCalls", Recording)
+    return calls
+
+
+# The name of an operation of S3 that is no action's.
+_OF_S3 = {
+    "PutBucketEncryption": "PutEncryptionConfiguration",
+    "DeleteBucketEncryption": "PutEncryptionConfiguration",
+    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
+    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
+    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
+    "DeleteBucketLifecycle": "PutLifecycleConfiguration",
+    "DeleteBucketTagging": "PutBucketTagging",
+    "HeadBucket": "ListBucket",
+}
+# The action of the newer form: CloudFormation does not call the older one.
+_OF_LOGS = {"TagLogGroup": "TagResource", "UntagLogGroup": "UntagResource"}
+_TAGS = {
+    "cloudwatch": "TagResource", "events": "TagResource", "iam": "TagRole", "kms": "TagResource",
+    "lambda": "TagResource", "logs": "TagResource", "sagemaker": "AddTags", "sns": "TagResource",
+    "scheduler": "TagResource", "ssm": "AddTagsToResource", "states": "TagResource",
+}  # fmt: skip
+# Service -> the argument that names its resource -> the rest of that resource's ARN.
+_NAMED: Mapping[str, Mapping[str, str]] = {
+    "cloudwatch": {"AlarmName": "alarm:{}", "AlarmNames": "alarm:{}"},
+    "events": {"Rule": "rule/{}", "Name": "rule/{}"},
+    "kms": {"KeyId": "key/{}"},
+    "lambda": {"FunctionName": "function:{}"},
+    "states": {"name": "stateMachine:{}"},
+    "logs": {"logGroupName": "log-group:{}", "logGroupNames": "*"},
+    "sagemaker": {
+        "EndpointName": "endpoint/{}",
+        "EndpointConfigName": "endpoint-config/{}",
+        "InferenceComponentName": "inference-component/{}",
+        "ModelName": "model/{}",
+    },
+    "sns": {"Name": "{}"},
+    "ssm": {"Name": "parameter/{}"},
+}
+
+
+def asked(call: Call, roles: Mapping[str, Mapping[str, Any]]) -> Iterator[Asked]:
+    """Every question: the action itself, tags that are given with it, and roles that are passed.
+
+    `roles`: name -> the arguments with which a role was made, whose path and boundary IAM knows later on.
+    """
+    operation = {"s3": _OF_S3, "logs": _OF_LOGS}.get(call.service, {}).get(
+        call.operation, call.operation
+    )
+    role = roles.get(call.arguments.get("RoleName", ""), {})
+    boundary = role.get("PermissionsBoundary")
+    context = {"iam:PermissionsBoundary": boundary} if boundary else {}
+    if operation in ("AttachRolePolicy", "DetachRolePolicy"):
+        context["iam:PolicyARN"] = call.arguments["PolicyArn"]
+    for resource in _resources(call, role.get("Path", "/")):
+        yield Asked(f"{call.service}:{operation}", resource, context)
+        if call.arguments.get("Tags") or call.arguments.get("tags"):
+            yield Asked(f"{call.service}:{_TAGS[call.service]}", resource)
+    for passed in _passed(call.arguments):
+        service = {"application-autoscaling": "sagemaker.application-autoscaling"}.get(
+            call.service, call.service
+        )
+        yield Asked("iam:PassRole", passed, {"iam:PassedToService": f"{service}.amazonaws.com"})
+
+
+def _passed(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("ExecutionRoleArn", "Role", "RoleARN", "RoleArn", "roleArn"):
+        if name in arguments:
+            yield arguments[name]
+
+
+def _resources(call: Call, path: str) -> Iterator[str]:
+    """ARNs of what the call is about; an operation that names nothing is about everything.
+
+    `path`: that of the role that it names.
+    """
+    service, given = call.service, call.arguments
+    arns = [
+        given[name]
+        for name in ("ResourceArn", "TopicArn", "SubscriptionArn", "PolicyArn", "stateMachineArn")
+        if name in given
+    ]
+    if service == "s3":
+        yield f"arn:aws:s3:::{given['Bucket']}"
+    elif service == "iam":
+        yield _of_iam(call, path)
+    elif service == "application-autoscaling":
+        yield f"arn:aws:{service}:{call.region}:{call.account}:scalable-target/made-up"
+    elif service == "scheduler":
+        group, name = given.get("GroupName"), given["Name"]
+        what = f"schedule/{group}/{name}" if group else f"schedule-group/{name}"
+        yield f"arn:aws:scheduler:{call.region}:{call.account}:{what}"
+    elif "DashboardName" in given or "DashboardNames" in given:
+        for name in given.get("DashboardNames") or [given["DashboardName"]]:
+            yield f"arn:aws:cloudwatch::{call.account}:dashboard/{name}"
+    elif arns:
+        yield arns[0]
+    else:
+        here = f"arn:aws:{service}:{call.region}:{call.account}"
+        named = [
+            f"{here}:{form.format(name.removeprefix('/') if service == 'ssm' else name)}"
+            for argument, form in _NAMED.get(service, {}).items()
+            if argument in given
+            for name in ([given[argument]] if isinstance(given[argument], str) else given[argument])
+        ]
+        if call.operation == "CreateEndpointConfig":
+            named = named[:1]
+        yield from named or ["*"]
+
+
+def _of_iam(call: Call, path: str) -> str:
+    given, here = call.arguments, f"arn:aws:iam::{call.account}"
+    if "RoleName" in given:
+        return f"{here}:role{path}{given['RoleName']}"
+    return str(
+        given.get("PolicyArn") or f"{here}:policy{given.get('Path', '/')}{given['PolicyName']}"
+    )
+
+
+def allowed(question: Asked, documents: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a statement allows it; there are only such as allow.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
+    """
+    return any(
+        _any(statement["Action"], question.action, any_case=True)
+        and _any(statement["Resource"], question.resource)
+        and _holds(statement.get("Condition", {}), question.context)
+        for document in documents
+        for statement in document["Statement"]
+    )
+
+
+def _any(patterns: str | Sequence[str], value: str, *, any_case: bool = False) -> bool:
+    listed = [patterns] if isinstance(patterns, str) else patterns
+    flags = re.IGNORECASE if any_case else 0
+    return any(
+        re.fullmatch(fnmatch.translate(pattern.replace("[", "[[]")), value, flags)
+        for pattern in listed
+    )
+
+
+def _holds(condition: Mapping[str, Mapping[str, Any]], context: Context) -> bool:
+    """A key that the request lacks is equal to nothing."""
+    return all(
+        key in context and _any(wanted, context[key])
+        for by_key in condition.values()
+        for key, wanted in by_key.items()
+    )
+
+
+def outside(calls: Sequence[Call], documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the policies do not allow, each question once."""
+    roles = {
+        call.arguments["RoleName"]: call.arguments
+        for call in calls
+        if call.operation == "CreateRole"
+    }
+    questions = dict.fromkeys(question for call in calls for question in asked(call, roles))
+    return [
+        json.dumps({"action": one.action, "resource": one.resource, **one.context})
+        for one in questions
+        if not allowed(one, documents)
+    ]
+
+
 # Together every resource type; `make every-preset` tries them all.
 NAMES = [
     "environments/prod",

@@ -38,19 +38,11 @@ def ran(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run_in(folder, *command, environment=environment)
 
 
-def test_the_cli_says_that_the_stack_is_rolled_back(ran: Ran) -> None:
+def test_the_cli_says_why_an_update_failed(ran: Ran, account: Account) -> None:
     assert "UPDATE_ROLLBACK_COMPLETE: " in ran.stdout + ran.stderr
-
-
-def test_the_cli_says_why(ran: Ran) -> None:
     assert "The container did not answer its ping within 60 s." in ran.stdout + ran.stderr
-
-
-def test_the_cli_exits_with_an_error(ran: Ran) -> None:
     assert ran.returncode == 1
 
-
-def test_the_old_model_answers_afterwards(ran: Ran, account: Account) -> None:
     runtime = account.client("sagemaker-runtime")
     answer = runtime.invoke_endpoint(EndpointName="ranker", Body=b"x")["Body"].read()
     assert json.loads(answer)["archive"] == "good"

@@ -106,11 +106,5 @@ def failures(
 def test_every_failure_is_taken_back(failures: dict[str, tuple[str, list[str]]]) -> None:
     ended = {at: status for at, (status, _) in failures.items() if at != "nothing"}
     assert set(ended.values()) == {"ROLLBACK_COMPLETE"}, ended
-
-
-def test_nothing_is_left_of_any(failures: dict[str, tuple[str, list[str]]]) -> None:
     assert {at: left for at, (_, left) in failures.items() if left and at != "nothing"} == {}
-
-
-def test_the_deployment_after_them_works(failures: dict[str, tuple[str, list[str]]]) -> None:
     assert failures["nothing"][0] == "CREATE_COMPLETE"

@@ -1,16 +1,19 @@
 """A fleet is started whole or not at all; requests and copies are shared by weight. No container runs."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from servable_local.aws.sagemaker import fleet as module
-from servable_local.aws.sagemaker.container import Process, VariantStartError
-from servable_local.aws.sagemaker.container_logs import ContainerLogs
+from servable_local.aws.sagemaker.container import ContainerLogs, Process, VariantStartError
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, HostedVariant, Turns
 from servable_local.aws.sagemaker.instances import NO_CAPACITY, Shortage, VariantInstances
 from tests.servable_local.aws.deployed_templates import IMAGE
@@ -87,42 +90,36 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
     return Launcher(tmp_path)
 
 
-def test_a_variant_that_says_nothing_else_has_one_instance_and_the_weight_1(
-    launcher: Launcher,
-) -> None:
+def test_a_variant_is_started_as_its_configuration_says(launcher: Launcher) -> None:
     (started,) = launcher.start(variant()).everybody()
     instances = started.instances
     assert (started.weight, instances.desired, instances.serving) == (1.0, 1, 1)
     assert (started.image, started.models, started.serverless) == (IMAGE, None, None)
-
-
-@pytest.mark.parametrize(
-    "unserved",
-    [model(), model(ModelDataUrl=None), {"Containers": [{"Image": IMAGE}, {"Image": IMAGE}]}],
-    ids=["an archive", "no archive", "two containers"],
-)
-def test_without_containers_any_model_is_in_service_and_nothing_is_started(
-    tmp_path: Path, unserved: dict[str, Any]
-) -> None:
-    without = Launcher(tmp_path, most_containers=0)
-    without.models["a"] = unserved
-    (started,) = without.start(variant(InitialInstanceCount=2)).everybody()
-    assert (started.instances.serving, without.started) == (2, [])
-
-
-def test_a_request_for_an_endpoint_without_containers_is_answered_what_to_install(
-    tmp_path: Path,
-) -> None:
-    (started,) = Launcher(tmp_path, most_containers=0).start(variant()).everybody()
-    status, _, answer = started.instances.pick().post("/invocations", b"", {}, timeout_seconds=1)
-    assert (status, b"'servable-local[run]'" in answer) == (503, True)
-
-
-def test_a_variant_has_the_weight_and_the_count_of_its_configuration(launcher: Launcher) -> None:
     (started,) = launcher.start(
         variant(InitialVariantWeight="0.25", InitialInstanceCount="3")
     ).everybody()
     assert (started.weight, started.instances.serving) == (0.25, 3)
+
+    fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
+    assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
+    assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
+
+
+def test_a_variant_without_containers_is_in_service(tmp_path: Path) -> None:
+    cases: list[dict[str, Any]] = [
+        model(),
+        model(ModelDataUrl=None),
+        {"Containers": [{"Image": IMAGE}, {"Image": IMAGE}]},
+    ]
+    for unserved in cases:
+        without = Launcher(tmp_path, most_containers=0)
+        without.models["a"] = unserved
+        (started,) = without.start(variant(InitialInstanceCount=2)).everybody()
+        assert (started.instances.serving, without.started) == (2, [])
+
+    (started,) = Launcher(tmp_path, most_containers=0).start(variant()).everybody()
+    status, _, answer = started.instances.pick().post("/invocations", b"", {}, timeout_seconds=1)
+    assert (status, b"'servable-local[run]'" in answer) == (503, True)
 
 
 @pytest.mark.parametrize(
@@ -140,30 +137,17 @@ def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_sa
 @pytest.mark.parametrize(
     ("strategy", "least"), [("LEAST_OUTSTANDING_REQUESTS", True), ("RANDOM", False), (None, False)]
 )
-def test_requests_go_to_the_least_busy_container_where_the_configuration_says_so(
-    launcher: Launcher, strategy: str | None, least: bool
-) -> None:
+def test_the_routing_strategy(launcher: Launcher, strategy: str | None, least: bool) -> None:
     given: dict[str, Any] = {"RoutingConfig": {"RoutingStrategy": strategy}} if strategy else {}
     (started,) = launcher.start(variant(**given)).everybody()
     assert started.instances.least_outstanding == least
 
 
-def test_shadows_are_kept_apart_from_the_variants_that_answer(launcher: Launcher) -> None:
-    fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
-    assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
-    assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
-
-
-def test_a_model_that_is_gone_is_named(launcher: Launcher) -> None:
+def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: Launcher) -> None:
     assert launcher.failure(variant(ModelName="c")) == 'Could not find model "c".'
-
-
-def test_where_no_instance_type_is_to_be_had_the_variant_does_not_start(launcher: Launcher) -> None:
     launcher.launcher.shortage.set([FIRST])
     assert launcher.failure(variant()) == NO_CAPACITY
 
-
-def test_a_serverless_variant_needs_no_instance_type(launcher: Launcher) -> None:
     serverless = {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
     launcher.launcher.shortage.set([FIRST])
     given = {"VariantName": "primary", "ModelName": "a", "ServerlessConfig": serverless}
@@ -179,9 +163,7 @@ def test_a_serverless_variant_needs_no_instance_type(launcher: Launcher) -> None
     ],
     ids=["two containers", "no model data"],
 )
-def test_a_variant_of_another_kind_of_model_is_named(
-    launcher: Launcher, containers: dict[str, Any]
-) -> None:
+def test_a_wrong_kind_of_model_is_named(launcher: Launcher, containers: dict[str, Any]) -> None:
     launcher.models["a"] = containers
     assert launcher.failure(variant()) == (
         "the local AWS serves a model of exactly one container that has model data; "
@@ -200,9 +182,7 @@ def test_every_variant_that_does_not_start_is_a_reason(launcher: Launcher) -> No
     assert reasons == 'primary.tar.gz does not start. Could not find model "c".'
 
 
-def test_a_failure_without_words_is_named_by_its_kind(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_without_words(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(url: str, aws: Any, target: Path) -> Path:
         raise TimeoutError
 
@@ -210,23 +190,25 @@ def test_a_failure_without_words_is_named_by_its_kind(
     assert launcher.failure(variant()) == "TimeoutError"
 
 
-def test_a_fleet_that_does_not_start_leaves_neither_containers_nor_archives(
-    launcher: Launcher,
-) -> None:
+def test_a_fleet_that_does_not_start_leaves_nothing(launcher: Launcher) -> None:
     launcher.fails = {"other.tar.gz"}
     launcher.failure(variant(), variant("other"))
     assert [process.closed for process in launcher.started] == [True]
     assert list(launcher.folder.iterdir()) == []
 
 
-def test_a_variant_whose_second_container_does_not_start_ends_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_models_share_one_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
     launcher = Launcher(tmp_path, most_containers=2)
     launcher.fails_after = 1
     assert launcher.failure(variant(InitialInstanceCount=2)) == "no more start."
     assert [process.closed for process in launcher.started] == [True]
+    launcher = Launcher(tmp_path, most_containers=3)
+    launcher.models["a"] = model(Mode="MultiModel", ModelDataUrl="s3://b/models/")
+    (started,) = launcher.start(variant(InitialInstanceCount=3)).everybody()
+    (process,) = launcher.started
+    assert (process.archive, process.variables["SAGEMAKER_MULTI_MODEL"]) == (None, "true")
+    assert started.models is not None
 
 
 @pytest.mark.parametrize(
@@ -245,21 +227,7 @@ def test_each_instance_has_a_container_and_a_serverless_variant_one(
     assert len(launcher.started) == containers
 
 
-def test_many_models_share_one_container_that_is_given_none_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
-    launcher = Launcher(tmp_path, most_containers=3)
-    launcher.models["a"] = model(Mode="MultiModel", ModelDataUrl="s3://b/models/")
-    (started,) = launcher.start(variant(InitialInstanceCount=3)).everybody()
-    (process,) = launcher.started
-    assert (process.archive, process.variables["SAGEMAKER_MULTI_MODEL"]) == (None, "true")
-    assert started.models is not None
-
-
-def test_a_container_of_one_model_is_given_its_archive_and_its_variables(
-    launcher: Launcher,
-) -> None:
+def test_a_container_has_its_archive_and_variables(launcher: Launcher) -> None:
     launcher.start(variant(ModelName="b"))
     (process,) = launcher.started
     assert process.archive is not None
@@ -274,15 +242,10 @@ POOLS = [
 
 
 @pytest.mark.parametrize(("short", "name"), [([], "a"), ([FIRST], "b")])
-def test_an_instance_type_runs_the_model_that_its_pool_names(
-    launcher: Launcher, short: list[str], name: str
-) -> None:
+def test_a_pool_names_its_model(launcher: Launcher, short: list[str], name: str) -> None:
     launcher.launcher.shortage.set(short)
     launcher.start({"VariantName": "primary", "ModelName": "a", "InstancePools": POOLS})
     assert launcher.started[0].variables["MODEL"] == name
-
-
-# --- who answers
 
 
 def hosted(name: str, weight: float = 1.0, **by_type: int) -> HostedVariant:
@@ -307,9 +270,7 @@ def chosen(weights: dict[str, float], times: int) -> str:
         ({"a": 0, "b": 0}, "abababab"),
     ],
 )
-def test_turns_are_evenly_mixed_and_in_proportion_to_weights(
-    weights: dict[str, float], order: str
-) -> None:
+def test_turns_are_in_proportion_to_weights(weights: dict[str, float], order: str) -> None:
     assert chosen(weights, 8) == order
 
 
@@ -317,28 +278,23 @@ def fleet(tmp_path: Path, *variants: HostedVariant, shadow: HostedVariant | None
     return Fleet("first", variants, tmp_path / "archives", [shadow] if shadow else [])
 
 
-@pytest.mark.parametrize(
-    ("weight", "shadow_weight", "copies"),
-    [(1.0, 0.25, 2), (0.5, 0.5, 8), (1.0, 3.0, 8), (0.0, 1.0, 0)],
-)
-def test_a_shadow_gets_the_share_of_requests_that_its_weight_is_of_the_variants(
-    tmp_path: Path, weight: float, shadow_weight: float, copies: int
-) -> None:
-    answers = hosted("primary", weight)
-    shadowed = fleet(tmp_path, answers, shadow=hosted("shadow", shadow_weight))
-    copied = [shadowed.copied_to(answers) for _ in range(8)]
-    assert len([copy for copy in copied if copy and copy.name == "shadow"]) == copies
-
-
-def test_without_shadows_nobody_gets_copies(tmp_path: Path) -> None:
+def test_a_shadow_gets_its_share_of_requests(tmp_path: Path) -> None:
+    for weight, shadow_weight, copies in [
+        (1.0, 0.25, 2),
+        (0.5, 0.5, 8),
+        (1.0, 3.0, 8),
+        (0.0, 1.0, 0),
+    ]:
+        answers = hosted("primary", weight)
+        shadowed = fleet(tmp_path, answers, shadow=hosted("shadow", shadow_weight))
+        copied = [shadowed.copied_to(answers) for _ in range(8)]
+        assert len([copy for copy in copied if copy and copy.name == "shadow"]) == copies
     answers = hosted("primary")
     assert fleet(tmp_path, answers).copied_to(answers) is None
 
 
 @pytest.mark.parametrize(("counts", "count"), [((2, 3), 5), ((0,), 1)])
-def test_an_endpoint_counts_the_instances_of_its_variants_and_not_of_shadows(
-    tmp_path: Path, counts: tuple[int, ...], count: int
-) -> None:
+def test_shadows_are_not_counted(tmp_path: Path, counts: tuple[int, ...], count: int) -> None:
     variants = [hosted(str(number), x=most) for number, most in enumerate(counts)]
     assert fleet(tmp_path, *variants, shadow=hosted("shadow", x=4)).instance_count == count
 
@@ -362,29 +318,21 @@ def test_an_update_keeps_counts_and_weights_as_it_is_asked_to(
     assert (added.weight, added.instances.desired) == (1.0, 1)
 
 
-def test_a_variant_of_one_type_has_no_pools() -> None:
-    assert (hosted("primary", a=2).pools, hosted("primary", a=2).answering()) == ({}, None)
-
-
 def test_types_of_a_pool_answer_in_proportion_to_their_instances() -> None:
     mixed = hosted("primary", a=2, b=1, c=0)
     assert [mixed.answering() for _ in range(3)] == [("a", 2), ("b", 1), ("a", 2)]
-
-
-def test_a_pool_without_instances_answers_nothing() -> None:
+    assert (hosted("primary", a=2).pools, hosted("primary", a=2).answering()) == ({}, None)
     assert hosted("primary", a=0, b=0).answering() is None
 
 
-def test_instances_of_a_pool_are_shared_out_to_the_containers_that_stand_for_them() -> None:
+def test_instances_of_a_pool_are_shared_out_and_measured() -> None:
     mixed = hosted("primary", a=2, b=1)
     containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
     mixed.instances.containers = containers
     assert [types for _, types in mixed.utilisation()] == [["a", "b"], ["a"]]
 
-
-def test_a_container_is_compared_with_its_own_last_measurement() -> None:
     watched = hosted("primary", a=2)
-    containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
+    containers = [SimpleNamespace(pid=None) for _ in range(2)]
     watched.instances.containers = containers
     list(watched.utilisation())
     first = dict(watched._utilisations)
@@ -393,3 +341,31 @@ def test_a_container_is_compared_with_its_own_last_measurement() -> None:
     kept = id(containers[1])
     assert watched._utilisations == {kept: first[kept]}
     assert watched._utilisations[kept] is first[kept]
+
+
+WEIGHTS = st.dictionaries(
+    st.sampled_from("abcd"), st.integers(0, 10).map(float), min_size=1
+).filter(lambda weights: any(weights.values()))
+
+
+def _order(weights: dict[str, float], count: int) -> list[str]:
+    turns = Turns()
+    return [turns.next(weights) for _ in range(count)]
+
+
+@given(WEIGHTS)
+def test_one_round_has_exactly_the_weights_in_the_same_order(weights: dict[str, float]) -> None:
+    found = Counter(_order(weights, int(sum(weights.values()))))
+    assert found == Counter({name: int(weight) for name, weight in weights.items()})
+    assert _order(weights, 30) == _order(weights, 30)
+
+
+def test_turns_are_mixed_equal_and_may_change() -> None:
+    order = _order({"a": 1.0, "b": 1.0}, 10)
+    assert all(one != other for one, other in pairwise(order))
+    assert Counter(_order({"a": 0.0, "b": 0.0}, 10)) == {"a": 5, "b": 5}
+
+    turns = Turns()
+    for _ in range(10):
+        turns.next({"new": 0.1, "old": 0.9})
+    assert {turns.next({"new": 1.0, "old": 0.0}) for _ in range(10)} == {"new"}

@@ -133,21 +133,13 @@ def test_without_them_nobody_notices(failing: Failing) -> None:
     assert failing(False, 503) == "UPDATE_COMPLETE: "
 
 
-def test_it_looks_every_minute(quiet: Deployed) -> None:
+def test_the_files_request_is_sent_every_minute_of_an_update(quiet: Deployed) -> None:
     assert Scheduled(quiet).every == "rate(1 minute)"
-
-
-def test_while_nothing_is_updated_nothing_is_sent(quiet: Deployed) -> None:
     assert Scheduled(quiet).run() == {"sent": 0, "failed": 0}
 
-
-def test_before_the_endpoint_exists_nothing_is_sent(quiet: Deployed) -> None:
     sender = Scheduled(quiet)
     sender.event["endpoint"] = "not-yet"
     assert sender.run() == {"sent": 0, "failed": 0}
-
-
-def test_the_body_is_the_files(quiet: Deployed) -> None:
     body = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
     assert base64.b64decode(Scheduled(quiet).event["body"]) == body
 
@@ -166,7 +158,7 @@ def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(quiet: 
     )
 
 
-def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) -> None:
+def test_the_template_has_the_alarm_and_permission(templates: list[dict[str, Any]]) -> None:
     (policy,) = [
         resource["Properties"]["PolicyDocument"]["Statement"]
         for name, resource in templates[0]["Resources"].items()
@@ -177,6 +169,26 @@ def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) 
         "Effect": "Allow",
         "Resource": "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary",
     }
+
+    (alarm,) = [
+        resource["Properties"]
+        for resource in templates[0]["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+        and resource["Properties"]["AlarmName"] == "updates-canary-golden-requests"
+    ]
+    (function,) = [
+        name
+        for name, one in templates[0]["Resources"].items()
+        if one["Type"] == "AWS::Lambda::Function"
+    ]
+    (action,) = alarm["AlarmActions"]
+    assert (alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], alarm["Threshold"]) == (
+        "AWS/Lambda",
+        "Errors",
+        [{"Name": "FunctionName", "Value": {"Ref": function}}],
+        0,
+    )
+    assert action["Ref"].startswith("AlarmTopic")
 
 
 class Refusing:
@@ -235,28 +247,16 @@ OF_THE_FLEET = [
 
 
 @pytest.mark.parametrize("error", UNSENT, ids=str)
-def test_a_request_that_cannot_be_sent_fails_the_function(error: Exception) -> None:
+def test_an_unsent_request_fails_the_function(error: Exception, reported: Reported) -> None:
     client = Refusing(error)
     with pytest.raises(UnsentError, match="2 of 2 requests judge nothing: "):
         send(EVENT, client, client, lambda _: None)
-
-
-@pytest.mark.parametrize("error", UNSENT, ids=str)
-def test_a_request_that_cannot_be_sent_ends_no_update(reported: Reported, error: Exception) -> None:
     assert reported(Refusing(error)) == []
 
 
 @pytest.mark.parametrize("error", OF_THE_FLEET, ids=str)
-def test_an_answer_that_is_an_error_counts_towards_the_rollback(
-    reported: Reported, error: Exception
-) -> None:
+def test_an_error_counts_once_the_fleet_has_traffic(reported: Reported, error: Exception) -> None:
     assert reported(Refusing(error)) == [1, 1]
-
-
-@pytest.mark.parametrize("error", OF_THE_FLEET, ids=str)
-def test_before_the_new_fleet_has_traffic_nothing_counts(
-    reported: Reported, error: Exception
-) -> None:
     assert reported(Refusing(error, stages=["Creating"])) == []
 
 
@@ -274,28 +274,6 @@ def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:
     client = Refusing(refused("AccessDeniedException"), of="describe_endpoint")
     with pytest.raises(UnsentError, match="cannot see whether updates-canary is being updated"):
         send(EVENT, client, client, lambda _: None)
-
-
-def test_errors_of_the_function_tell_the_topic(templates: list[dict[str, Any]]) -> None:
-    (alarm,) = [
-        resource["Properties"]
-        for resource in templates[0]["Resources"].values()
-        if resource["Type"] == "AWS::CloudWatch::Alarm"
-        and resource["Properties"]["AlarmName"] == "updates-canary-golden-requests"
-    ]
-    (function,) = [
-        name
-        for name, one in templates[0]["Resources"].items()
-        if one["Type"] == "AWS::Lambda::Function"
-    ]
-    (action,) = alarm["AlarmActions"]
-    assert (alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], alarm["Threshold"]) == (
-        "AWS/Lambda",
-        "Errors",
-        [{"Name": "FunctionName", "Value": {"Ref": function}}],
-        0,
-    )
-    assert action["Ref"].startswith("AlarmTopic")
 
 
 def test_policies_name_an_endpoint_with_capitals_in_both_spellings() -> None:

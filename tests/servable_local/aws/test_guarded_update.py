@@ -12,11 +12,13 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher, StandIn
+from tests.servable_local.aws.rollout_cells import Cells, predicted
 from tests.servable_local.aws.synthesised import Deployed, is_baking, synthesise
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
+
 
 GUARDED = ["prod", "staging"]
 # One environment always, the other with the slow tests.
@@ -70,9 +72,7 @@ def deployed(
 
 @pytest.fixture
 def begin(
-    deployed: dict[str, Deployed],
-    templates: list[dict[str, dict[str, Any]]],
-    clock: ManualClock,
+    deployed: dict[str, Deployed], templates: list[dict[str, dict[str, Any]]], clock: ManualClock
 ) -> Iterator[Callable[[str], Update]]:
     """Starts an update of that environment: to whichever of the two templates is not live."""
     updates: list[Update] = []
@@ -114,20 +114,20 @@ def watched(update: Update, clock: ManualClock, server: Server) -> Watched:
     return Watched(update.deployed.account, clock, server)
 
 
-def test_while_it_bakes_the_endpoint_is_updating(update: Update) -> None:
+def test_while_it_bakes_the_canary_takes_its_share(update: Update, watched: Watched) -> None:
     assert update.endpoint()["EndpointStatus"] == "Updating"
-
-
-def test_while_it_bakes_it_says_what_is_pending(update: Update) -> None:
     (variant,) = update.endpoint()["PendingDeploymentSummary"]["ProductionVariants"]
     assert variant["VariantStatus"][0]["StatusMessage"] == (
         "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity "
         "of 1 instance(s)."
     )
-
-
-def test_a_canary_of_one_of_two_takes_every_other_request(update: Update) -> None:
     assert update.answered_by(8).count(update.new) == 4
+
+    watched.ask(4, update.name)
+    metrics = watched.account.client("cloudwatch").list_metrics(MetricName="Invocations")["Metrics"]
+    dimensions = [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in metrics]
+    pending = update.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
+    assert pending in [dimension.get("EndpointConfigName") for dimension in dimensions]
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -194,19 +194,11 @@ def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watche
     assert update.status() == "UPDATE_COMPLETE"
 
 
-def test_after_the_way_back_the_old_fleet_has_all_of_the_traffic(
-    update: Update, watched: Watched
-) -> None:
-    update.new.status = 503
-    watched.minutes(4, requests=2, endpoint=update.name)
-    update.status()
-    assert update.answered_by(4) == [update.old] * 4
-
-
 def test_the_way_back_names_the_alarm(update: Update, watched: Watched) -> None:
     update.new.status = 503
     watched.minutes(4, requests=2, endpoint=update.name)
     update.status()
+    assert update.answered_by(4) == [update.old] * 4
     assert "-rollback-primary-5xx-" in update.endpoint()["FailureReason"]
 
 
@@ -233,9 +225,7 @@ def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
     assert "-rollback-primary-5xx-" in said[1].partition("Reason, where there is one: ")[2]
 
 
-def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(
-    update: Update, watched: Watched
-) -> None:
+def test_an_alarm_that_is_on_takes_the_update_back(update: Update, watched: Watched) -> None:
     (alarm, *_) = update.endpoint()["LastDeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
     watched.account.client("cloudwatch").set_alarm_state(
         AlarmName=alarm["AlarmName"], StateValue="ALARM", StateReason="an incident"
@@ -265,9 +255,21 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
     assert (len(alarms), fix.status()) == (3, "UPDATE_COMPLETE")
 
 
-def test_the_metrics_of_one_fleet_carry_its_configuration(update: Update, watched: Watched) -> None:
-    watched.ask(4, update.name)
-    metrics = watched.account.client("cloudwatch").list_metrics(MetricName="Invocations")["Metrics"]
-    dimensions = [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in metrics]
-    pending = update.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
-    assert pending in [dimension.get("EndpointConfigName") for dimension in dimensions]
+# One of each fault and each strategy, of which wrong answers go live.
+FIVE = [
+    ("canary", "answers 500"),
+    ("linear", "answers 400"),
+    ("rolling", "answers slowly"),
+    ("all-at-once", "answers wrongly"),
+    ("canary", "does not answer"),
+]
+
+
+@pytest.fixture(scope="module")
+def cells(embedded: LocalAws, launcher: Launcher, clock: ManualClock, server: Server) -> Cells:
+    return Cells(embedded, launcher, clock, server)
+
+
+@pytest.mark.parametrize(("strategy", "fault"), FIVE)
+def test_an_update_ends_as_predicted(strategy: str, fault: str, cells: Cells) -> None:
+    assert cells.measured(strategy, fault) == predicted(strategy, fault)

@@ -123,12 +123,14 @@ def past(account: Account, project: Path) -> Past:
     return made
 
 
-def test_deployments_are_listed_newest_first(past: Past) -> None:
+def test_deployments_are_listed_newest_first_with_what_they_changed(past: Past) -> None:
     assert [(one.number, one.live) for one in past.found()] == [(2, True), (1, False)]
-
-
-def test_a_deployment_says_what_it_changed(past: Past) -> None:
     assert past.found()[0].changes[0] == "variants.primary.min_instances: left out -> 2"
+
+    record = past.found()[0].record
+    assert record is not None
+    assert {"user", "arn"} <= set(record["caller"])
+    assert record["published"].endswith("+00:00")
 
 
 def test_a_record_with_the_old_name_of_environment_is_read(past: Past) -> None:
@@ -150,13 +152,6 @@ def test_going_back_to_the_same_settings_is_a_deployment_too(past: Past) -> None
 def test_a_record_that_never_came_through_has_no_number(past: Past) -> None:
     past.record(b"C", min_instances=3)
     assert past.found()[-1].number is None
-
-
-def test_a_record_names_its_caller_and_time(past: Past) -> None:
-    record = past.found()[0].record
-    assert record is not None
-    assert {"user", "arn"} <= set(record["caller"])
-    assert record["published"].endswith("+00:00")
 
 
 def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: Past) -> None:
@@ -191,18 +186,12 @@ def destroyed(past: Past) -> Past:
     return past
 
 
-def test_after_a_destroy_the_records_have_numbers_in_their_order(destroyed: Past) -> None:
+def test_after_a_destroy_records_have_numbers_and_can_be_restored(destroyed: Past) -> None:
     assert [(one.number, one.time[:10]) for one in destroyed.found()] == [
         (2, "2026-11-02"),
         (1, "2026-11-01"),
     ]
-
-
-def test_after_a_destroy_it_is_not_known_what_was_live(destroyed: Past) -> None:
     assert [one.state_known for one in destroyed.found()] == [False, False]
-
-
-def test_after_a_destroy_the_first_deployment_is_restored_by_its_number(destroyed: Past) -> None:
     found = restored(destroyed.loaded(), command._chosen(destroyed.found(), "1"), destroyed.asked)
     assert "min_instances" not in tomllib.loads(found.text)["variants"]["primary"]
 
@@ -217,13 +206,13 @@ def test_what_a_deleted_stack_had_is_not_known_beside_what_the_new_one_has(destr
     assert list(states.values()) == [(None, False)] * 2
 
 
-def test_the_way_back_passes_the_checks(past: Past) -> None:
+def test_the_way_back_passes_the_checks_and_keeps_the_file_that_it_replaces(past: Past) -> None:
     found = restored(past.loaded(), past.found()[1], past.asked)
     assert [str(finding) for finding in found.findings if finding.severity is Severity.ERROR] == []
-
-
-def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Past) -> None:
-    found = restored(past.loaded(), past.found()[1], past.asked)
+    folder = past.project / "environments"
+    before = {file: file.read_bytes() for file in folder.glob("*.toml")}
+    file, kept = write(past.loaded(), folder, found)
+    assert kept.read_bytes() == before[file] != file.read_bytes()
     write(past.loaded(), past.project / "environments", found)
     environment = past.loaded().environment
     artifact = environment.models["ranker"].artifact
@@ -249,21 +238,11 @@ def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> 
     assert [note for note in found.notes if "gunicorn_workers = 7 was derived then" in note]
 
 
-def test_the_file_that_the_way_back_replaces_is_kept(past: Past) -> None:
-    found = restored(past.loaded(), past.found()[1], past.asked)
-    folder = past.project / "environments"
-    before = {file: file.read_bytes() for file in folder.glob("*.toml")}
-    file, kept = write(past.loaded(), folder, found)
-    assert kept.read_bytes() == before[file] != file.read_bytes()
-
-
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
     past.remove(ARCHIVE)
     with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
         restored(past.loaded(), past.found()[1], past.asked)
 
-
-def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past) -> None:
     bucket = f"archives-{past.account.number}"
     s3 = past.account.client("s3")
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -284,9 +263,7 @@ def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(p
     assert found.notes == ["ranker: the sources here still pack to the same archive"]
 
 
-def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindrance(
-    past: Past,
-) -> None:
+def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
     many = TEXT.replace("111111111111", past.account.number).replace(
         '[variants.primary]\nmodel = "ranker"',
         '[models.cities]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 0.5\n'
@@ -304,9 +281,7 @@ def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindra
     assert found.notes[0] == "cities: the sources here still pack to the same archive"
 
 
-def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(
-    past: Past, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     accepted = '[acknowledge]\na = "for a good reason"\nb = "for another reason"\n'
     past.file.write_text(past.file.read_text() + accepted)
     past.deploy(past.record())

@@ -52,22 +52,17 @@ def shortage(
     return Shortage(deployed, embedded)
 
 
-def test_a_deployment_succeeds_on_the_next_type(shortage: Shortage) -> None:
+def test_a_deployment_succeeds_on_the_next_type_and_verify_says_so(shortage: Shortage) -> None:
     assert shortage.counts_while_short == [0, 2, 0]
-
-
-def test_verify_has_no_difference_for_instances_of_another_type(shortage: Shortage) -> None:
     assert [str(difference) for difference in shortage.while_short.differences] == []
-
-
-def test_verify_says_which_type_runs_and_that_the_first_was_short(shortage: Shortage) -> None:
     assert any(
         note.startswith(f"primary runs on 0 x {FIRST}, 2 x {SECOND}, 0 x {THIRD}: AWS had too few")
         for note in shortage.while_short.notes
     )
+    assert str(shortage.while_short.patchable).startswith("yes")
 
 
-def test_scale_in_frees_the_last_type_first(shortage: Shortage) -> None:
+def test_scaling_takes_the_next_type_and_frees_the_last_first(shortage: Shortage) -> None:
     shortage.short_of()
     assert [shortage.scale(4), shortage.scale(3), shortage.scale(1)] == [
         [2, 2, 0],
@@ -75,19 +70,11 @@ def test_scale_in_frees_the_last_type_first(shortage: Shortage) -> None:
         [1, 0, 0],
     ]
 
-
-def test_aws_can_patch_what_runs_on_another_type(shortage: Shortage) -> None:
-    assert str(shortage.while_short.patchable).startswith("yes")
-
-
-def test_scale_out_takes_the_next_type_while_the_first_is_short(shortage: Shortage) -> None:
     shortage.short_of()
     before = shortage.scale(1)
     shortage.short_of(FIRST)
     assert shortage.scale(2) == [before[0], before[1] + 1, 0]
 
-
-def test_scale_out_that_no_type_is_left_for_keeps_the_count(shortage: Shortage) -> None:
     shortage.short_of(FIRST, SECOND, THIRD)
     before = shortage.counts()
     assert shortage.scale(sum(before) + 1) == before

@@ -8,8 +8,6 @@ import time
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
-
 from servable_local.aws.sagemaker.instances import (
     NO_CAPACITY,
     InstanceFaults,
@@ -51,36 +49,23 @@ def counts(found: VariantInstances) -> tuple[int, int, int]:
     return found.desired, found.serving, len(found.containers)
 
 
-def test_as_many_serve_as_are_retained() -> None:
+def test_more_instances_serve_once_they_have_started() -> None:
     assert counts(instances(3, most_containers=2)) == (3, 3, 2)
 
-
-def test_more_instances_serve_once_they_have_started() -> None:
     found = instances(1)
     found.scale(3, NOW)
     before = (counts(found), found.changing)
     assert (before, found.tick(NOW, wait=True)) == (((3, 1, 1), True), True)
     assert (counts(found), found.changing) == ((3, 3, 1), False)
-
-
-def test_nothing_that_starts_is_nothing_that_arrives() -> None:
     assert instances(1).tick(NOW, wait=True) is False
-
-
-@pytest.mark.parametrize(("after_seconds", "arrived"), [(59, False), (60, True)])
-def test_a_slow_start_takes_its_time_on_the_clock(after_seconds: float, arrived: bool) -> None:
-    found = instances(1, faults=InstanceFaults(start_seconds=60))
-    assert grown(found, 2, after_seconds=after_seconds) == arrived
-    assert found.serving == (2 if arrived else 1)
-
-
-@pytest.mark.parametrize(("most", "containers"), [(1, 1), (2, 2), (3, 3), (5, 4)])
-def test_an_instance_beyond_the_most_containers_has_none_of_its_own(
-    most: int, containers: int
-) -> None:
-    found = instances(1, most_containers=most)
-    grown(found, 4)
-    assert counts(found) == (4, 4, containers)
+    for after_seconds, arrived in [(59, False), (60, True)]:
+        found = instances(1, faults=InstanceFaults(start_seconds=60))
+        assert grown(found, 2, after_seconds=after_seconds) == arrived
+        assert found.serving == (2 if arrived else 1)
+    for most, containers in [(1, 1), (2, 2), (3, 3), (5, 4)]:
+        found = instances(1, most_containers=most)
+        grown(found, 4)
+        assert counts(found) == (4, 4, containers)
 
 
 def test_what_is_scaled_in_serves_no_longer_and_its_container_ends() -> None:
@@ -90,10 +75,8 @@ def test_what_is_scaled_in_serves_no_longer_and_its_container_ends() -> None:
     assert counts(found) == (2, 2, 2)
     assert leaving.closed.wait(20)
 
-
-def test_a_container_ends_when_its_last_request_is_answered() -> None:
     found = instances(2, most_containers=2)
-    leaving: Any = found.containers[1]
+    leaving = found.containers[1]
     leaving.busy = 1
     grown(found, 1)
     time.sleep(0.05)
@@ -101,8 +84,6 @@ def test_a_container_ends_when_its_last_request_is_answered() -> None:
     leaving.busy = 0
     assert (early, leaving.closed.wait(20)) == (False, True)
 
-
-def test_the_first_container_stays_where_no_instance_is_left() -> None:
     found = instances(2, most_containers=2)
     grown(found, 0)
     assert counts(found) == (0, 0, 1)
@@ -114,37 +95,45 @@ def test_instances_that_start_go_before_those_that_serve() -> None:
     found.scale(3, NOW)
     found.tick(NOW, wait=True)
     assert counts(found) == (3, 3, 1)
-
-
-def test_the_same_count_changes_nothing() -> None:
     found = instances(2)
     assert (grown(found, 2), counts(found)) == (False, (2, 2, 1))
 
 
-def test_new_instances_are_of_the_first_type_that_is_to_be_had() -> None:
+def test_instances_are_of_the_preferred_type() -> None:
     shortage = Shortage()
     found = instances(1, FIRST, SECOND, shortage=shortage)
     shortage.set([FIRST])
     grown(found, 3)
     assert found.by_type == {FIRST: 1, SECOND: 2}
 
-
-def test_the_last_types_instances_go_first() -> None:
     found = instances(1, FIRST, SECOND)
     found.by_type[SECOND] = 2
     grown(found, 2)
     assert found.by_type == {FIRST: 1, SECOND: 1}
+    cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+        ({"InstanceType": "a"}, ("a",)),
+        ({"ServerlessConfig": {}}, ()),
+        (
+            {
+                "InstancePools": [
+                    {"InstanceType": "b", "Priority": 10},
+                    {"InstanceType": "a", "Priority": 9},
+                ]
+            },
+            ("a", "b"),
+        ),
+    ]
+    for variant, types in cases:
+        assert instance_types(variant) == types
 
 
-def test_without_any_type_no_instance_comes_and_it_is_said_why() -> None:
+def test_why_no_instance_comes_is_said_until_the_next_change() -> None:
     shortage = Shortage()
     found = instances(2, FIRST, SECOND, shortage=shortage)
     shortage.set([FIRST, SECOND])
     grown(found, 4)
     assert (counts(found), found.failure) == ((2, 2, 1), NO_CAPACITY)
 
-
-def test_the_next_change_forgets_the_failure() -> None:
     shortage = Shortage()
     found = instances(1, shortage=shortage)
     shortage.set([FIRST])
@@ -153,14 +142,10 @@ def test_the_next_change_forgets_the_failure() -> None:
     grown(found, 2)
     assert (counts(found), found.failure) == ((2, 2, 1), None)
 
-
-def test_no_more_come_than_there_is_capacity() -> None:
     found = instances(1, faults=InstanceFaults(capacity=3))
     grown(found, 5)
     assert (counts(found), found.failure) == ((3, 3, 1), NO_CAPACITY)
 
-
-def test_a_container_that_does_not_start_is_the_failure() -> None:
     def broken() -> Any:
         raise RuntimeError("no memory")
 
@@ -185,29 +170,25 @@ def test_a_container_that_is_not_ready_is_waited_for_only_if_asked_to() -> None:
     assert (found.tick(NOW, wait=True), found.serving) == (True, 2)
 
 
-def test_retaining_without_a_type_to_be_had_adds_none() -> None:
+def test_retaining_keeps_the_count() -> None:
     shortage = Shortage()
     found = instances(1, shortage=shortage)
     shortage.set([FIRST])
     found.retain(3)
     assert counts(found) == (3, 1, 1)
 
-
-def test_retaining_fewer_ends_the_others() -> None:
     found = instances(3, most_containers=3)
     found.retain(1)
     assert counts(found) == (1, 1, 1)
 
 
-def test_requests_go_to_containers_in_turns() -> None:
+def test_requests_go_to_containers_in_turns_or_to_the_idlest() -> None:
     found = instances(2, most_containers=2)
     picked = [found.pick() for _ in range(4)]
     assert (picked[0] is picked[2], picked[1] is picked[3], picked[0] is picked[1]) == (
         True, True, False,
     )  # fmt: skip
 
-
-def test_by_least_outstanding_requests_the_idlest_container_is_picked() -> None:
     found = instances(3, most_containers=3, least_outstanding=True)
     for container, busy in zip(found.containers, (2, 0, 1), strict=True):
         container.busy = busy
@@ -224,20 +205,3 @@ def test_closing_ends_every_container_also_those_that_start() -> None:
     found.close()
     assert [one.closed.wait(20) for one in (*serving, late)] == [True] * 3
     assert not found.changing
-
-
-@pytest.mark.parametrize(
-    ("variant", "types"),
-    [
-        ({"InstanceType": "a"}, ("a",)),
-        ({"ServerlessConfig": {}}, ()),
-        (
-            {"InstancePools": [{"InstanceType": "b", "Priority": 10}, {"InstanceType": "a", "Priority": 9}]},
-            ("a", "b"),
-        ),
-    ],
-)  # fmt: skip
-def test_a_variants_types_are_in_order_of_preference(
-    variant: dict[str, Any], types: tuple[str, ...]
-) -> None:
-    assert instance_types(variant) == types

@@ -68,17 +68,11 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_it_had_more_than_one_process_and_port(killed: tuple[list[int], list[int]]) -> None:
+def test_its_processes_are_gone_and_its_ports_free(killed: tuple[list[int], list[int]]) -> None:
     processes, ports = killed
     assert len(processes) > 2
     assert len(ports) > 2
-
-
-def test_all_of_its_processes_are_gone(killed: tuple[list[int], list[int]]) -> None:
     assert [pid for pid in killed[0] if _alive(pid)] == []
-
-
-def test_all_of_its_ports_are_free(killed: tuple[list[int], list[int]]) -> None:
     for port in killed[1]:
         with socket.socket() as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -95,32 +95,20 @@ def heard(preset: Preset, location: str) -> dict[str, Any]:
     return found
 
 
-def test_an_answer_is_written_where_the_call_says(queue: Preset) -> None:
+def test_an_answer_is_written_and_the_topic_told(queue: Preset) -> None:
     asked = submit(queue)
     assert json.loads(read(queue, asked["OutputLocation"]))["body"] == "a catalogue"
-
-
-def test_an_answer_lies_in_the_data_stacks_bucket(queue: Preset) -> None:
     assert submit(queue)["OutputLocation"].startswith(places(queue)["S3OutputPath"])
-
-
-def test_the_success_topic_is_told_of_an_answer(queue: Preset) -> None:
-    asked = submit(queue)
     said = heard(queue, asked["OutputLocation"])
     assert (said["invocationStatus"], said["inferenceId"]) == ("Completed", asked["InferenceId"])
 
 
-def test_a_request_that_cannot_be_read_is_a_failure_in_s3(queue: Preset) -> None:
+def test_a_request_that_cannot_be_read_is_a_failure(queue: Preset) -> None:
     asked = submit(queue, None)
     assert b"Failed to download input" in read(queue, asked["FailureLocation"])
-
-
-def test_the_error_topic_is_told_of_a_failure(queue: Preset) -> None:
     said = heard(queue, submit(queue, None)["FailureLocation"])
     assert said["invocationStatus"] == "Failed"
 
-
-def test_a_request_that_cannot_be_read_is_counted(queue: Preset) -> None:
     failed = submit(queue, None)
     read(queue, failed["FailureLocation"])
     listed = queue.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")["Metrics"]
@@ -139,12 +127,9 @@ def test_what_the_container_refuses_is_a_failure_in_s3(queue: Preset, launcher: 
         container.status = 200
 
 
-def test_nobody_waits_at_a_queue(queue: Preset) -> None:
+def test_a_queue_takes_asynchronous_requests_alone(queue: Preset, shadow: Preset) -> None:
     with pytest.raises(ClientError, match="is asynchronous: call InvokeEndpointAsync"):
         queue.client("sagemaker-runtime").invoke_endpoint(EndpointName=queue.endpoint, Body=b"x")
-
-
-def test_an_endpoint_without_a_queue_takes_no_asynchronous_request(shadow: Preset) -> None:
     with pytest.raises(ClientError, match="is not asynchronous"):
         shadow.client("sagemaker-runtime").invoke_endpoint_async(
             EndpointName=shadow.endpoint, InputLocation="s3://bucket/key"
@@ -178,21 +163,16 @@ def asked_of(preset: Preset, variant: str) -> float:
     return float(sum(one["Sum"] for one in found))
 
 
-def test_a_shadow_gets_its_share_of_copies(shadow: Preset) -> None:
+def test_a_shadow_gets_copies_and_nobody_its_answer(shadow: Preset) -> None:
     before = asked_of(shadow, "primary"), asked_of(shadow, "next")
     for _ in range(10):
         invoke(shadow)
     copies = until(lambda: (n := asked_of(shadow, "next") - before[1]) >= 5 and n)
     assert (asked_of(shadow, "primary") - before[0], copies) == (10, 5)
 
-
-def test_nobody_gets_a_shadows_answer(shadow: Preset) -> None:
     answers = [invoke(shadow) for _ in range(4)]
     assert {answer["variant"] for answer in answers} == {"primary"}
     assert not any("next" in answer["archive"] for answer in answers)
-
-
-def test_nobody_can_ask_for_a_shadow(shadow: Preset) -> None:
     with pytest.raises(ClientError, match="Variant next not found"):
         invoke(shadow, TargetVariant="next")
 
@@ -225,33 +205,23 @@ def changed(preset: Preset, key: str, values: dict[str, object]) -> str:
     return preset.deploy()
 
 
-def test_a_changed_weight_arrives(split: Preset) -> None:
+def test_weights_and_counts_are_kept_and_changed(split: Preset) -> None:
+    answered = [invoke(split)["variant"] for _ in range(20)]
+    assert answered.count("challenger") == 2
+
     status = changed(split, "InitialVariantWeight", {"primary": 1, "challenger": 1})
     weights = {name: one["CurrentWeight"] for name, one in live(split).items()}
     assert (status, weights) == ("UPDATE_COMPLETE", {"primary": 1.0, "challenger": 1.0})
 
-
-def test_a_split_is_kept(split: Preset) -> None:
-    answered = [invoke(split)["variant"] for _ in range(20)]
-    assert answered.count("challenger") == 2
-
-
-def test_a_scaled_out_count_survives_an_update(split: Preset) -> None:
     split.account.change_capacities(split.endpoint, VariantName="primary", DesiredInstanceCount=7)
     status = changed(split, "ContainerStartupHealthCheckTimeoutInSeconds", {"primary": 120})
     assert (status, live(split)["primary"]["CurrentInstanceCount"]) == ("UPDATE_COMPLETE", 7)
 
 
-def test_with_scaling_on_hold_the_count_survives_an_update(
-    embedded: LocalAws, launcher: Launcher
-) -> None:
-    held = Preset(embedded, launcher, "scaling/hold")
-    held.account.change_capacities(held.endpoint, VariantName="primary", DesiredInstanceCount=5)
-    status = changed(held, "ContainerStartupHealthCheckTimeoutInSeconds", {"primary": 120})
-    assert (status, live(held)["primary"]["CurrentInstanceCount"]) == ("UPDATE_COMPLETE", 5)
-
-
-def test_with_scaling_on_hold_there_is_no_target(embedded: LocalAws, launcher: Launcher) -> None:
+def test_with_scaling_on_hold_the_count_survives(embedded: LocalAws, launcher: Launcher) -> None:
     held = Preset(embedded, launcher, "scaling/hold")
     client = held.client("application-autoscaling")
     assert client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"] == []
+    held.account.change_capacities(held.endpoint, VariantName="primary", DesiredInstanceCount=5)
+    status = changed(held, "ContainerStartupHealthCheckTimeoutInSeconds", {"primary": 120})
+    assert (status, live(held)["primary"]["CurrentInstanceCount"]) == ("UPDATE_COMPLETE", 5)

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.sagemaker.listings import list_page
+from servable_local.aws.sagemaker.described import list_page
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import TRUST, Account
@@ -80,9 +80,7 @@ def names(page: dict[str, Any], member: str, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("operation", "member", "kind"), LISTS)
-def test_a_list_has_pages_of_ten_newest_first(
-    sagemaker: Any, operation: str, member: str, kind: str
-) -> None:
+def test_a_list_has_pages(sagemaker: Any, operation: str, member: str, kind: str) -> None:
     pages = list(sagemaker.get_paginator(operation).paginate(NameContains="RANKER"))
     listed = [name for page in pages for name in names(page, member, kind)]
     assert [len(page[member]) for page in pages] == [10, 2]
@@ -95,11 +93,6 @@ def test_a_list_has_pages_of_ten_newest_first(
     )
     assert [names(page, member, kind) for page in small] == [NAMES[:5], NAMES[5:10], NAMES[10:]]
 
-
-@pytest.mark.parametrize(("operation", "member", "kind"), LISTS)
-def test_a_list_is_filtered_by_name_and_time(
-    sagemaker: Any, operation: str, member: str, kind: str
-) -> None:
     listed = getattr(sagemaker, operation)
     first, second, third = (
         entry["CreationTime"]
@@ -189,9 +182,7 @@ def scaling(embedded: LocalAws, launcher: Launcher) -> Any:
         ("describe_scaling_activities", "ScalingActivities", 0),
     ],
 )
-def test_a_description_of_scaling_has_pages(
-    scaling: Any, operation: str, member: str, count: int
-) -> None:
+def test_scaling_has_pages(scaling: Any, operation: str, member: str, count: int) -> None:
     pages = scaling.get_paginator(operation).paginate(
         ServiceNamespace="ecs", PaginationConfig={"PageSize": 2}
     )

@@ -1,13 +1,20 @@
 """What an invocation leaves in CloudWatch."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from servable_local.aws.cloudwatch.api import naive
+from servable_local.aws.cloudwatch.metric_store import MetricStore
+from servable_local.aws.sagemaker.hosting import RegionalHosting
+from servable_local.aws.sagemaker.published_metrics import UTILISATION_NAMESPACE
+from servable_scaling.alarms.query import Metric
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
 
@@ -53,15 +60,10 @@ def test_an_error_is_counted_by_its_kind(
     assert watched.statistic(name, "Sum") == 1
 
 
-def test_a_broken_connection_is_an_error_of_the_model(watched: Watched, container: StandIn) -> None:
+def test_a_broken_connection_is_a_model_error(watched: Watched, container: StandIn) -> None:
     container.hangs_up = True
     watched.ask()
     assert watched.statistic("InvocationModelErrors", "Sum") == 1
-
-
-def test_a_broken_connection_is_no_5xx(watched: Watched, container: StandIn) -> None:
-    container.hangs_up = True
-    watched.ask()
     assert watched.statistic("Invocation5XXErrors", "Sum") == 0
 
 
@@ -78,9 +80,7 @@ def test_model_latency_is_in_microseconds(watched: Watched, container: StandIn) 
     assert watched.statistic("ModelLatency", "p99") == 5_000_000
 
 
-def test_what_sagemaker_adds_is_overhead_and_not_the_models(
-    watched: Watched, container: StandIn
-) -> None:
+def test_what_sagemaker_adds_is_overhead(watched: Watched, container: StandIn) -> None:
     watched.inside().overhead_seconds = 5.0
     container.seconds = 1.0
     watched.ask()
@@ -89,15 +89,13 @@ def test_what_sagemaker_adds_is_overhead_and_not_the_models(
 
 
 @pytest.mark.usefixtures("container")
-def test_latencies_carry_their_unit(watched: Watched) -> None:
+def test_metrics_have_their_units_and_dimensions(watched: Watched) -> None:
     watched.ask()
     assert {unit for name, unit in _units(watched) if name.endswith("Latency")} == {"Microseconds"}
-
-
-@pytest.mark.usefixtures("container")
-def test_counts_have_no_unit(watched: Watched) -> None:
-    watched.ask()
     assert {unit for name, unit in _units(watched) if not name.endswith("Latency")} == {"None"}
+    metrics = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
+    found = {tuple(d["Name"] for d in metric["Dimensions"]) for metric in metrics["Metrics"]}
+    assert found == {("EndpointName", "VariantName")}
 
 
 def _units(watched: Watched) -> set[tuple[str, str]]:
@@ -116,17 +114,7 @@ def _units(watched: Watched) -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.usefixtures("container")
-def test_the_dimensions_are_the_endpoint_and_its_variant(watched: Watched) -> None:
-    watched.ask()
-    metrics = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
-    found = {tuple(d["Name"] for d in metric["Dimensions"]) for metric in metrics["Metrics"]}
-    assert found == {("EndpointName", "VariantName")}
-
-
-def test_a_request_that_sagemaker_itself_refuses_is_not_counted(
-    watched: Watched, container: StandIn
-) -> None:
+def test_a_refused_request_is_not_counted(watched: Watched, container: StandIn) -> None:
     runtime = watched.account.client("sagemaker-runtime")
     with pytest.raises(ClientError):
         runtime.invoke_endpoint(EndpointName="ranker", Body=b"x", TargetVariant="absent")
@@ -180,3 +168,131 @@ def test_nobody_but_aws_publishes_in_its_namespace(watched: Watched) -> None:
         watched.account.client("cloudwatch").put_metric_data(
             Namespace="AWS/SageMaker", MetricData=[{"MetricName": "Invocations", "Value": 1}]
         )
+
+
+NOON = datetime(2026, 11, 23, 12)
+WINDOW = {"StartTime": NOON, "EndTime": NOON + timedelta(minutes=10)}
+
+
+def test_a_time_of_any_protocol_is_the_same_time_on_the_clock() -> None:
+    cases: list[Any] = [
+        NOON,
+        NOON.replace(tzinfo=UTC),
+        datetime(2026, 11, 23, 13, tzinfo=timezone(timedelta(hours=1))),
+        "2026-11-23T12:00:00",
+        "2026-11-23T12:00:00Z",
+        "2026-11-23T13:00:00+01:00",
+        int(NOON.replace(tzinfo=UTC).timestamp()),
+        NOON.replace(tzinfo=UTC).timestamp(),
+    ]
+    for moment in cases:
+        assert naive(moment) == NOON
+    assert naive(None) is None
+
+
+@pytest.fixture
+def cloudwatch(account: Account) -> Any:
+    return account.client("cloudwatch")
+
+
+def statistics(cloudwatch: Any, period_seconds: int = 60, **names: list[str]) -> Any:
+    return cloudwatch.get_metric_statistics(
+        Namespace="Own", MetricName="Calls", Period=period_seconds, **WINDOW, **names
+    )["Datapoints"]
+
+
+def put(cloudwatch: Any, value: float, at: datetime) -> None:
+    datum = {"MetricName": "Calls", "Timestamp": at, "Value": value, "Unit": "Seconds"}
+    cloudwatch.put_metric_data(Namespace="Own", MetricData=[datum])
+
+
+def test_what_cannot_be_queried_is_refused(cloudwatch: Any) -> None:
+    with pytest.raises(ClientError, match="Must specify either Statistics or ExtendedStatistics"):
+        statistics(cloudwatch)
+    with pytest.raises(ClientError, match="InvalidParameterValue.*Median"):
+        statistics(cloudwatch, Statistics=["Median"])
+    with pytest.raises(ClientError) as caught:
+        cloudwatch.get_metric_data(
+            MetricDataQueries=[{"Id": "e", "Expression": "FORECAST(absent)"}], **WINDOW
+        )
+    assert caught.value.response["Error"]["Code"] == "ValidationError"
+
+
+def test_percentiles_stand_beside_the_other_statistics_of_their_period(cloudwatch: Any) -> None:
+    put(cloudwatch, 3, NOON + timedelta(seconds=70))
+    (point,) = statistics(cloudwatch, Statistics=["Sum"], ExtendedStatistics=["p50"])
+    # botocore gives times a zone.
+    assert (point.pop("Timestamp").replace(tzinfo=None), point) == (
+        NOON + timedelta(minutes=1),
+        {"Unit": "Seconds", "Sum": 3, "ExtendedStatistics": {"p50": 3}},
+    )
+
+
+def test_without_percentiles_a_point_has_no_place_for_them(cloudwatch: Any) -> None:
+    put(cloudwatch, 3, NOON)
+    (point,) = statistics(cloudwatch, Statistics=["Maximum"])
+    assert "ExtendedStatistics" not in point
+
+
+def test_a_sample_without_a_time_is_of_now(cloudwatch: Any, clock: Any) -> None:
+    cloudwatch.put_metric_data(Namespace="Own", MetricData=[{"MetricName": "Now", "Value": 1}])
+    answer = cloudwatch.get_metric_statistics(
+        Namespace="Own",
+        MetricName="Now",
+        Period=60,
+        Statistics=["Sum"],
+        StartTime=clock.now() - timedelta(minutes=1),
+        EndTime=clock.now() + timedelta(minutes=1),
+    )
+    assert len(answer["Datapoints"]) == 1
+
+
+def test_points_of_data_begin_at_multiples_of_their_period(cloudwatch: Any) -> None:
+    put(cloudwatch, 1, NOON + timedelta(minutes=6))
+    metric = {"Namespace": "Own", "MetricName": "Calls"}
+    query = {"Id": "m", "MetricStat": {"Metric": metric, "Period": 300, "Stat": "Sum"}}
+    (result,) = cloudwatch.get_metric_data(MetricDataQueries=[query], **WINDOW)["MetricDataResults"]
+    times = [moment.replace(tzinfo=None) for moment in result["Timestamps"]]
+    assert (times, result["Label"]) == ([NOON + timedelta(minutes=5)], "Calls")
+
+
+@pytest.mark.parametrize("seconds", [7, 90, 61])
+def test_a_period_is_whole_minutes_or_a_short_one(cloudwatch: Any, seconds: int) -> None:
+    with pytest.raises(ClientError, match="InvalidParameterValue.*multiple of 60"):
+        statistics(cloudwatch, seconds, Statistics=["Sum"])
+    for accepted in (1, 5, 10, 20, 30, 60, 120):
+        assert statistics(cloudwatch, accepted, Statistics=["Sum"]) == []
+
+
+START = datetime(2026, 11, 22, 12, 0)
+OF = {"EndpointName": "ranker", "VariantName": "primary"}
+
+
+def published(config: dict[str, Any]) -> float:
+    """Values of CPU utilization in five minutes, of which every 10 s is looked at."""
+    variant = SimpleNamespace(name="primary", utilisation=lambda: [({"CPUUtilization": 1.0}, ())])
+    fleet = SimpleNamespace(everybody=lambda: [variant])
+    endpoint = SimpleNamespace(name="ranker", kind="real_time", config=config, fleet=fleet)
+    store = MetricStore()
+    hosting: Any = SimpleNamespace(
+        endpoints={"ranker": endpoint},
+        cloudwatch=SimpleNamespace(metrics=store),
+        _logs=SimpleNamespace(forward=lambda: None),
+    )
+    for seconds in range(10, 310, 10):
+        RegionalHosting.measure(hosting, START + timedelta(seconds=seconds))
+    metric = Metric.of(UTILISATION_NAMESPACE, "CPUUtilization", OF)
+    return store.between(metric, START, START + timedelta(seconds=300)).count
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        ({}, 5),
+        ({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}, 30),
+        ({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 120}}, 2),
+    ],
+    ids=["default", "10 s", "120 s"],
+)
+def test_the_interval_of_utilization(config: dict[str, Any], count: int) -> None:
+    assert published(config) == count

@@ -1,7 +1,7 @@
 """Every operation of hosting, invocation, and scaling rejects what botocore's model of it excludes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import boto3
@@ -10,13 +10,19 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.loopback import service_model
-from servable_local.aws.moto_patches.operations import without_effect
+from servable_local.aws.moto_patches.every_service import without_effect
 from servable_local.aws.resources.shapes import unmet
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
+from servable_local.aws.sagemaker.endpoint_update import reject_deployment
+from servable_local.aws.sagemaker.model_api import refuse_frequency, refuse_mixed_kinds
 from servable_local.aws.sagemaker.runtime_api import broken_limits
 from servable_local.aws.scaling.api import ScalingApi
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import IMAGE, serving
+from tests.servable_local.aws.local_account import Account
 
 APIS = {"sagemaker": SageMakerApi, "application-autoscaling": ScalingApi}
 
@@ -69,9 +75,7 @@ def test_most_operations_of_hosting_and_scaling_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize(("service", "operation"), [*implemented()])
-def test_an_operation_rejects_each_value_beyond_its_model(
-    clients: dict[str, Any], service: str, operation: str
-) -> None:
+def test_limits_of_an_operation(clients: dict[str, Any], service: str, operation: str) -> None:
     call = getattr(clients[service], xform_name(operation))
     shape = service_model(service).operation_model(operation).input_shape
     excluded: list[dict[str, Any]] = [{}] if shape.required_members else []
@@ -136,3 +140,185 @@ def test_a_pattern_of_java_is_checked(
     }
     found = unmet(required.get(operation, policy) | given, service, operation)
     assert len(found) == problems, json.dumps(found)
+
+
+@pytest.fixture(scope="module")
+def account(embedded: LocalAws, launcher: Launcher) -> Account:
+    """With the endpoint `ranker` of one variant, `primary`."""
+    account = Account(embedded, launcher)
+    account.deploy(serving(account.put_archive(b"a")))
+    return account
+
+
+def _refusal(call: Callable[[], Any]) -> str:
+    with pytest.raises(ClientError) as caught:
+        call()
+    return str(caught.value.response["Error"]["Message"])
+
+
+def _model(account: Account, name: str, variables: dict[str, str]) -> Any:
+    (role,) = account.client("iam").list_roles()["Roles"]
+    return account.client("sagemaker").create_model(
+        ModelName=name,
+        ExecutionRoleArn=role["Arn"],
+        PrimaryContainer={
+            "Image": IMAGE,
+            "ModelDataUrl": f"s3://archives-{account.number}/model.tar.gz",
+            "Environment": variables,
+        },
+    )
+
+
+def _config(account: Account, *names: str, **more: Any) -> Any:
+    (model,) = account.client("sagemaker").list_models()["Models"]
+    one = {
+        "ModelName": model["ModelName"],
+        "InstanceType": "ml.c5.xlarge",
+        "InitialInstanceCount": 1,
+    }
+    return account.client("sagemaker").create_endpoint_config(
+        EndpointConfigName=f"of-{len(names)}",
+        ProductionVariants=[one | {"VariantName": name} | more for name in names],
+    )
+
+
+def test_a_models_limits_are_said(account: Account) -> None:
+    said = _refusal(lambda: _model(account, "many", {f"A{n}": "x" for n in range(101)}))
+    assert said == (
+        "1 validation error detected: Value at 'primaryContainer.environment' failed to satisfy "
+        "constraint: Member must have length less than or equal to 100"
+    )
+    said = _refusal(lambda: _model(account, "long", {"A": "x" * 1025}))
+    assert "'primaryContainer.environment.A.member' failed" in said
+    said = _refusal(lambda: _model(account, "with_underscore", {}))
+    assert "Value at 'modelName' failed to satisfy constraint" in said
+    said = _refusal(lambda: _model(account, "with_underscore", {"A": "x" * 1025}))
+    assert said.startswith("2 validation errors detected: ")
+    assert "secret" not in _refusal(lambda: _model(account, "long", {"A": "secret" * 200}))
+
+
+def test_a_configurations_limits_are_said(account: Account) -> None:
+    said = _refusal(lambda: _config(account, *(f"v{n}" for n in range(11))))
+    assert "'productionVariants' failed to satisfy constraint" in said
+    assert "must differ" in _refusal(lambda: _config(account, "one", "one"))
+    said = _refusal(lambda: _config(account, "one", VolumeSizeInGB=513))
+    assert "'productionVariants.1.member.volumeSizeInGB' failed" in said
+
+
+def test_scaling_cannot_have_more_at_least_than_at_most(account: Account) -> None:
+    said = _refusal(lambda: account.scale(least=3, most=2))
+    assert said == "Maximum capacity cannot be less than minimum capacity"
+
+
+ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
+SERVERLESS = {"VariantName": "a", "ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}
+QUEUE = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"ProductionVariants": [SERVERLESS, ONE]}, "exactly one production variant"),
+        ({"ProductionVariants": [SERVERLESS], "DataCaptureConfig": {}}, "DataCaptureConfig"),
+        ({"ProductionVariants": [SERVERLESS], "AsyncInferenceConfig": QUEUE}, "AsyncInference"),
+        ({"ProductionVariants": [SERVERLESS | ONE]}, "not both"),
+        ({"ProductionVariants": [ONE, ONE], "ShadowProductionVariants": [ONE]}, "exactly one"),
+        (
+            {
+                "ProductionVariants": [ONE],
+                "ShadowProductionVariants": [ONE],
+                "AsyncInferenceConfig": QUEUE,
+            },
+            "shadow variants",
+        ),
+    ],
+    ids=["serverless-two", "serverless-capture", "serverless-queue", "both", "shadow-two", "queue"],
+)
+def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(SageMakerError, match=said):
+        refuse_mixed_kinds(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"ProductionVariants": [SERVERLESS]},
+        {"ProductionVariants": [ONE, ONE]},
+        {"ProductionVariants": [ONE], "ShadowProductionVariants": [ONE]},
+        {"ProductionVariants": [ONE], "AsyncInferenceConfig": QUEUE},
+    ],
+    ids=["serverless", "two", "shadow", "queue"],
+)
+def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
+    refuse_mixed_kinds(asked)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ({"MemorySizeInMB": 1500, "MaxConcurrency": 1}, "1500 isn't a multiple of 1024"),
+        (
+            {"MemorySizeInMB": 1024, "MaxConcurrency": 5, "ProvisionedConcurrency": 6},
+            "ProvisionedConcurrency 6 must be at most MaxConcurrency, 5",
+        ),
+    ],
+    ids=["memory", "provisioned"],
+)
+def test_a_wrong_serverless_size_is_rejected(size: dict[str, int], said: str) -> None:
+    with pytest.raises(SageMakerError, match=said):
+        refuse_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": size}]})
+    most = {"MemorySizeInMB": 6144, "MaxConcurrency": 5, "ProvisionedConcurrency": 5}
+    refuse_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": most}]})
+
+
+def _blue_green(kind: str, name: str = "", size: str = "", value: int = 0) -> dict[str, Any]:
+    routing = {"Type": kind, "WaitIntervalInSeconds": 0}
+    routing |= {name: {"Type": size, "Value": value}} if name else {}
+    return {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
+
+
+def _rolling(size: str, value: int) -> dict[str, Any]:
+    batch = {"Type": size, "Value": value}
+    return {"RollingUpdatePolicy": {"MaximumBatchSize": batch, "WaitIntervalInSeconds": 0}}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "said"),
+    [
+        (_blue_green("CANARY", "CanarySize", "CAPACITY_PERCENT", 51), "CanarySize 51 %"),
+        (_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 6), "CanarySize 6 of 10 instances"),
+        (_blue_green("CANARY"), "CanarySize is required"),
+        (_blue_green("LINEAR", "LinearStepSize", "CAPACITY_PERCENT", 9), "LinearStepSize 9 %"),
+        (_blue_green("LINEAR", "LinearStepSize", "CAPACITY_PERCENT", 51), "LinearStepSize 51 %"),
+        (_blue_green("LINEAR"), "LinearStepSize is required"),
+        (_rolling("CAPACITY_PERCENT", 4), "MaximumBatchSize 4 %"),
+        (_rolling("CAPACITY_PERCENT", 51), "MaximumBatchSize 51 %"),
+        (_rolling("INSTANCE_COUNT", 6), "MaximumBatchSize 6 of 10"),
+        (_rolling("CAPACITY_PERCENT", 50) | _blue_green("ALL_AT_ONCE"), "not both"),
+    ],
+)
+def test_a_batch_beyond_half_is_rejected(deployment: dict[str, Any], said: str) -> None:
+    with pytest.raises(SageMakerError, match=said):
+        reject_deployment(deployment, instances=10)
+
+
+def test_a_batch_up_to_half_of_the_instances_is_accepted() -> None:
+    cases: list[dict[str, Any] | None] = [
+        None,
+        _blue_green("ALL_AT_ONCE"),
+        _blue_green("CANARY", "CanarySize", "CAPACITY_PERCENT", 50),
+        _blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 5),
+        _blue_green("LINEAR", "LinearStepSize", "CAPACITY_PERCENT", 10),
+        _rolling("CAPACITY_PERCENT", 5),
+    ]
+    for deployment in cases:
+        reject_deployment(deployment, instances=10)
+    reject_deployment(_blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 1), instances=1)
+
+
+def test_metrics_are_published_at_a_listed_interval() -> None:
+    with pytest.raises(SageMakerError, match="valid values: 10, 30, 60, 120, 180, 240, 300"):
+        refuse_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 20}})
+    cases: list[dict[str, Any]] = [{}, {"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}]
+    for asked in cases:
+        refuse_frequency(asked)

@@ -13,10 +13,8 @@ from moto.iam.access_control import PermissionResult
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
 
 from servable_local.aws.contents import ObjectContent
-from servable_local.aws.moto_patches import ec2, objects, s3, topics
+from servable_local.aws.moto_patches import events, every_service, s3
 from tests.servable_local.aws.local_account import Account
-
-# --- EventBridge to a topic
 
 MINE = {"EventPattern": json.dumps({"source": ["own.service"]})}
 OTHERS = {"EventPattern": json.dumps({"source": ["another"]})}
@@ -26,6 +24,7 @@ class Heard:
     """A topic, a queue that hears it, and rules of the account that name one of them."""
 
     def __init__(self, account: Account) -> None:
+        self.account = account
         self.events, self.sqs = account.client("events"), account.client("sqs")
         sns = account.client("sns")
         self.topic = sns.create_topic(Name="news")["TopicArn"]
@@ -59,33 +58,24 @@ def heard(account: Account) -> Heard:
     return Heard(account)
 
 
-def test_an_event_reaches_the_topic_of_its_rule_as_the_template_says(heard: Heard) -> None:
+def test_an_event_reaches_the_topic_of_its_rule_alone(heard: Heard) -> None:
     transformer = {"InputPathsMap": {"name": "$.detail.name"}, "InputTemplate": '"<name> is up"'}
     heard.rule({"Arn": heard.topic, "InputTransformer": transformer}, **MINE)
     assert heard.send() == ["ranker is up"]
-
-
-def test_an_event_that_the_rule_does_not_match_reaches_no_topic(heard: Heard) -> None:
+    heard = Heard(heard.account.another())
     heard.rule({"Arn": heard.topic}, **OTHERS)
     assert heard.send() == []
-
-
-def test_an_event_reaches_targets_of_other_services_too(heard: Heard) -> None:
-    heard.rule({"Arn": heard.topic}, {"Arn": heard.queue}, **MINE)
-    assert [json.loads(message)["detail"] for message in heard.send()] == [{"name": "ranker"}] * 2
-
-
-def test_a_rule_keeps_its_targets_after_an_event(heard: Heard) -> None:
-    heard.rule({"Arn": heard.topic}, {"Arn": heard.queue}, **MINE)
-    assert (len(heard.send()), len(heard.send())) == (2, 2)
-
-
-def test_a_disabled_rule_sends_nothing(heard: Heard) -> None:
+    heard = Heard(heard.account.another())
     heard.rule({"Arn": heard.topic}, State="DISABLED", **MINE)
     assert heard.send() == []
 
 
-def test_an_event_whose_queue_is_gone_reaches_the_dead_letter_queue(heard: Heard) -> None:
+def test_an_event_reaches_every_target_or_its_dead_letter_queue(heard: Heard) -> None:
+    heard.rule({"Arn": heard.topic}, {"Arn": heard.queue}, **MINE)
+    assert [json.loads(message)["detail"] for message in heard.send()] == [{"name": "ranker"}] * 2
+    assert (len(heard.send()), len(heard.send())) == (2, 2)
+
+    heard = Heard(heard.account.another())
     gone = {"Arn": f"{heard.queue}-gone", "DeadLetterConfig": {"Arn": heard.queue}}
     heard.rule(gone, **MINE)
     assert [json.loads(message)["source"] for message in heard.send()] == ["own.service"]
@@ -104,9 +94,7 @@ def test_another_bus_gets_the_same_event(heard: Heard, account: Account) -> None
 @pytest.mark.parametrize(
     ("endpoint", "pending"), [("http://127.0.0.1:1/", "false"), ("http://example.com/", "true")]
 )
-def test_an_endpoint_of_this_computer_needs_no_confirmation(
-    account: Account, endpoint: str, pending: str
-) -> None:
+def test_a_local_endpoint_is_confirmed(account: Account, endpoint: str, pending: str) -> None:
     sns = account.client("sns")
     topic = sns.create_topic(Name="confirmed")["TopicArn"]
     given = {"TopicArn": topic, "Protocol": "http", "Endpoint": endpoint}
@@ -129,15 +117,13 @@ def test_a_message_is_posted_to_addresses_of_this_computer_only(
     monkeypatch: pytest.MonkeyPatch, protocol: str, endpoint: str, posted: bool
 ) -> None:
     published: list[Any] = []
-    monkeypatch.setattr(topics, "_PUBLISH", lambda *given, **more: published.append(given))
+    monkeypatch.setattr(events, "_PUBLISH", lambda *given, **more: published.append(given))
     subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint, attributes={})
-    topics._publish(subscription, "words")
+    events._publish(subscription, "words")
     assert published == ([(subscription, "words")] if posted else [])
 
 
-def test_a_topics_messages_do_not_leave_this_computer(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_stay_on_this_computer(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[str] = []
     monkeypatch.setattr("moto.sns.models.requests.post", lambda url, **_: posted.append(url))
     sns = account.client("sns")
@@ -146,9 +132,6 @@ def test_a_topics_messages_do_not_leave_this_computer(
         sns.subscribe(TopicArn=topic, Protocol="https", Endpoint=url)
     sns.publish(TopicArn=topic, Message="wake up")
     assert posted == ["https://127.0.0.1:1/"]
-
-
-# --- conditions of bucket policies
 
 
 def permission(*statements: dict[str, Any], alone: bool = False) -> Any:
@@ -162,14 +145,11 @@ def denied(condition: dict[str, Any] | None = None) -> dict[str, Any]:
     return statement if condition is None else {**statement, "Condition": condition}
 
 
-def test_a_bucket_without_a_policy_says_nothing() -> None:
+def test_a_statement_without_a_condition_holds() -> None:
     bucket: Any = SimpleNamespace(policy=None)
     assert s3._permission(bucket, "s3:GetObject", "arn") == PermissionResult.NEUTRAL
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_statement_without_a_condition_holds_alone_or_in_a_list(alone: bool) -> None:
-    assert permission(denied(), alone=alone) == PermissionResult.DENIED
+    for alone in [True, False]:
+        assert permission(denied(), alone=alone) == PermissionResult.DENIED
 
 
 @pytest.mark.parametrize(
@@ -186,13 +166,8 @@ def test_a_statement_without_a_condition_holds_alone_or_in_a_list(alone: bool) -
         ),
     ],
 )
-def test_a_conditions_statement_holds_where_it_asks_for_tls_alone(
-    condition: dict[str, Any], result: PermissionResult
-) -> None:
+def test_a_condition_on_tls_holds(condition: dict[str, Any], result: PermissionResult) -> None:
     assert permission(denied(condition)) == result
-
-
-# --- encryption of buckets
 
 
 def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
@@ -211,9 +186,6 @@ def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
     between = algorithm()
     client.delete_bucket_encryption(**bucket)
     assert (before, between, algorithm()) == ("AES256", "aws:kms", "AES256")
-
-
-# --- objects in parts, and checksums
 
 
 def part(body: bytes) -> Any:
@@ -245,20 +217,17 @@ def minimum(monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.usefixtures("minimum")
 def test_only_the_last_part_may_be_small() -> None:
     given = upload(b"abc", b"d")
-    assert bytes(objects._complete(given, numbered(given))[0]) == b"abcd"
+    assert bytes(s3._complete(given, numbered(given))[0]) == b"abcd"
     small = upload(b"ab", b"d")
     with pytest.raises(EntityTooSmall):
-        objects._complete(small, numbered(small))
+        s3._complete(small, numbered(small))
 
 
-def test_a_part_of_another_content_is_refused() -> None:
+def test_parts_that_cannot_be_joined_are_refused() -> None:
     with pytest.raises(InvalidPart):
-        objects._complete(upload(b"abc"), [(1, "0" * 32)])
-
-
-def test_an_upload_of_no_parts_is_refused() -> None:
+        s3._complete(upload(b"abc"), [(1, "0" * 32)])
     with pytest.raises(MalformedXML):
-        objects._complete(upload(b"abc"), [])
+        s3._complete(upload(b"abc"), [])
 
 
 @pytest.mark.usefixtures("minimum")
@@ -273,7 +242,7 @@ def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
     metadata: dict[str, str], kind: str, sums_of: str, parts: int
 ) -> None:
     given = upload(b"abc", b"def", **metadata)
-    _, _, checksum = objects._complete(given, numbered(given))
+    _, _, checksum = s3._complete(given, numbered(given))
     algorithm = metadata["algorithm"]
     digests = b"".join(ObjectContent.of(body).digest(algorithm) for body in (b"abc", b"def"))
     summed = digests if sums_of == "digests" else b"abcdef"
@@ -281,26 +250,21 @@ def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
     assert checksum == (kind, expected, parts)
 
 
-def test_a_checksum_of_a_content_is_that_of_its_bytes() -> None:
+def test_a_checksum_is_that_of_all_bytes() -> None:
     """moto asks with either; in base64 or not."""
     content = ObjectContent.of(b"abc")
     for encoded in (True, False):
-        sums = [objects._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
+        sums = [s3._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
         assert sums[0] == sums[1]
-
-
-def test_the_checksum_of_crc64nvme_is_of_all_bytes() -> None:
     given = upload(b"123456789", algorithm="CRC64NVME")
-    assert objects._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
+    assert s3._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
 
 
-def test_an_upload_that_would_be_summed_for_seconds_has_no_checksum(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(objects, "SLOWLY_SUMMED_BYTES", 2)
-    monkeypatch.setattr(objects, "fast_crc", lambda algorithm: None)
+def test_a_slow_checksum_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "SLOWLY_SUMMED_BYTES", 2)
+    monkeypatch.setattr(s3, "fast_crc", lambda algorithm: None)
     given = upload(b"abc", algorithm="CRC64NVME")
-    assert objects._complete(given, numbered(given))[2] is None
+    assert s3._complete(given, numbered(given))[2] is None
 
 
 def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Account) -> None:
@@ -331,45 +295,31 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
     ].read() == (b"abc")
 
 
-# --- EC2
-
-
 def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
     monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
-    assert ec2._Backends()["123456789012"] == "its backend"
+    assert every_service._Backends()["123456789012"] == "its backend"
 
 
 @pytest.mark.parametrize("imported", [True, False])
-def test_a_service_that_names_ec2_leaves_its_module_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, imported: bool
-) -> None:
+def test_the_module_of_ec2_is_left(monkeypatch: pytest.MonkeyPatch, imported: bool) -> None:
     own = ModuleType("moto.ec2")
     monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
     if imported:
         monkeypatch.setitem(sys.modules, "moto.ec2", own)
-    assert ec2.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
+    assert every_service.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
     assert sys.modules.get("moto.ec2") is (own if imported else None)
 
 
 # --- logs and keys
-
-
-def test_a_saved_query_that_is_not_there_is_not_deleted(account: Account) -> None:
+def test_what_logs_do_not_have_or_understand_is_refused(account: Account) -> None:
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         account.client("logs").delete_query_definition(queryDefinitionId="absent")
 
-
-def test_a_metric_filter_that_is_not_there_is_not_deleted(account: Account) -> None:
     logs = account.client("logs")
     logs.create_log_group(logGroupName="g")
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         logs.delete_metric_filter(logGroupName="g", filterName="absent")
-
-
-def test_a_metric_filter_that_is_not_understood_is_refused(account: Account) -> None:
-    logs = account.client("logs")
-    logs.create_log_group(logGroupName="g")
     metric = {"metricName": "Calls", "metricNamespace": "Own", "metricValue": "1"}
     with pytest.raises(ClientError, match="InvalidParameterException.*are not known here"):
         logs.put_metric_filter(
@@ -378,3 +328,20 @@ def test_a_metric_filter_that_is_not_understood_is_refused(account: Account) -> 
             filterPattern="%a%",
             metricTransformations=[metric],
         )
+
+
+@pytest.mark.parametrize(
+    ("operations", "state"),
+    [
+        (["disable_key"], "Disabled"),
+        (["disable_key", "enable_key"], "Enabled"),
+        (["schedule_key_deletion"], "PendingDeletion"),
+        (["schedule_key_deletion", "cancel_key_deletion"], "Disabled"),
+    ],
+)
+def test_a_key_is_named_by_its_arn(account: Account, operations: list[str], state: str) -> None:
+    kms = account.client("kms")
+    arn = kms.create_key()["KeyMetadata"]["Arn"]
+    for operation in operations:
+        getattr(kms, operation)(KeyId=arn)
+    assert kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"] == state

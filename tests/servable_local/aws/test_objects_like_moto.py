@@ -19,7 +19,7 @@ from moto.s3.models import FakeKey, FakeMultipart
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from servable_local.aws.contents import ENVIRON, ObjectFolder, receive_object
-from servable_local.aws.moto_patches import objects, s3
+from servable_local.aws.moto_patches import s3
 from servable_local.aws.signed_request import ReceivedRequest
 
 _ABSENT: Any = object()
@@ -246,8 +246,7 @@ def applications() -> tuple[Any, Any]:
     """moto's S3 as it is, and with our patches."""
     with _moto_as_it_is():
         upstream = create_backend_app("s3")
-        s3.install()  # both have what is corrected there
-        objects.install()
+        s3.install()
         return upstream, create_backend_app("s3")
 
 
@@ -279,7 +278,6 @@ def compared(
             patched.setattr(module, "S3_UPLOAD_PART_MIN_SIZE", _LEAST_PART_BYTES)
         upstream = Caller(applications[0], str(first), None)
         wanted = answers(upstream, steps, versioned=versioned)
-        objects.install()
         ours = Caller(applications[1], str(first + 1), ObjectFolder(folder))
         return wanted, answers(ours, steps, versioned=versioned)
 

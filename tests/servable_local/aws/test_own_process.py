@@ -99,11 +99,10 @@ def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: 
         "most_containers": 1,
     }  # fmt: skip
     assert not (tmp_path / "state" / "aws.json").exists()
+    assert (Server.last.given["port"], Server.last.given["most_containers"]) == (0, 1)
 
 
-def test_the_process_removes_what_a_killed_one_left_and_hides_what_it_writes(
-    process: Any, tmp_path: Path
-) -> None:
+def test_the_process_removes_what_a_killed_one_left(process: Any, tmp_path: Path) -> None:
     stale = tmp_path / "state" / "endpoints" / "archives-1"
     stale.mkdir(parents=True)
     process("--minute", "manual")
@@ -113,12 +112,7 @@ def test_the_process_removes_what_a_killed_one_left_and_hides_what_it_writes(
     assert (tmp_path / "state" / "client" / "config").exists()
 
 
-def test_without_settings_the_process_takes_any_port_and_one_container(process: Any) -> None:
-    process()
-    assert (Server.last.given["port"], Server.last.given["most_containers"]) == (0, 1)
-
-
-def test_the_process_says_that_another_holds_the_folder(
+def test_the_process_says_that_its_folder_or_port_is_taken(
     process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servable_local.aws.state_file._RETRY_SECONDS", 0.0)
@@ -127,9 +121,6 @@ def test_the_process_says_that_another_holds_the_folder(
         code = process()
         other.kill()
     assert (code, EXIT_HELD) == (3, 3)
-
-
-def test_the_process_says_that_its_port_is_taken(process: Any) -> None:
     assert (process("--port", "80"), EXIT_PORT_TAKEN) == (4, 4)
 
 
@@ -146,9 +137,7 @@ def test_a_private_process_ends_with_its_parents_pipe_and_removes_its_folder(
     assert (Server.last.closed, (tmp_path / "state").exists()) == (True, False)
 
 
-def test_a_private_process_goes_on_while_its_parent_lives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_private_process_lives_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     looks = iter([1, 1, 1, 2])
     monkeypatch.setattr(os, "getppid", lambda: next(looks))

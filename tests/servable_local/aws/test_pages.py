@@ -216,12 +216,7 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_page_gets_nothing_done_and_learns_nothing(
-    browser: Any,
-    page: int,
-    embedded: LocalAws,
-    kept: dict[str, Any],
-    answers: Answers,
-    place: str,
+    browser: Any, page: int, embedded: LocalAws, kept: dict[str, Any], answers: Answers, place: str
 ) -> None:
     where, target = (one.format(page=page, aws=embedded.port) for one in PLACES[place])
     browser.get(where)

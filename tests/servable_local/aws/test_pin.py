@@ -60,32 +60,20 @@ def pinned(
     return Pinned(account, file, servable(account, file, "pin", "prod"))
 
 
-def test_pin_writes_the_hash_of_what_lies_there(pinned: Pinned) -> None:
+def test_pin_writes_hash_and_sizes_and_keeps_comments(pinned: Pinned) -> None:
     assert pinned.ran.returncode == 0
     assert f'sha256 = "{hashlib.sha256(BODY).hexdigest()}"' in pinned.text
-
-
-def test_pin_writes_the_size(pinned: Pinned) -> None:
     assert f"size_bytes = {len(BODY)}" in pinned.text
-
-
-def test_pin_writes_the_size_unpacked(pinned: Pinned) -> None:
     assert "size_gib = 0.01" in pinned.text
+    kept = [comment in pinned.text for comment in ("# written by the training job", "# pinned")]
+    assert kept == [True, True]
+    assert servable(pinned.account, pinned.file, "check", "prod").stdout.startswith("prod  ok")
 
 
 def test_what_is_no_gzip_has_no_size_unpacked(pinned: Pinned) -> None:
     s3 = pinned.account.client("s3")
     s3.put_object(Bucket="models", Key="other/model.tar.gz", Body=b"no gzip")
     assert read(s3, "s3://models/other/model.tar.gz").size_gib is None
-
-
-def test_pin_keeps_comments(pinned: Pinned) -> None:
-    kept = [comment in pinned.text for comment in ("# written by the training job", "# pinned")]
-    assert kept == [True, True]
-
-
-def test_a_pinned_file_is_clean(pinned: Pinned) -> None:
-    assert servable(pinned.account, pinned.file, "check", "prod").stdout.startswith("prod  ok")
 
 
 def test_pinning_again_changes_nothing(pinned: Pinned, tmp_path: Path) -> None:
@@ -95,20 +83,16 @@ def test_pinning_again_changes_nothing(pinned: Pinned, tmp_path: Path) -> None:
     assert [write(file, "ranker", found), write(file, "ranker", found)] == [True, False]
 
 
-def test_an_object_that_is_not_there_is_a_sentence(pinned: Pinned) -> None:
+def test_what_cannot_be_pinned_is_a_sentence(pinned: Pinned) -> None:
     with pytest.raises(
         PinError, match="s3://models/none.tar.gz: cannot be read: .*NoSuchKey.*; check"
     ):
         read(pinned.account.client("s3"), "s3://models/none.tar.gz")
 
-
-def test_an_unknown_environment_exits_2(pinned: Pinned) -> None:
     ran = servable(pinned.account, pinned.file, "pin", "prdo")
     assert ran.returncode == 2
     assert "there is no environment 'prdo'; allowed: prod" in ran.stderr
 
-
-def test_a_profile_that_is_not_there_is_a_sentence(pinned: Pinned) -> None:
     nobodys = {**os.environ, "PYTHONPATH": str(ROOT), "AWS_PROFILE": "nobody"}
     project = pinned.file.parents[1]
     ran = run_in(project, sys.executable, "-m", "servable", "pin", "prod", environment=nobodys)
@@ -123,9 +107,7 @@ def test_a_profile_that_is_not_there_is_a_sentence(pinned: Pinned) -> None:
         (f"{'1' * 12}.dkr.ecr.eu-west-1.amazonaws.com/serving:v3", 'serving:v3"'),
     ],
 )
-def test_a_package_written_alone_gets_its_archive_and_image(
-    tmp_path: Path, image: str, line: str
-) -> None:
+def test_a_package_gets_its_archive_and_image(tmp_path: Path, image: str, line: str) -> None:
     file = tmp_path / "prod.toml"
     alone = 'artifact = { model_package = "ranker/7" }'
     file.write_text(VALID.replace('saved_model = "model"', alone))
@@ -148,9 +130,6 @@ def registry(embedded: LocalAws, launcher: Launcher) -> Any:
 
 def test_the_newest_version_is_the_newest_approved_one(registry: Any) -> None:
     assert newest_approved(registry, "ranker/1") == "ranker/2"
-
-
-def test_a_group_without_an_approved_version_is_a_sentence(registry: Any) -> None:
     registry.create_model_package_group(ModelPackageGroupName="other")
     with pytest.raises(PinError, match="other: no version is approved"):
         newest_approved(registry, "other/1")

@@ -185,17 +185,15 @@ def test_once_the_log_group_is_deleted_as_the_plan_says_nothing_is_in_the_way(
     assert made.plan().verdict == "create"
 
 
-def test_the_same_file_changes_nothing(deployed: Live) -> None:
+def test_the_same_file_changes_nothing_and_its_instances_are_known(deployed: Live) -> None:
     plan = deployed.plan()
     assert (plan.verdict, plan.changes, plan.deploys) == ("nothing", [], [])
+    assert deployed.plan().instances == {"primary": 2}
 
 
-def test_another_setting_is_one_deploy_with_another_fleet(deployed: Live) -> None:
+def test_another_setting_is_one_deploy_with_another_fleet_and_is_shown(deployed: Live) -> None:
     plan = deployed.plan(**OTHER_SETTING)
     assert (plan.verdict, plan.new_fleet, plan.needs_attention) == ("update", True, False)
-
-
-def test_another_setting_is_shown_with_before_and_after(deployed: Live) -> None:
     (shown,) = [
         change
         for change in deployed.plan(**OTHER_SETTING).changes
@@ -219,15 +217,9 @@ def test_another_type_of_a_scaled_variant_takes_two_deploys(deployed: Live) -> N
     plan = deployed.plan(**OTHER_TYPE)
     assert (plan.verdict, len(plan.deploys), plan.needs_attention) == ("two deploys", 2, True)
 
-
-def test_the_first_of_two_deploys_is_what_is_live_with_scaling_off(deployed: Live) -> None:
     first, _ = deployed.plan(**OTHER_TYPE).deploys
     assert "-c staging.variants.primary.instance_type=ml.c5.4xlarge" in first.command
     assert "-c staging.variants.primary.scaling.hold=true" in first.command
-
-
-def test_the_instances_that_run_now_are_known(deployed: Live) -> None:
-    assert deployed.plan().instances == {"primary": 2}
 
 
 @pytest.fixture(scope="module")
@@ -260,37 +252,16 @@ def changed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> dict[
     }
 
 
-def test_in_one_deploy_another_type_is_rolled_back(changed: dict[str, Any]) -> None:
+def test_two_deploys_change_the_type_that_one_cannot(changed: dict[str, Any]) -> None:
     assert changed["alone"] == "UPDATE_ROLLBACK_COMPLETE"
-
-
-def test_it_is_refused_for_the_scalable_target(changed: dict[str, Any]) -> None:
     assert any("scal" in reason.lower() and "primary" in reason for reason in changed["reasons"])
-
-
-def test_what_was_live_is_live_after_the_refusal(changed: dict[str, Any]) -> None:
     assert changed["after alone"] == (True, "ml.c5.4xlarge")
-
-
-def test_both_deploys_of_the_plan_succeed(changed: dict[str, Any]) -> None:
     assert [changed["first"], changed["second"]] == ["UPDATE_COMPLETE"] * 2
-
-
-def test_between_the_two_the_second_is_one_deploy(changed: dict[str, Any]) -> None:
     assert (changed["between"].verdict, changed["between"].needs_attention) == ("update", False)
-
-
-def test_after_both_the_new_type_is_live(changed: dict[str, Any]) -> None:
     assert changed["type"] == "ml.c5.9xlarge"
-
-
-def test_after_both_it_scales_again(changed: dict[str, Any]) -> None:
     assert [target["ResourceId"] for target in changed["targets"]] == [
         "endpoint/ranker-staging/variant/primary"
     ]
-
-
-def test_the_count_that_scaling_had_reached_survives_both(changed: dict[str, Any]) -> None:
     assert changed["instances"] == 3
 
 
@@ -320,12 +291,10 @@ def locked(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
     return made
 
 
-def test_a_protected_endpoint_that_failed_to_be_created_is_not_left(locked: Live) -> None:
+def test_a_locked_stack_deploys_again_by_the_commands_of_the_plan(locked: Live) -> None:
     with pytest.raises(ClientError, match="Could not find"):
         locked.described()
 
-
-def test_a_locked_stack_deploys_again_by_the_commands_of_the_plan(locked: Live) -> None:
     unlock, again = locked.plan(**PROTECTED).deploys
     words = shlex.split(unlock.command)
     name = words[words.index("--stack-name") + 1]

@@ -63,7 +63,7 @@ def same(wanted: Any, found: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_live_configuration_is_the_templates(deploy: Deploy, name: str) -> None:
+def test_the_live_configuration_and_scaling_are_the_templates(deploy: Deploy, name: str) -> None:
     preset = deploy(name)
     endpoints = preset.client("sagemaker").list_endpoints()["Endpoints"]
     assert len(endpoints) == len(asked(preset, "CreateEndpoint"))
@@ -71,21 +71,6 @@ def test_the_live_configuration_is_the_templates(deploy: Deploy, name: str) -> N
         wanted.pop("EndpointConfigName")
         assert same(wanted, preset.config) == []
 
-
-@pytest.mark.parametrize("name", ["variants/batch", "variants/batch-only"])
-def test_the_live_state_machines_and_schedules_are_the_templates(deploy: Deploy, name: str) -> None:
-    preset = deploy(name)
-    machines = preset.client("stepfunctions").list_state_machines()["stateMachines"]
-    schedules = preset.client("scheduler").list_schedules()["Schedules"]
-    for kind, key, found in (
-        ("AWS::StepFunctions::StateMachine", "StateMachineName", [m["name"] for m in machines]),
-        ("AWS::Scheduler::Schedule", "Name", [schedule["Name"] for schedule in schedules]),
-    ):
-        assert sorted(found) == sorted(one[key] for one in preset.resources(kind))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_live_scaling_is_the_templates(deploy: Deploy, name: str) -> None:
     preset = deploy(name)
     client = preset.client("application-autoscaling")
     here = {"ServiceNamespace": "sagemaker"}
@@ -103,6 +88,18 @@ def test_the_live_scaling_is_the_templates(deploy: Deploy, name: str) -> None:
                 one.pop(key, None)
         order = sorted(wanted, key=lambda one: str(one[by]))
         assert same(order, sorted(found, key=lambda one: str(one[by]))) == [], operation
+
+
+@pytest.mark.parametrize("name", ["variants/batch", "variants/batch-only"])
+def test_the_live_state_machines_and_schedules_are_the_templates(deploy: Deploy, name: str) -> None:
+    preset = deploy(name)
+    machines = preset.client("stepfunctions").list_state_machines()["stateMachines"]
+    schedules = preset.client("scheduler").list_schedules()["Schedules"]
+    for kind, key, found in (
+        ("AWS::StepFunctions::StateMachine", "StateMachineName", [m["name"] for m in machines]),
+        ("AWS::Scheduler::Schedule", "Name", [schedule["Name"] for schedule in schedules]),
+    ):
+        assert sorted(found) == sorted(one[key] for one in preset.resources(kind))
 
 
 @pytest.mark.parametrize(

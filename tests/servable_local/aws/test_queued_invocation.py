@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.sagemaker.queued_invocation import LONGEST_SHOWN, QueuedInvocation
+from servable_local.aws.sagemaker.stored_invocations import LONGEST_SHOWN, QueuedInvocation
 
 INPUT, SUCCESS, ERROR = "s3://in/requests/1", "arn:success", "arn:error"
 HEADERS = {
@@ -93,28 +93,14 @@ class Run:
         return {name: one for name, one in self.aws.objects.items() if name != INPUT}
 
 
-def test_the_model_is_asked_with_the_object() -> None:
+def test_the_model_is_asked_and_its_answer_told() -> None:
     assert Run().asked == [b"1,2"]
 
-
-def test_the_answer_lies_under_the_output_path_with_its_content_type() -> None:
     run = Run()
     name = f"s3://out/answers/{run.queued.number}.out"
     assert run.queued.output_location == name
     assert run.stored == {name: {"Body": b"0.5", "ContentType": "application/json"}}
-
-
-def test_two_requests_have_different_answers() -> None:
     assert Run().queued.output_location != Run().queued.output_location
-
-
-def test_an_answer_is_encrypted_with_the_key_of_the_configuration() -> None:
-    (answer,) = Run(KmsKeyId="key").stored.values()
-    assert (answer["ServerSideEncryption"], answer["SSEKMSKeyId"]) == ("aws:kms", "key")
-
-
-def test_the_success_topic_is_told_where_the_answer_is() -> None:
-    run = Run()
     assert run.message == (
         SUCCESS,
         {
@@ -136,75 +122,60 @@ def test_the_success_topic_is_told_where_the_answer_is() -> None:
             "eventName": "InferenceResult",
         },
     )
+    for status in [200, 299]:
+        run = Run(status)
+        assert (run.counted, run.message[0]) == ([], SUCCESS)
 
 
-@pytest.mark.parametrize("status", [200, 299])
-def test_a_success_counts_no_failure(status: int) -> None:
-    run = Run(status)
-    assert (run.counted, run.message[0]) == ([], SUCCESS)
+def test_key_topics_and_id_are_those_of_the_request() -> None:
+    (answer,) = Run(KmsKeyId="key").stored.values()
+    assert (answer["ServerSideEncryption"], answer["SSEKMSKeyId"]) == ("aws:kms", "key")
+    run = Run(NotificationConfig={})
+    assert (run.aws.messages, len(run.stored)) == ([], 1)
+
+    headers = {"X-Amzn-SageMaker-InputLocation": INPUT}
+    ids = {Run(headers=headers).queued.inference_id for _ in range(2)}
+    assert (len(ids), "" in ids) == (2, False)
 
 
-@pytest.mark.parametrize("status", [199, 300, 500])
-def test_an_answer_of_another_status_is_a_failure(status: int) -> None:
-    run = Run(status, b"out of order")
-    said = f"ModelError: Received {status} from container with message: out of order"
-    topic, message = run.message
-    assert (topic, message["invocationStatus"], message["failureReason"]) == (ERROR, "Failed", said)
-    assert run.counted == ["InvocationFailures"]
-
-
-def test_what_the_model_said_lies_under_the_failure_path() -> None:
+def test_a_failure_is_stored_and_told() -> None:
     run = Run(500, b"out of order")
     name = f"s3://out/failures/{run.queued.number}-error.out"
     assert run.queued.failure_location == name
     assert run.stored == {name: {"Body": b"out of order", "ContentType": "text/plain"}}
     assert run.message[1]["responseParameters"] == {"outputLocation": name}
 
-
-def test_without_a_failure_path_only_the_topic_is_told() -> None:
     run = Run(500, S3FailurePath=None)
     assert (run.queued.failure_location, run.stored) == (None, {})
     assert run.message[1]["responseParameters"] == {}
 
-
-def test_a_request_that_cannot_be_downloaded_is_counted_as_such_and_not_asked() -> None:
     run = Run(missing=True)
     assert (run.asked, run.counted) == ([], ["InvocationFailures", "RequestDownloadFailures"])
     reason = run.message[1]["failureReason"]
     assert reason.startswith(f"Failed to download input from {INPUT}: ")
-
-
-def test_a_long_reason_is_cut_in_the_message() -> None:
     assert len(Run(500, b"x" * 5000).message[1]["failureReason"]) == LONGEST_SHOWN
+    for status in [199, 300, 500]:
+        run = Run(status, b"out of order")
+        said = f"ModelError: Received {status} from container with message: out of order"
+        topic, message = run.message
+        assert (topic, message["invocationStatus"], message["failureReason"]) == (
+            ERROR,
+            "Failed",
+            said,
+        )
+        assert run.counted == ["InvocationFailures"]
 
 
-def test_without_topics_nobody_is_told() -> None:
-    run = Run(NotificationConfig={})
-    assert (run.aws.messages, len(run.stored)) == ([], 1)
-
-
-def test_a_request_without_an_id_gets_one_of_its_own() -> None:
-    headers = {"X-Amzn-SageMaker-InputLocation": INPUT}
-    ids = {Run(headers=headers).queued.inference_id for _ in range(2)}
-    assert (len(ids), "" in ids) == (2, False)
-
-
-def test_a_container_whose_answer_has_no_type_is_kept_as_text(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_goes_wrong_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
     run = Run()
     aws: Any = run.aws
     run.queued.run(aws, ManualClock(), lambda body: (200, "", b"x"), run.counted.append)
     assert run.stored[run.queued.output_location]["ContentType"] == "text/plain"
 
-
-def test_what_goes_wrong_here_is_logged_and_raises_nothing(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
     def ask(body: bytes) -> tuple[int, str, bytes]:
         raise RuntimeError("broken")
 
     run = Run()
-    aws: Any = run.aws
+    aws = run.aws
     run.queued.run(aws, ManualClock(), ask, run.counted.append)
     assert "the request mine to ranker is lost" in capsys.readouterr().err

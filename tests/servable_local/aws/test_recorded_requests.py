@@ -28,12 +28,9 @@ def _replayed(one: Recorded, body: bytes) -> VerifiedRequest:
 
 
 @pytest.mark.parametrize("one", REQUESTS, ids=_named)
-def test_a_recorded_request_is_its_account(one: Recorded) -> None:
+def test_a_recorded_request_is_its_account_and_comes_from_a_program(one: Recorded) -> None:
     assert _replayed(one, one.body).account in (ACCOUNT, "000000000000")
 
-
-@pytest.mark.parametrize("one", REQUESTS, ids=_named)
-def test_a_recorded_request_comes_from_a_program(one: Recorded) -> None:
     host = one.request.header("host")
     assert host is not None
     check_origin(one.request, int(host.rpartition(":")[2]))

@@ -160,18 +160,14 @@ def test_steps_scale_in_the_minutes_of_the_rehearsal(window: Window) -> None:
     assert_alike(window)
 
 
-def test_schedules_and_tracking_together_scale_in_the_minutes_of_the_rehearsal(
-    window: Window,
-) -> None:
+def test_schedules_and_tracking_scale_in_their_minutes(window: Window) -> None:
     window.policy(TRACKING["Properties"])
     window.schedule("morning", 20, MinCapacity=3)
     window.schedule("evening", 50, MinCapacity=1)
     assert_alike(window)
 
 
-def test_cloudwatch_counts_the_requests_that_a_rehearsal_asks_for(
-    watched: Watched, server: Server
-) -> None:
+def test_cloudwatch_counts_the_requests(watched: Watched, server: Server) -> None:
     scaled = Scaled(watched, server)
     if watched.clock.now().hour == 23:
         watched.clock.advance(minutes=60)  # one day

@@ -3,14 +3,17 @@
 import io
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.contents import ENVIRON, IN_MEMORY_BYTES, ObjectContent, ObjectFolder
-from servable_local.aws.request_router import RequestRouter
+from servable_local.aws.refusals import AccessError
+from servable_local.aws.request_router import RequestRouter, check_origin
 from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, AccessKeys, Verifier
+from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned
 
@@ -72,30 +75,20 @@ def failing(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iter
     raise KeyError("<absent>")
 
 
-def test_an_access_key_of_twelve_digits_is_that_account(account: Account) -> None:
+def test_an_access_key_of_twelve_digits_is_that_account_alone(account: Account) -> None:
     assert account.client("sts").get_caller_identity()["Account"] == account.number
-
-
-def test_an_account_does_not_see_the_models_of_another(account: Account) -> None:
     assert account.client("sagemaker").list_models()["Models"] == []
 
 
-def test_an_operation_that_is_not_emulated_is_named(account: Account) -> None:
+def test_an_operation_that_is_not_emulated_is_named_and_not_retried(account: Account) -> None:
     with pytest.raises(ClientError, match="NotImplemented.*detect_stack_drift"):
         account.client("cloudformation").detect_stack_drift(StackName="stack")
-
-
-def test_an_operation_that_is_not_emulated_is_answered_with_what_no_client_retries(
-    account: Account,
-) -> None:
     with pytest.raises(ClientError) as caught:
         account.client("cloudformation").detect_stack_drift(StackName="stack")
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 
 
-def test_a_failure_of_a_json_service_is_a_501_in_json_that_names_the_operation(
-    tmp_path: Any,
-) -> None:
+def test_a_failure_of_a_service_is_a_501_that_names_the_operation(tmp_path: Any) -> None:
     answer = answered(JSON.in_header(), tmp_path, failing, HTTP_X_AMZ_TARGET="Logs.PutThing")
     assert (answer.status, json.loads(answer.body)) == (
         "501 Not Implemented",
@@ -105,47 +98,37 @@ def test_a_failure_of_a_json_service_is_a_501_in_json_that_names_the_operation(
         },
     )
 
-
-def test_a_failure_of_an_xml_service_is_a_501_in_xml_that_names_the_path(tmp_path: Any) -> None:
     answer = answered(Unsigned().in_header(), tmp_path, failing)
     assert (answer.status, answer.headers) == ("501 Not Implemented", {"Content-Type": "text/xml"})
     assert b"failed on /bucket/key: KeyError: '&lt;absent&gt;'" in answer.body
 
 
-def test_an_answer_allows_no_page_to_read_it(tmp_path: Any) -> None:
+def test_a_request_has_its_account_and_length(tmp_path: Any) -> None:
     assert answered(Unsigned().in_header(), tmp_path).headers == {"ETag": "a"}
+    sent = Unsigned().in_header()
+    assert answered(sent, tmp_path, CONTENT_LENGTH="").environ["CONTENT_LENGTH"] == "0"
+
+    given: dict[str, Any] = {"HTTP_X_MOTO_ACCOUNT_ID": "9" * 12, "HTTP_X_MOTO_OTHER": "x"}
+    environ = answered(Unsigned().in_header(), tmp_path, **given).environ
+    seen = {name: value for name, value in environ.items() if name.startswith("HTTP_X_MOTO_")}
+    assert seen == {"HTTP_X_MOTO_ACCOUNT_ID": ACCOUNT}
 
 
-@pytest.mark.parametrize(
-    ("environ", "problem"),
-    [
+def test_a_body_has_a_stated_length_up_to_a_limit(tmp_path: Any) -> None:
+    cases: list[tuple[dict[str, Any], bytes]] = [
         ({"HTTP_TRANSFER_ENCODING": "chunked"}, b"takes a Content-Length"),
         ({"CONTENT_LENGTH": "two"}, b"its Content-Length is 'two' and no number"),
         ({"CONTENT_LENGTH": "-1"}, b"its Content-Length is '-1' and no number"),
         ({"CONTENT_LENGTH": "\u0663"}, b"and no number"),
         ({"CONTENT_LENGTH": "1" * 16}, b"and no number"),
-    ],
-    ids=["chunked", "a word", "negative", "another alphabet", "16 digits"],
-)
-def test_a_body_of_no_stated_length_is_refused(
-    tmp_path: Any, environ: dict[str, Any], problem: bytes
-) -> None:
-    answer = answered(JSON.in_header(), tmp_path, **environ)
-    assert (answer.status, problem in answer.body) == ("403 Forbidden", True)
-
-
-@pytest.mark.parametrize(("more_bytes", "status"), [(0, "200 OK"), (1, "403 Forbidden")])
-def test_a_body_of_no_stated_hash_is_taken_up_to_its_limit(
-    tmp_path: Any, more_bytes: int, status: str
-) -> None:
-    body = b" " * (LARGEST_UNSTATED_BODY_BYTES + more_bytes)
-    unsigned = Unsigned(service="logs", method="POST", target="/", body=body)
-    assert answered(unsigned.in_header(), tmp_path).status == status
-
-
-def test_a_request_without_a_length_has_no_body(tmp_path: Any) -> None:
-    sent = Unsigned().in_header()
-    assert answered(sent, tmp_path, CONTENT_LENGTH="").environ["CONTENT_LENGTH"] == "0"
+    ]
+    for environ, problem in cases:
+        answer = answered(JSON.in_header(), tmp_path, **environ)
+        assert (answer.status, problem in answer.body) == ("403 Forbidden", True)
+    for more_bytes, status in [(0, "200 OK"), (1, "403 Forbidden")]:
+        body = b" " * (LARGEST_UNSTATED_BODY_BYTES + more_bytes)
+        unsigned = Unsigned(service="logs", method="POST", target="/", body=body)
+        assert answered(unsigned.in_header(), tmp_path).status == status
 
 
 @pytest.mark.parametrize(
@@ -161,13 +144,6 @@ def test_only_a_long_body_of_an_object_goes_to_the_disk(
     assert environ["CONTENT_LENGTH"] == ("0" if on_the_disk else str(len(body)))
 
 
-def test_services_see_the_account_that_was_verified_and_no_other(tmp_path: Any) -> None:
-    given: dict[str, Any] = {"HTTP_X_MOTO_ACCOUNT_ID": "9" * 12, "HTTP_X_MOTO_OTHER": "x"}
-    environ = answered(Unsigned().in_header(), tmp_path, **given).environ
-    seen = {name: value for name, value in environ.items() if name.startswith("HTTP_X_MOTO_")}
-    assert seen == {"HTTP_X_MOTO_ACCOUNT_ID": ACCOUNT}
-
-
 @pytest.mark.parametrize("service", ["sns", "s3"])
 def test_moto_is_told_the_service_of_a_presigned_url(tmp_path: Any, service: str) -> None:
     environ = answered(Unsigned(service=service).in_query(), tmp_path).environ
@@ -175,8 +151,94 @@ def test_moto_is_told_the_service_of_a_presigned_url(tmp_path: Any, service: str
 
 
 @pytest.mark.parametrize(("method", "has_body"), [("GET", True), ("HEAD", False)])
-def test_a_refusal_of_head_has_no_body_but_its_length(
-    tmp_path: Any, method: str, has_body: bool
-) -> None:
+def test_a_refusal_of_head_has_no_body(tmp_path: Any, method: str, has_body: bool) -> None:
     answer = answered(Unsigned(method=method, secret="guessed").in_header(), tmp_path)
     assert (bool(answer.body), int(answer.headers["Content-Length"]) > 0) == (has_body, True)
+
+
+PORT = 4566
+PLAIN = ReceivedRequest("GET", "/bucket/key?list-type=2", [("Host", f"127.0.0.1:{PORT}")])
+
+
+def _with(*headers: tuple[str, str]) -> ReceivedRequest:
+    return replace(PLAIN, headers=[*PLAIN.headers, *headers])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:4566", "localhost:4566", "[::1]:4566"])
+def test_a_loopback_name_or_address_with_our_port_is_answered(host: str) -> None:
+    check_origin(replace(PLAIN, headers=[("host", host)]), PORT)
+
+
+def test_any_other_host_is_refused_and_told_ours() -> None:
+    for host in [
+        "evil.example:4566",
+        "evil.example",
+        "127.0.0.1",
+        "localhost",
+        "127.0.0.1:80",
+        "127.0.0.1:04566",
+        "10.0.0.1:4566",
+        "127.9.8.7:4566",
+        "0.0.0.0:4566",
+        "127.0.0.1.evil.example:4566",
+        "localhost.evil.example:4566",
+        "bucket.localhost:4566",
+        "localhost.:4566",
+        "::1:4566",
+        "[127.0.0.1]:4566",
+        "[::1:4566",
+        "127.1:4566",
+        "2130706433:4566",
+        "",
+        ":4566",
+        "user@127.0.0.1:4566",
+        "127.0.0.1:4566, evil.example",
+    ]:
+        with pytest.raises(AccessError, match="allowed: 127.0.0.1:4566, .*localhost:4566"):
+            check_origin(replace(PLAIN, headers=[("Host", host)]), PORT)
+    with pytest.raises(AccessError, match="no Host header"):
+        check_origin(replace(PLAIN, headers=[]), PORT)
+
+
+def test_what_no_client_of_aws_sends_is_refused() -> None:
+    for origin in ["https://evil.example", "null", "http://127.0.0.1:4566", ""]:
+        with pytest.raises(AccessError, match="requests of web pages are refused"):
+            check_origin(_with(("oRiGiN", origin)), PORT)
+    for name in [
+        "Host",
+        "Authorization",
+        "Content-Type",
+        "Content-Length",
+        "X-Amz-Target",
+        "X-Amz-Date",
+    ]:
+        with pytest.raises(AccessError, match=f"{name.lower()} twice"):
+            check_origin(_with((name, "1"), (name.upper(), "1")), PORT)
+    for method in ["OPTIONS", "TRACE", "CONNECT", "get"]:
+        with pytest.raises(AccessError, match=f"its method is {method}"):
+            check_origin(replace(PLAIN, method=method), PORT)
+
+
+def test_a_target_that_no_service_has_is_refused() -> None:
+    for target in [
+        "http://127.0.0.1:4566/bucket",
+        "*",
+        "127.0.0.1:4566",
+        "/a#b",
+        "/ä",
+        "/a\x01",
+        "",
+    ]:
+        with pytest.raises(AccessError, match="its target is no path"):
+            check_origin(replace(PLAIN, target=target), PORT)
+    for target in [
+        "/moto-api/",
+        "/moto-api/reset",
+        "//moto-api/reset",
+        "/%6doto-api/reset",
+        "/latest/meta-data/iam/security-credentials/",
+        "/latest/api/token",
+        "/favicon.ico",
+    ]:
+        with pytest.raises(AccessError, match="is not served here"):
+            check_origin(replace(PLAIN, target=target), PORT)

@@ -404,9 +404,27 @@ def lives(embedded: LocalAws, launcher: Launcher) -> Lives:
     return Lives(Account(embedded, launcher))
 
 
-def test_the_stack_is_created_updated_and_deleted(lives: Lives) -> None:
+def test_the_stack_lives_and_its_resources_keep_their_identity(lives: Lives) -> None:
     updated = ["UPDATE_COMPLETE"] * 2
     assert lives.statuses == ["CREATE_COMPLETE", *updated, "DELETE_COMPLETE"]
+
+    out, number = lives.first["out"], lives.account.number
+    assert (out["Bucket"], out["BucketArn"]) == (
+        f"bucket-{number}",
+        f"arn:aws:s3:::bucket-{number}",
+    )
+    assert (out["Topic"], out["TopicTopicName"]) == (
+        f"arn:aws:sns:us-east-1:{number}:alarms",
+        "alarms",
+    )
+    assert out["KeyArn"] == f"arn:aws:kms:us-east-1:{number}:key/{out['Key']}"
+    assert (out["Role"], out["RoleArn"]) == ("ranker", f"arn:aws:iam::{number}:role/ranker")
+    assert out["ManagedPolicyArn"] == out["Managed"] == f"arn:aws:iam::{number}:policy/shared"
+    assert (out["Group"], out["Parameter"]) == (f"/ranker/{number}", "/ranker/size")
+    names = ("Key", "Bucket", "Topic", "Subscription", "Group", "Role", "Managed", "Function")
+    assert [lives.first["out"][name] for name in names] == [
+        lives.second["out"][name] for name in names
+    ]
 
 
 # What is described, and how it reads before and after the update.
@@ -449,9 +467,7 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("what", EXPECTED)
-def test_each_service_describes_what_the_template_says_before_and_after_an_update(
-    lives: Lives, what: str
-) -> None:
+def test_each_service_describes_what_the_template_says(lives: Lives, what: str) -> None:
     def read(found: Any) -> Any:
         return found["TargetPrefix"] if what == "logging" and found else found
 
@@ -461,36 +477,23 @@ def test_each_service_describes_what_the_template_says_before_and_after_an_updat
 @pytest.mark.parametrize(
     "what", sorted({*EXPECTED, "group", "block", "lifecycle"} - {"subscribed"})
 )
-def test_an_update_back_to_the_first_template_takes_back_what_the_second_one_changed(
-    lives: Lives, what: str
-) -> None:
+def test_an_update_back_restores_the_first_template(lives: Lives, what: str) -> None:
     assert lives.third[what] == lives.first[what]
 
 
-def test_a_keys_description_and_policy_are_updated(lives: Lives) -> None:
+def test_settings_of_each_resource_are_updated(lives: Lives) -> None:
     states = (lives.first, lives.second)
     assert [one["key"]["Description"] for one in states] == ["first", "second"]
     actions = [one["key policy"]["Statement"][0]["Action"] for one in states]
     assert actions == ["kms:*", "kms:Describe*"]
-
-
-def test_an_alias_points_to_the_other_key_after_the_update(lives: Lives) -> None:
     assert [lives.first["alias"], lives.second["alias"]] == [
         [lives.first["out"]["Key"]],
         [lives.second["out"]["Off"]],
     ]
-
-
-def test_policies_of_buckets_and_topics_are_updated(lives: Lives) -> None:
-    states = (lives.first, lives.second)
     bucket = [one["bucket policy"]["Statement"][0]["Action"] for one in states]
     topic = [json.loads(one["topic"]["Policy"])["Statement"][0]["Action"] for one in states]
     assert (bucket, topic) == (["s3:GetObject", "s3:List*"], ["sns:Publish", "sns:Subscribe"])
 
-
-def test_a_bucket_that_no_longer_says_so_is_neither_blocked_nor_emptied_by_age(
-    lives: Lives,
-) -> None:
     assert lives.first["block"]["BlockPublicAcls"] is True
     rule = lives.first["lifecycle"]
     assert (rule["ID"], rule["Filter"], rule["Expiration"]) == (
@@ -498,16 +501,10 @@ def test_a_bucket_that_no_longer_says_so_is_neither_blocked_nor_emptied_by_age(
     )  # fmt: skip
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] == 7
     assert (lives.second["block"], lives.second["lifecycle"]) == (None, None)
-
-
-def test_a_topics_display_name_is_updated(lives: Lives) -> None:
     assert [one["topic"]["DisplayName"] for one in (lives.first, lives.second)] == [
         "first",
         "second",
     ]
-
-
-def test_a_log_group_loses_its_retention_and_gets_a_key(lives: Lives) -> None:
     name = f"/ranker/{lives.account.number}"
     assert (lives.first["group"], lives.second["group"]) == (
         {"logGroupName": name, "retentionInDays": 30, "kmsKeyId": None},
@@ -518,48 +515,21 @@ def test_a_log_group_loses_its_retention_and_gets_a_key(lives: Lives) -> None:
         },
     )
 
-
-def test_a_saved_query_is_updated_in_place(lives: Lives) -> None:
     (first,), (second,) = lives.first["query"], lives.second["query"]
     assert (first["queryString"], second["queryString"]) == ("limit 1", "limit 2")
     assert first["queryDefinitionId"] == second["queryDefinitionId"]
 
-
-def test_a_functions_settings_are_updated(lives: Lives) -> None:
     timeouts = [one["function"]["Configuration"]["Timeout"] for one in (lives.first, lives.second)]
     codes = [one["function"]["Configuration"]["CodeSha256"] for one in (lives.first, lives.second)]
     assert (timeouts, codes[0] != codes[1]) == ([3, 9], True)
 
 
 def test_a_source_in_the_template_becomes_index_py() -> None:
-    from servable_local.aws.resources.lambda_functions import _code
+    from servable_local.aws.resources.workflows import _code
 
     packed = _code({"Code": {"ZipFile": "first = 1"}})["ZipFile"]
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         assert archive.read("index.py") == b"first = 1"
-
-
-def test_ref_and_getatt_answer_what_aws_documents(lives: Lives) -> None:
-    out, number = lives.first["out"], lives.account.number
-    assert (out["Bucket"], out["BucketArn"]) == (
-        f"bucket-{number}",
-        f"arn:aws:s3:::bucket-{number}",
-    )
-    assert (out["Topic"], out["TopicTopicName"]) == (
-        f"arn:aws:sns:us-east-1:{number}:alarms",
-        "alarms",
-    )
-    assert out["KeyArn"] == f"arn:aws:kms:us-east-1:{number}:key/{out['Key']}"
-    assert (out["Role"], out["RoleArn"]) == ("ranker", f"arn:aws:iam::{number}:role/ranker")
-    assert out["ManagedPolicyArn"] == out["Managed"] == f"arn:aws:iam::{number}:policy/shared"
-    assert (out["Group"], out["Parameter"]) == (f"/ranker/{number}", "/ranker/size")
-
-
-def test_what_was_updated_in_place_keeps_its_identity(lives: Lives) -> None:
-    names = ("Key", "Bucket", "Topic", "Subscription", "Group", "Role", "Managed", "Function")
-    assert [lives.first["out"][name] for name in names] == [
-        lives.second["out"][name] for name in names
-    ]
 
 
 def test_a_stack_that_is_deleted_leaves_nothing_but_keys_that_wait_for_it(lives: Lives) -> None:

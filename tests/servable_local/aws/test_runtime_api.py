@@ -155,14 +155,10 @@ def test_the_containers_answer_is_the_callers(case: Case) -> None:
         },
         b"answer",
     )
-
-
-def test_custom_attributes_of_the_container_reach_the_caller(case: Case) -> None:
+    assert case.api(name="RANKER").invoke_endpoint()[0] == 200
     case.container.headers[CUSTOM] = "a=b"
     assert case.invoke()[1][CUSTOM] == "a=b"
-
-
-def test_headers_that_are_no_part_of_the_api_do_not_reach_the_container(case: Case) -> None:
+    case = Case()
     case.invoke(Accept="text/csv", Content_Type="", Authorization="secret")
     assert case.container.requests == [("/invocations", b"x", {"Accept": "text/csv"})]
 
@@ -176,9 +172,7 @@ def test_any_answer_but_2xx_is_a_model_error(case: Case, status: int, answered: 
 @pytest.mark.parametrize(
     ("status", "who"), [(399, "server"), (400, "client"), (499, "client"), (500, "server")]
 )
-def test_a_model_error_says_whether_client_or_server_is_at_fault(
-    case: Case, status: int, who: str
-) -> None:
+def test_a_model_error_says_who_is_at_fault(case: Case, status: int, who: str) -> None:
     case.container.status, case.container.answer = status, b"no"
     error = json.loads(case.invoke()[2])
     assert error["Message"].startswith(
@@ -202,23 +196,20 @@ def test_a_container_that_hangs_up_is_looked_after(case: Case, error: Exception)
     assert "The container closed the connection" in json.loads(answer)["OriginalMessage"]
 
 
-def test_latency_is_the_models_and_overhead_all_the_rest(case: Case) -> None:
+def test_latency_and_shares_are_measured(case: Case) -> None:
     case.container.seconds, case.endpoint.overhead_seconds = 0.2, 0.05
     case.invoke()
     microseconds = [case.samples(name).total for name in ("ModelLatency", "OverheadLatency")]
     assert microseconds == [pytest.approx(200_000), pytest.approx(50_000)]
 
-
-def test_an_invocation_is_shared_by_the_instances_that_serve(case: Case) -> None:
+    case = Case()
     case.invoke()
     shares = case.samples("InvocationsPerInstance")
     assert (shares.count, shares.total) == (1, 0.5)
 
 
 # --- shadows
-
-
-def test_a_shadow_is_asked_the_same_and_the_caller_gets_nothing_of_it(case: Case) -> None:
+def test_a_shadow_is_asked_and_measured(case: Case) -> None:
     case.with_shadow()
     case.shadow.answer = b"another"
     answer = case.invoke(b"body", Accept="text/csv")[2]
@@ -229,8 +220,7 @@ def test_a_shadow_is_asked_the_same_and_the_caller_gets_nothing_of_it(case: Case
         == [("/invocations", b"body", {"Accept": "text/csv"})]
     )
 
-
-def test_a_shadow_has_metrics_of_its_own(case: Case) -> None:
+    case = Case()
     case.with_shadow()
     case.shadow.status = 500
     case.invoke()
@@ -239,8 +229,7 @@ def test_a_shadow_has_metrics_of_its_own(case: Case) -> None:
     ]
     assert errors == [0, 1]
 
-
-def test_a_shadows_overhead_is_nobodys(case: Case) -> None:
+    case = Case()
     case.with_shadow()
     case.shadow.seconds = case.endpoint.overhead_seconds = 0.5
     case.invoke()
@@ -275,47 +264,21 @@ def test_an_endpoint_of_many_models_needs_a_target(case: Case) -> None:
     assert case.refusal().endswith("name a TargetModel.")
 
 
-def test_an_endpoint_of_one_model_takes_no_target(case: Case) -> None:
+def test_an_endpoint_that_does_not_fit_is_named(case: Case) -> None:
     assert case.refusal(**{TARGET_MODEL: "a"}).endswith("it takes no TargetModel.")
-
-
-# --- what is refused
-
-
-def test_an_endpoint_that_is_not_there_is_named(case: Case) -> None:
+    # --- what is refused
     message = "Endpoint absent of account 123456789012 not found."
     assert case.refusal(name="absent") == message
-
-
-def test_an_endpoint_in_which_nothing_serves_is_not_found(case: Case) -> None:
+    message = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
+    assert case.refusal("invoke_endpoint_async") == message
+    case.endpoint.kind = "asynchronous"
+    assert case.refusal() == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
+    case = Case()
     case.endpoint.route = lambda variant: None
     assert case.refusal() == "Endpoint ranker of account 123456789012 not found."
 
 
-def test_an_endpoint_is_found_in_any_case_of_its_name(case: Case) -> None:
-    assert case.api(name="RANKER").invoke_endpoint()[0] == 200
-
-
-def test_an_asynchronous_endpoint_is_not_invoked_directly(case: Case) -> None:
-    case.endpoint.kind = "asynchronous"
-    assert case.refusal() == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
-
-
-def test_a_real_time_endpoint_takes_no_queued_request(case: Case) -> None:
-    message = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
-    assert case.refusal("invoke_endpoint_async") == message
-
-
-@pytest.mark.parametrize("headers", [{}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}])
-def test_a_queued_request_names_an_object_of_s3(case: Case, headers: dict[str, str]) -> None:
-    case.endpoint.config = {"AsyncInferenceConfig": {}}
-    message = case.refusal("invoke_endpoint_async", body=b"", **headers)
-    assert message.startswith("InputLocation: name an")
-
-
-def test_a_queued_request_in_the_call_is_at_most_as_long_as_botocores_model_says(
-    case: Case,
-) -> None:
+def test_a_queued_request_has_its_form(case: Case) -> None:
     case.endpoint.config = {"AsyncInferenceConfig": {}}
     operation = service_model("sagemaker-runtime").operation_model("InvokeEndpointAsync")
     most = operation.input_shape.members["Body"].metadata["max"]
@@ -323,15 +286,19 @@ def test_a_queued_request_in_the_call_is_at_most_as_long_as_botocores_model_says
         "1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have "
         f"length less than or equal to {most}"
     )
+    cases: list[dict[str, str]] = [{}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}]
+    for headers in cases:
+        case = Case()
+        case.endpoint.config = {"AsyncInferenceConfig": {}}
+        message = case.refusal("invoke_endpoint_async", body=b"", **headers)
+        assert message.startswith("InputLocation: name an")
 
 
 @pytest.mark.parametrize(
     ("tag", "largest"),
     [("100", 100), ("many", LARGEST_BODY_BYTES), ("-1", LARGEST_BODY_BYTES)],
 )
-def test_a_body_is_as_long_as_the_endpoints_tag_says_where_it_is_a_number(
-    case: Case, tag: str, largest: int
-) -> None:
+def test_a_body_is_as_long_as_the_tag_allows(case: Case, tag: str, largest: int) -> None:
     case.here.tags["arn:ranker"] = {runtime_api.REQUEST_BYTES_TAG: tag}
     assert case.api(bytes(largest)).invoke_endpoint()[0] == 200
     assert "Value at 'body'" in case.refusal(body=bytes(largest + 1))

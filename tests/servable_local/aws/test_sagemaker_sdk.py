@@ -110,9 +110,7 @@ def test_a_session_with_a_bucket_of_its_own_makes_it_in_the_local_aws(aws: Local
     assert name in [bucket["Name"] for bucket in aws.client("s3").list_buckets()["Buckets"]]
 
 
-def test_an_endpoint_is_asked_updated_to_inference_code_and_deleted(
-    session: boto3.Session,
-) -> None:
+def test_an_endpoint_is_updated_to_inference_code(session: boto3.Session) -> None:
     made = [created_model(session, "before"), created_config(session, "before")]
     made += [created_model(session, "after", "coded.tar.gz"), created_config(session, "after")]
     endpoint = created_endpoint(session, "before")
@@ -148,9 +146,7 @@ def test_javascript_s_sdk_asks_an_endpoint(aws: LocalAws, session: boto3.Session
     endpoint.delete()
 
 
-def test_a_model_builder_builds_deploys_invokes_and_deletes(
-    aws: LocalAws, session: boto3.Session
-) -> None:
+def test_a_model_builder_deploys(aws: LocalAws, session: boto3.Session) -> None:
     from sagemaker.core.helper.session_helper import Session
     from sagemaker.serve.model_builder import ModelBuilder
 

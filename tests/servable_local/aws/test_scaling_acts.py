@@ -123,9 +123,15 @@ def put_alarm(scaled: Scaled, metric: str, *, threshold: float, action: str) -> 
     )
 
 
-def test_a_tracking_policy_adds_instances_and_takes_them_away(tracked: Scaled) -> None:
-    # 12 requests by 2 instances are 6 each, and 2 x 6 / 4 is 3; without requests one goes at a time.
+def test_a_tracking_policy_scales_out_and_in_by_its_own_alarms(tracked: Scaled) -> None:
     tracked.watched.minutes(4, requests=12)
+    (policy,) = tracked.client.describe_scaling_policies(ServiceNamespace="sagemaker")[
+        "ScalingPolicies"
+    ]
+    high = next(one["AlarmName"] for one in policy["Alarms"] if "AlarmHigh" in one["AlarmName"])
+    assert tracked.activities()[0]["Cause"] == (
+        f"monitor alarm {high} in state ALARM triggered policy track"
+    )
     out = tracked.counts(), len(tracked.watched.containers(tracked.archive))
     tracked.watched.clock.advance(minutes=25)
     back = tracked.counts(), [one["Description"] for one in tracked.activities()]
@@ -140,20 +146,6 @@ def test_a_tracking_policy_adds_instances_and_takes_them_away(tracked: Scaled) -
             ],
         ),
     )
-
-
-def test_its_activities_name_the_alarm_that_it_made(tracked: Scaled) -> None:
-    tracked.watched.minutes(4, requests=12)
-    (policy,) = tracked.client.describe_scaling_policies(ServiceNamespace="sagemaker")[
-        "ScalingPolicies"
-    ]
-    high = next(one["AlarmName"] for one in policy["Alarms"] if "AlarmHigh" in one["AlarmName"])
-    assert tracked.activities()[0]["Cause"] == (
-        f"monitor alarm {high} in state ALARM triggered policy track"
-    )
-
-
-def test_a_policy_that_goes_takes_its_alarms_along(tracked: Scaled) -> None:
     tracked.client.delete_scaling_policy(PolicyName="track", **KEY)
     assert tracked.account.client("cloudwatch").describe_alarms()["MetricAlarms"] == []
 

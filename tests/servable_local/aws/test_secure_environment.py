@@ -78,19 +78,14 @@ def config(account: Account) -> dict[str, Any]:
     return found
 
 
-def test_samples_go_to_the_bucket_of_the_data_stack(account: Account) -> None:
+def test_the_environment_has_its_keys_network_and_roles(account: Account) -> None:
     s3 = account.client("s3")
     buckets = [one["Name"] for one in s3.list_buckets()["Buckets"]]
     bucket = config(account)["DataCaptureConfig"]["DestinationS3Uri"].split("/")[2]
     assert bucket in buckets
-
-
-def test_samples_and_volumes_take_the_files_keys(account: Account) -> None:
     found = config(account)
     assert (found["DataCaptureConfig"]["KmsKeyId"], found["KmsKeyId"]) == (f"{KEY}4", f"{KEY}1")
 
-
-def test_the_model_is_isolated_in_its_vpc(account: Account) -> None:
     sagemaker = account.client("sagemaker")
     (one,) = sagemaker.list_models()["Models"]
     found = sagemaker.describe_model(ModelName=one["ModelName"])
@@ -99,8 +94,6 @@ def test_the_model_is_isolated_in_its_vpc(account: Account) -> None:
         ["sg-0a1b2c3d"],
     )
 
-
-def test_the_models_role_decrypts_its_archive_with_the_files_key(account: Account) -> None:
     iam, sagemaker = account.client("iam"), account.client("sagemaker")
     (one,) = sagemaker.list_models()["Models"]
     arn = sagemaker.describe_model(ModelName=one["ModelName"])["ExecutionRoleArn"]
@@ -109,13 +102,7 @@ def test_the_models_role_decrypts_its_archive_with_the_files_key(account: Accoun
     document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
     keys = [one["Resource"] for one in document["Statement"] if one["Action"] == "kms:Decrypt"]
     assert keys == [f"{KEY}5"]
-
-
-def test_the_callers_role_has_the_policy(account: Account) -> None:
     found = account.client("iam").list_attached_role_policies(RoleName="web")
     assert len(found["AttachedPolicies"]) == 1
-
-
-def test_the_pager_is_subscribed_to_a_topic_of_its_own(account: Account) -> None:
     found = account.client("sns").list_subscriptions()["Subscriptions"]
     assert len({one["TopicArn"] for one in found}) == 2

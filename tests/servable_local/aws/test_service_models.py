@@ -8,11 +8,11 @@ import pytest
 from moto.iam.models import IAMBackend, ManagedPolicy, Role
 
 from servable_local.aws import loopback
-from servable_local.aws.moto_patches import models
+from servable_local.aws.moto_patches import every_service
 
 # As moto and botocore alone read, before any test installs the patch.
-MODEL, REGIONS, PARTITIONS = models._MODEL, models._REGIONS, models._PARTITIONS
-POLICIES = models._POLICIES
+MODEL, REGIONS, PARTITIONS = every_service._MODEL, every_service._REGIONS, every_service._PARTITIONS
+POLICIES = every_service._POLICIES
 SHARED = ["ssm", "iam", "ecr", "sns", "sts", "cloudwatch", "application-autoscaling", "sagemaker"]
 WITH_EXTRAS = ["s3", "sqs"]
 
@@ -27,17 +27,17 @@ def of_clients(service: str) -> object:
 
 @pytest.mark.parametrize("service", [*SHARED, *WITH_EXTRAS])
 def test_moto_answers_from_the_model_that_it_would_read(service: str) -> None:
-    assert models._service_model(service, "service-2") == MODEL(service, "service-2")
+    assert every_service._service_model(service, "service-2") == MODEL(service, "service-2")
 
 
 @pytest.mark.parametrize("service", SHARED)
 def test_a_model_is_read_once_for_clients_and_answers(service: str) -> None:
-    assert models._service_model(service, "service-2") is of_clients(service)
+    assert every_service._service_model(service, "service-2") is of_clients(service)
 
 
 @pytest.mark.parametrize("service", WITH_EXTRAS)
 def test_clients_do_not_see_moto_s_extras(service: str) -> None:
-    models._service_model(service, "service-2")
+    every_service._service_model(service, "service-2")
     assert of_clients(service) != MODEL(service, "service-2")
 
 
@@ -45,31 +45,26 @@ def test_clients_do_not_see_moto_s_extras(service: str) -> None:
 @pytest.mark.parametrize("partition", ["aws", "aws-cn"])
 def test_a_service_is_in_the_regions_that_any_session_says(service: str, partition: str) -> None:
     own = botocore.session.Session()
-    assert models._regions(own, service, partition) == REGIONS(own, service, partition)
+    assert every_service._regions(own, service, partition) == REGIONS(own, service, partition)
 
 
-def test_endpoints_that_are_no_regions_come_where_they_are_asked_for() -> None:
+def test_regions_and_partitions_are_those_that_any_session_says() -> None:
     own = botocore.session.Session()
-    found = models._regions(own, "s3", allow_non_regional=True)
+    found = every_service._regions(own, "s3", allow_non_regional=True)
     assert found == REGIONS(own, "s3", allow_non_regional=True)
-
-
-def test_the_partitions_are_those_that_any_session_says() -> None:
     own = botocore.session.Session()
-    assert models._partitions(own) == PARTITIONS(own)
+    assert every_service._partitions(own) == PARTITIONS(own)
 
 
 @pytest.fixture
 def backends(monkeypatch: pytest.MonkeyPatch) -> list[IAMBackend]:
     """IAM of two accounts, with AWS's managed policies."""
     monkeypatch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
-    models.install()
+    every_service.install()
     return [IAMBackend("aws", "1" * 12), IAMBackend("aws", "2" * 12)]
 
 
-def test_an_account_has_the_managed_policies_that_moto_would_give_it(
-    backends: list[IAMBackend],
-) -> None:
+def test_an_account_has_motos_managed_policies(backends: list[IAMBackend]) -> None:
     def shown(policies: list[ManagedPolicy]) -> list[dict[str, object]]:
         return [
             vars(policy)  # an id is drawn by moto

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from servable_local.aws.resources import TYPES
 from servable_local.aws.resources.resource_type import Logical, ResourceType
 from servable_local.aws.resources.s3 import S3Bucket, _lifecycle_rule
 from servable_local.aws.resources.shapes import ResourceError, fit, refusal, unmet
@@ -39,23 +40,32 @@ ALARM = {
         ({"Absent": 1}, {"Absent": 1}),
     ],
 )
-def test_a_value_of_a_template_becomes_what_the_api_takes(
-    given: dict[str, Any], fitted: dict[str, Any]
-) -> None:
+def test_a_value_fits_the_api(given: dict[str, Any], fitted: dict[str, Any]) -> None:
     arguments = fit(given, "cloudwatch", "PutMetricAlarm")
     assert json.dumps(arguments) == json.dumps(fitted)
 
 
-def test_a_value_that_is_none_of_an_enumeration_is_refused_with_those_that_are() -> None:
+def test_what_is_not_emulated_is_refused_by_name() -> None:
     with pytest.raises(
         ResourceError, match="/StateValue: BAD is not a valid enum value; allowed: "
     ):
         fit({"StateValue": "BAD"}, "cloudwatch", "SetAlarmState")
+    # --- resource types
+    logical: Any = None
+    with pytest.raises(NotImplementedError):
+        ResourceType().put("physical", {}, {}, logical)
+    with pytest.raises(ResourceError, match="AWS::S3::Bucket: Aa, Zz is not emulated"):
+        S3Bucket().check({"Zz": 1, "BucketName": "b", "Aa": 2})
+    with pytest.raises(ResourceError, match="Rules: Transitions is not emulated"):
+        _lifecycle_rule({"Status": "Enabled", "Transitions": []})
 
 
-@pytest.mark.parametrize(
-    ("given", "problems"),
-    [
+def test_every_limit_of_the_model_is_checked() -> None:
+    assert unmet(ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm") == [
+        "Value at 'alarmActions.2.member' failed to satisfy constraint: Member must have length "
+        "less than or equal to 1024"
+    ]
+    cases: list[tuple[dict[str, Any], int]] = [
         ({}, 0),
         ({"AlarmName": "x" * 255}, 0),
         ({"AlarmName": "x" * 256}, 1),
@@ -67,19 +77,18 @@ def test_a_value_that_is_none_of_an_enumeration_is_refused_with_those_that_are()
         ({"AlarmActions": [""]}, 1),
         ({"AlarmName": "x" * 256, "AlarmActions": ["a"] * 6}, 2),
         ({"Threshold": "a word"}, 1),
-    ],
-)
-def test_every_limit_of_the_model_that_is_not_met_is_a_problem(
-    given: dict[str, Any], problems: int
-) -> None:
-    assert len(unmet(ALARM | given, "cloudwatch", "PutMetricAlarm")) == problems
-
-
-def test_a_problem_is_said_in_the_words_of_aws() -> None:
-    assert unmet(ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm") == [
-        "Value at 'alarmActions.2.member' failed to satisfy constraint: Member must have length "
-        "less than or equal to 1024"
     ]
+    for given, problems in cases:
+        assert len(unmet(ALARM | given, "cloudwatch", "PutMetricAlarm")) == problems
+    for gigabytes, problems in [(1, 0), (512, 0), (513, 1)]:
+        variant = {"VariantName": "primary", "VolumeSizeInGB": gigabytes}
+        given = {"EndpointConfigName": "first", "ProductionVariants": [variant]}
+        assert len(unmet(given, "sagemaker", "CreateEndpointConfig")) == problems
+    for count, words in [
+        (1, "1 validation error detected: a"),
+        (2, "2 validation errors detected: a; a"),
+    ]:
+        assert refusal(["a"] * count) == words
 
 
 @pytest.mark.parametrize(
@@ -98,35 +107,6 @@ def test_a_header_has_two_bounds_and_a_pattern(name: str, value: str, must: str)
     )
 
 
-@pytest.mark.parametrize(("gigabytes", "problems"), [(1, 0), (512, 0), (513, 1)])
-def test_a_number_has_its_greatest_value(gigabytes: int, problems: int) -> None:
-    variant = {"VariantName": "primary", "VolumeSizeInGB": gigabytes}
-    given = {"EndpointConfigName": "first", "ProductionVariants": [variant]}
-    assert len(unmet(given, "sagemaker", "CreateEndpointConfig")) == problems
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(1, "1 validation error detected: a"), (2, "2 validation errors detected: a; a")],
-)
-def test_problems_are_counted(count: int, words: str) -> None:
-    assert refusal(["a"] * count) == words
-
-
-# --- resource types
-
-
-def test_a_resource_type_has_to_say_what_is_made() -> None:
-    logical: Any = None
-    with pytest.raises(NotImplementedError):
-        ResourceType().put("physical", {}, {}, logical)
-
-
-def test_a_property_that_is_not_emulated_is_refused_by_name() -> None:
-    with pytest.raises(ResourceError, match="AWS::S3::Bucket: Aa, Zz is not emulated"):
-        S3Bucket().check({"Zz": 1, "BucketName": "b", "Aa": 2})
-
-
 @pytest.mark.parametrize(("given", "name"), [({}, "made-255"), ({"BucketName": "own"}, "own")])
 def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> None:
     logical = Logical(
@@ -142,11 +122,6 @@ def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> No
     assert Named().name(given, logical) == name
 
 
-def test_a_rule_of_a_lifecycle_that_is_not_emulated_is_refused_by_name() -> None:
-    with pytest.raises(ResourceError, match="Rules: Transitions is not emulated"):
-        _lifecycle_rule({"Status": "Enabled", "Transitions": []})
-
-
 def test_a_rule_of_a_lifecycle_keeps_its_id_and_its_prefix() -> None:
     rule = {"Id": "old", "Prefix": "logs/", "Status": "Enabled"}
     more = {"NoncurrentVersionExpirationInDays": "7"}
@@ -156,3 +131,34 @@ def test_a_rule_of_a_lifecycle_keeps_its_id_and_its_prefix() -> None:
         "Status": "Enabled",
         "NoncurrentVersionExpiration": {"NoncurrentDays": 7},
     }
+
+
+manager = pytest.importorskip("cfnlint.schema").PROVIDER_SCHEMA_MANAGER
+_WITH_SCHEMA = sorted(set(TYPES) - {"AWS::CDK::Metadata"})
+
+
+@pytest.mark.parametrize("name", _WITH_SCHEMA)
+def test_what_makes_a_new_resource_on_aws_makes_one_here(name: str) -> None:
+    schema = manager.get_resource_schema("us-east-1", name).schema
+    listed = {
+        path.removeprefix("/properties/")
+        for path in schema.get("createOnlyProperties", [])
+        if path.count("/") == 2
+    }
+    # Refused by name here, or made only by AWS: they never reach an update.
+    unknown = {"BucketNamePrefix", "BucketNamespace"}
+    assert TYPES[name].create_only == listed - unknown
+
+
+_LONGEST = 255
+# The schema says 64, and its pattern, as the API, 63.
+_BY_PATTERN = {"AWS::SageMaker::Endpoint": 63}
+_NAMED = [name for name in _WITH_SCHEMA if TYPES[name].name_property]
+
+
+@pytest.mark.parametrize("name", _NAMED)
+def test_a_name_that_is_made_here_is_as_long_as_aws_allows(name: str) -> None:
+    stated = manager.get_resource_schema("us-east-1", name).schema["properties"]
+    most = stated[TYPES[name].name_property].get("maxLength")
+    if most is not None:
+        assert TYPES[name].longest_name == min(_LONGEST, _BY_PATTERN.get(name, most))

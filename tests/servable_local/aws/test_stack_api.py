@@ -61,6 +61,15 @@ def test_a_deleted_stack_is_found_by_its_id_alone(account: Account, cfn: Any) ->
         "ValidationError", "Stack with id stack does not exist",
     )  # fmt: skip
 
+    account = account.another()
+    cfn = account.client("cloudformation")
+    cfn.delete_stack(StackName="absent")
+    account.deploy(topics("A"))
+    number = stack(cfn)["StackId"]
+    account.delete()
+    cfn.delete_stack(StackName=number)
+    assert stack(cfn, number)["StackStatus"] == "DELETE_COMPLETE"
+
 
 def test_stacks_are_listed_by_their_status(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"), "a")
@@ -78,7 +87,7 @@ def test_stacks_are_listed_by_their_status(account: Account, cfn: Any) -> None:
     )
 
 
-def test_a_parameter_keeps_its_previous_value_if_asked_to(account: Account, cfn: Any) -> None:
+def test_an_update_keeps_parameters_and_tags(account: Account, cfn: Any) -> None:
     passed = [{"ParameterKey": "Display", "ParameterValue": "mine"}]
     account.deploy(topics("A"), Parameters=passed)
     kept = [{"ParameterKey": "Display", "UsePreviousValue": True}]
@@ -92,10 +101,8 @@ def test_a_parameter_keeps_its_previous_value_if_asked_to(account: Account, cfn:
     found = {one["ParameterKey"]: one["ParameterValue"] for one in stack(cfn)["Parameters"]}
     assert found["Display"] == "mine"
 
-
-def test_tags_stay_where_an_update_names_none_and_change_where_it_names_others(
-    account: Account, cfn: Any
-) -> None:
+    account = account.another()
+    cfn = account.client("cloudformation")
     account.deploy(topics("A"), Tags=[{"Key": "a", "Value": "1"}])
     account.deploy(topics("A", "B"))
     kept = stack(cfn)["Tags"]
@@ -106,63 +113,37 @@ def test_tags_stay_where_an_update_names_none_and_change_where_it_names_others(
     )
 
 
-def test_an_update_that_changes_nothing_is_refused(account: Account, cfn: Any) -> None:
+def test_a_stack_is_made_once_and_updated_only_by_changes(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
     body = json.dumps(topics("A"), indent=3)
     assert refused(cfn.update_stack, StackName="stack", TemplateBody=body) == (
         "ValidationError", "No updates are to be performed.",
     )  # fmt: skip
-
-
-def test_a_stack_of_that_name_is_not_made_twice(account: Account, cfn: Any) -> None:
-    account.deploy(topics("A"))
     code, message = refused(
         cfn.create_stack, StackName="stack", TemplateBody=json.dumps(topics("B"))
     )
     assert (code, message) == ("AlreadyExistsException", "Stack [stack] already exists")
 
 
-def test_a_template_has_to_be_given(cfn: Any) -> None:
+def test_a_template_is_validated_or_fetched(cfn: Any, account: Account) -> None:
     _, message = refused(cfn.create_stack, StackName="stack")
     assert message == "Either Template URL or Template Body must be specified."
 
-
-def test_a_template_that_is_refused_leaves_no_stack(account: Account, cfn: Any) -> None:
     wrong = json.dumps(topics("A")).replace('"Display"}', '"Absent"}')
     refused(cfn.create_stack, StackName="stack", TemplateBody=wrong)
     assert cfn.list_stacks()["StackSummaries"] == []
+    assert cfn.validate_template(TemplateBody=json.dumps(topics("A")))["Description"] == "topics"
+    assert "Resources" in refused(cfn.validate_template, TemplateBody="{}")[1]
 
-
-def test_a_template_from_s3_is_deployed(account: Account, cfn: Any) -> None:
+    account = account.another()
+    cfn = account.client("cloudformation")
     account.put_archive(json.dumps(topics("A")).encode(), "template.json")
     url = f"https://archives-{account.number}.s3.us-east-1.amazonaws.com/template.json"
     cfn.create_stack(StackName="stack", TemplateURL=url)
     assert account.settled() == "CREATE_COMPLETE"
 
 
-def test_the_summary_of_a_template_is_that_of_the_stack_or_of_the_text(
-    account: Account, cfn: Any
-) -> None:
-    account.deploy(topics("A"))
-    of_stack = cfn.get_template_summary(StackName="stack")
-    of_text = cfn.get_template_summary(TemplateBody=json.dumps(topics("A")))
-    for found in (of_stack, of_text):
-        display, secret = found["Parameters"]
-        assert (found["Description"], found["ResourceTypes"]) == ("topics", ["AWS::SNS::Topic"])
-        assert (display["DefaultValue"], display["Description"], display["NoEcho"]) == (
-            "first", "shown", False,
-        )  # fmt: skip
-        assert (secret["ParameterKey"], secret["NoEcho"]) == ("Secret", True)
-
-
-def test_a_template_is_validated_without_being_deployed(cfn: Any) -> None:
-    assert cfn.validate_template(TemplateBody=json.dumps(topics("A")))["Description"] == "topics"
-    assert "Resources" in refused(cfn.validate_template, TemplateBody="{}")[1]
-
-
-def test_a_stacks_resources_are_described_together_and_one_by_one(
-    account: Account, cfn: Any
-) -> None:
+def test_a_stacks_resources_and_template_are_described(account: Account, cfn: Any) -> None:
     account.deploy(topics("A", "B"))
     listed = cfn.list_stack_resources(StackName="stack")["StackResourceSummaries"]
     described = cfn.describe_stack_resources(StackName="stack")["StackResources"]
@@ -180,11 +161,25 @@ def test_a_stacks_resources_are_described_together_and_one_by_one(
     message = refused(cfn.describe_stack_resource, StackName="stack", LogicalResourceId="C")[1]
     assert message == "Resource C does not exist for stack stack"
 
+    account = account.another()
+    cfn = account.client("cloudformation")
+    account.deploy(topics("A"))
+    of_stack = cfn.get_template_summary(StackName="stack")
+    of_text = cfn.get_template_summary(TemplateBody=json.dumps(topics("A")))
+    for found in (of_stack, of_text):
+        display, secret = found["Parameters"]
+        assert (found["Description"], found["ResourceTypes"]) == ("topics", ["AWS::SNS::Topic"])
+        assert (display["DefaultValue"], display["Description"], display["NoEcho"]) == (
+            "first", "shown", False,
+        )  # fmt: skip
+        assert (secret["ParameterKey"], secret["NoEcho"]) == ("Secret", True)
+    (topic,) = cfn.describe_stack_resources(StackName="stack")["StackResources"]
+    found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
+    assert found["StackResources"] == [topic]
+
 
 # --- exports
-
-
-def test_an_export_is_listed_and_imported_by_another_stack(account: Account, cfn: Any) -> None:
+def test_exports_are_imported_and_kept(account: Account, cfn: Any) -> None:
     account.deploy(topics("A", output="shared"), "exporting")
     (export,) = cfn.list_exports()["Exports"]
     assert (export["Name"], export["ExportingStackId"]) == (
@@ -199,8 +194,8 @@ def test_an_export_is_listed_and_imported_by_another_stack(account: Account, cfn
     )
     assert topic["Attributes"]["DisplayName"] == export["Value"]
 
-
-def test_an_export_in_use_keeps_its_stack(account: Account, cfn: Any) -> None:
+    account = account.another()
+    cfn = account.client("cloudformation")
     account.deploy(topics("A", output="shared"), "exporting")
     account.deploy(importing("shared"), "importing")
     message = refused(cfn.delete_stack, StackName="exporting")[1]
@@ -208,8 +203,8 @@ def test_an_export_in_use_keeps_its_stack(account: Account, cfn: Any) -> None:
     assert message == "Export of exporting cannot be deleted as it is in use by importing"
     assert account.delete("exporting") == "DELETE_COMPLETE"
 
-
-def test_an_exports_name_belongs_to_one_stack(account: Account, cfn: Any) -> None:
+    account = account.another()
+    cfn = account.client("cloudformation")
     account.deploy(topics("A", output="shared"), "first")
     assert account.deploy(topics("A", output="shared"), "second") == "ROLLBACK_COMPLETE"
     assert account.deploy(topics("A", "B", output="shared"), "first") == "UPDATE_COMPLETE"
@@ -218,9 +213,7 @@ def test_an_exports_name_belongs_to_one_stack(account: Account, cfn: Any) -> Non
 # --- deletion and protection
 
 
-def test_a_protected_stack_is_deleted_once_it_is_protected_no_longer(
-    account: Account, cfn: Any
-) -> None:
+def test_a_protected_stack_is_not_deleted(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"), EnableTerminationProtection=True)
     message = refused(cfn.delete_stack, StackName="stack")[1]
     cfn.update_termination_protection(StackName="stack", EnableTerminationProtection=False)
@@ -228,24 +221,7 @@ def test_a_protected_stack_is_deleted_once_it_is_protected_no_longer(
     assert account.delete() == "DELETE_COMPLETE"
 
 
-def test_deleting_what_is_not_there_is_no_error(account: Account, cfn: Any) -> None:
-    cfn.delete_stack(StackName="absent")
-    account.deploy(topics("A"))
-    number = stack(cfn)["StackId"]
-    account.delete()
-    cfn.delete_stack(StackName=number)
-    assert stack(cfn, number)["StackStatus"] == "DELETE_COMPLETE"
-
-
-def test_a_stack_whose_creation_failed_takes_no_update(account: Account, cfn: Any) -> None:
-    broken = topics("A")
-    broken["Resources"]["A"]["Properties"]["Absent"] = 1
-    assert account.deploy(broken) == "ROLLBACK_COMPLETE"
-    message = refused(cfn.update_stack, StackName="stack", TemplateBody=json.dumps(topics("B")))[1]
-    assert message.endswith("is in ROLLBACK_COMPLETE state and can not be updated.")
-
-
-def test_a_failed_update_goes_back_to_the_template_before(account: Account, cfn: Any) -> None:
+def test_a_failed_stack_is_rolled_back_or_stays(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
     broken = topics("A", "B", Outputs={"O": {"Value": "x"}})
     broken["Resources"]["B"]["Properties"]["Absent"] = 1
@@ -253,8 +229,16 @@ def test_a_failed_update_goes_back_to_the_template_before(account: Account, cfn:
     body = cfn.get_template(StackName="stack")["TemplateBody"]
     assert (body, stack(cfn).get("Outputs", [])) == (topics("A"), [])
 
+    account = account.another()
+    cfn = account.client("cloudformation")
+    broken = topics("A")
+    broken["Resources"]["A"]["Properties"]["Absent"] = 1
+    assert account.deploy(broken) == "ROLLBACK_COMPLETE"
+    message = refused(cfn.update_stack, StackName="stack", TemplateBody=json.dumps(topics("B")))[1]
+    assert message.endswith("is in ROLLBACK_COMPLETE state and can not be updated.")
 
-def test_without_rollback_a_failed_update_stays(account: Account, cfn: Any) -> None:
+    account = account.another()
+    cfn = account.client("cloudformation")
     account.deploy(topics("A"))
     broken = topics("A", "B")
     broken["Resources"]["B"]["Properties"]["Absent"] = 1
@@ -304,7 +288,7 @@ def test_a_change_set_that_does_not_fit_its_stack_is_refused(
     assert len(cfn.list_stacks()["StackSummaries"]) == int(deployed)
 
 
-def test_change_sets_have_names_are_listed_and_deleted(account: Account, cfn: Any) -> None:
+def test_change_sets_are_listed_deleted_and_executed(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
     change(cfn, "one", TemplateBody=json.dumps(topics("B")))
     code, message = refused(change, cfn=cfn, name="one", TemplateBody=json.dumps(topics("C")))
@@ -320,8 +304,8 @@ def test_change_sets_have_names_are_listed_and_deleted(account: Account, cfn: An
     assert (code, message) == ("AlreadyExistsException", "ChangeSet one already exists")
     assert (before, names()) == (["one", "two"], ["two"])
 
-
-def test_an_executed_change_set_takes_the_others_with_it(account: Account, cfn: Any) -> None:
+    account = account.another()
+    cfn = account.client("cloudformation")
     account.deploy(topics("A"))
     number = change(cfn, "one", TemplateBody=json.dumps(topics("B")))["Id"]
     change(cfn, "two", TemplateBody=json.dumps(topics("C")))
@@ -351,7 +335,7 @@ def test_who_executes_a_change_set_says_whether_a_failure_is_taken_back(
     assert account.settled() == status
 
 
-def test_a_change_set_that_failed_is_not_executed(account: Account, cfn: Any) -> None:
+def test_a_change_set_of_nothing_fails_and_of_tags_does_not(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
     change(cfn)
     given = {"StackName": "stack", "ChangeSetName": "change"}
@@ -359,19 +343,12 @@ def test_a_change_set_that_failed_is_not_executed(account: Account, cfn: Any) ->
     message = refused(cfn.execute_change_set, **given)[1]
     assert message.endswith("cannot be executed in its current status of [FAILED]")
 
-
-def test_other_tags_alone_are_a_change(account: Account, cfn: Any) -> None:
+    account = account.another()
+    cfn = account.client("cloudformation")
     account.deploy(topics("A"))
     change(cfn, Tags=[{"Key": "a", "Value": "1"}])
     found = cfn.describe_change_set(StackName="stack", ChangeSetName="change")
     assert (found["Status"], found["Changes"]) == ("CREATE_COMPLETE", [])
-
-
-def test_the_stack_of_a_resource_is_found_by_its_physical_id(account: Account, cfn: Any) -> None:
-    account.deploy(topics("A"))
-    (topic,) = cfn.describe_stack_resources(StackName="stack")["StackResources"]
-    found = cfn.describe_stack_resources(PhysicalResourceId=topic["PhysicalResourceId"])
-    assert found["StackResources"] == [topic]
 
 
 # The CLI's messages of AWS's refusals, as public repositories quote them (read 2026-11-28).

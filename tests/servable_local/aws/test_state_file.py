@@ -26,12 +26,12 @@ def file(tmp_path: Path) -> StateFile:
 
 
 def test_who_holds_the_lock_is_read_with_what_it_wrote(file: StateFile) -> None:
+    assert (file.held(), file.read(), file.holder()) == (False, None, None)
+    with file.hold():
+        assert (file.read(), file.holder()) == (None, os.getpid())
     with file.hold() as locked:
         file.write(STATE)
         assert (locked, file.held(), file.read()) == (True, True, STATE)
-
-
-def test_a_state_file_whose_writer_is_gone_is_nobody(file: StateFile) -> None:
     with file.hold():
         file.write(STATE)
     assert (file.path.exists(), file.held(), file.read(), file.holder()) == (
@@ -39,37 +39,23 @@ def test_a_state_file_whose_writer_is_gone_is_nobody(file: StateFile) -> None:
     )  # fmt: skip
 
 
-def test_where_nothing_was_ever_started_nobody_runs(file: StateFile) -> None:
-    assert (file.held(), file.read(), file.holder()) == (False, None, None)
-
-
-def test_who_has_not_written_its_state_yet_is_known_by_its_process(file: StateFile) -> None:
-    with file.hold():
-        assert (file.read(), file.holder()) == (None, os.getpid())
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"pid": 1}', "[]"])
-def test_a_damaged_state_file_is_nobody(file: StateFile, text: str) -> None:
-    with file.hold():
-        file.path.write_text(text)
-        assert file.read() is None
-
-
-def test_a_damaged_lock_names_no_process(file: StateFile) -> None:
+def test_a_damaged_file_is_nobody(file: StateFile) -> None:
+    for text in ["", "{", '{"pid": 1}', "[]"]:
+        with file.hold():
+            file.path.write_text(text)
+            assert file.read() is None
     with file.hold():
         (file.folder / "aws.lock").write_text("who")
         assert file.holder() is None
 
 
-def test_a_second_process_does_not_get_the_lock(
-    file: StateFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_process_has_the_lock(file: StateFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_file, "_RETRY_SECONDS", 0.05)
     with file.hold(), file.hold() as second:
         assert (second, file.holder()) == (False, os.getpid())
 
 
-def test_somebody_who_only_asks_is_waited_for(file: StateFile) -> None:
+def test_the_lock_is_waited_for_and_free_after_the_block(file: StateFile) -> None:
     with file.hold():
         pass
     asking = (file.folder / "aws.lock").open("rb")
@@ -77,15 +63,12 @@ def test_somebody_who_only_asks_is_waited_for(file: StateFile) -> None:
     threading.Timer(0.05, asking.close).start()
     with file.hold() as locked:
         assert locked
-
-
-def test_the_lock_is_free_again_after_the_block(file: StateFile) -> None:
     for _ in range(2):
         with file.hold() as locked:
             assert locked
 
 
-def test_the_state_is_readable_by_its_owner_alone_whatever_was_there(file: StateFile) -> None:
+def test_the_state_is_its_owners_alone_and_is_removed(file: StateFile) -> None:
     with file.hold():
         part = file.path.with_suffix(".part")
         part.write_text("left by a kill")
@@ -93,9 +76,6 @@ def test_the_state_is_readable_by_its_owner_alone_whatever_was_there(file: State
         file.write(STATE)
         assert (file.path.stat().st_mode & 0o777, part.exists()) == (0o600, False)
         assert file.folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_state_that_is_removed_is_gone_also_a_second_time(file: StateFile) -> None:
     with file.hold():
         file.write(STATE)
         file.remove()
@@ -103,9 +83,7 @@ def test_a_state_that_is_removed_is_gone_also_a_second_time(file: StateFile) -> 
         assert (file.path.exists(), file.read()) == (False, None)
 
 
-def test_the_folder_is_in_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert default_folder() == tmp_path / ".servable"
 

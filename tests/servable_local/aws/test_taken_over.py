@@ -166,9 +166,7 @@ def test_an_import_and_the_deploy_after_it_fail_no_request(taken: Taken) -> None
     assert (statuses, caller.failed) == (["IMPORT_COMPLETE", "UPDATE_COMPLETE"], [])
 
 
-def test_scaling_is_deregistered_between_an_import_and_the_deploy(
-    embedded: LocalAws, launcher: Launcher, tmp_path: Path
-) -> None:
+def test_scaling_is_deregistered(embedded: LocalAws, launcher: Launcher, tmp_path: Path) -> None:
     live = live_endpoint(embedded, launcher)
     LIVE["tracking"](live)
     live.make()
@@ -179,7 +177,14 @@ def test_scaling_is_deregistered_between_an_import_and_the_deploy(
     assert taken.account.deploy(taken.template(), STACK) == "UPDATE_COMPLETE"
 
 
-def test_an_import_changes_nothing_of_what_is_live(taken: Taken) -> None:
+def test_an_import_takes_the_live_resources_and_changes_nothing(taken: Taken) -> None:
+    template, resources = taken.files()
+    own = {name: each["Type"] for name, each in taken.template()["Resources"].items()}
+    live = {name: each["Type"] for name, each in template["Resources"].items()}
+    rows = {row["LogicalResourceId"]: row["ResourceType"] for row in resources}
+    assert live == rows
+    assert live.items() <= own.items()
+
     sagemaker = taken.account.client("sagemaker")
     before = sagemaker.describe_endpoint(EndpointName=NAME)
     imported(taken)
@@ -206,15 +211,6 @@ def test_the_deploy_after_an_import_keeps_the_endpoint_and_its_instances(taken: 
 def test_an_import_of_what_does_not_exist_leaves_no_resource_in_the_stack(taken: Taken) -> None:
     taken.account.delete_endpoint(NAME)
     assert imported(taken) == "IMPORT_ROLLBACK_COMPLETE"
-
-
-def test_the_imported_resources_have_the_logical_ids_of_the_files_template(taken: Taken) -> None:
-    template, resources = taken.files()
-    own = {name: each["Type"] for name, each in taken.template()["Resources"].items()}
-    live = {name: each["Type"] for name, each in template["Resources"].items()}
-    rows = {row["LogicalResourceId"]: row["ResourceType"] for row in resources}
-    assert live == rows
-    assert live.items() <= own.items()
 
 
 def test_deletion_keeps_configuration_and_model_until_the_last_step(taken: Taken) -> None:

@@ -51,22 +51,14 @@ def _ask(account: Account, **more: str) -> dict[str, Any]:
     return dict(json.loads(answer["Body"].read()))
 
 
-def test_the_container_is_told_that_it_serves_many(many: Account) -> None:
+def test_a_request_goes_to_its_target_alone(many: Account) -> None:
     assert _ask(many, TargetModel="a.tar.gz")["variables"]["SAGEMAKER_MULTI_MODEL"] == "true"
 
-
-def test_a_request_goes_to_its_model_alone(many: Account) -> None:
     path = _ask(many, TargetModel="a.tar.gz")["path"]
     assert path.startswith("/models/")
     assert path.endswith("/invoke")
-
-
-def test_a_target_that_is_not_there_is_refused_with_its_key(many: Account) -> None:
     with pytest.raises(ClientError, match=r"key: models/absent.tar.gz\)"):
         _ask(many, TargetModel="absent.tar.gz")
-
-
-def test_a_request_without_a_target_is_refused(many: Account) -> None:
     with pytest.raises(ClientError, match="name a TargetModel"):
         _ask(many)
 
@@ -100,9 +92,7 @@ def test_the_double_predicts_with_the_target(real: LocalAws) -> None:
 
 
 @pytest.mark.long
-def test_a_target_that_the_container_has_unloaded_is_loaded_by_the_next_request(
-    real: LocalAws,
-) -> None:
+def test_an_unloaded_target_is_loaded_again(real: LocalAws) -> None:
     """Since 2.20: the first request after its model server has ended is answered 404."""
     runtime = real.client("sagemaker-runtime")
     asked = {
@@ -146,9 +136,7 @@ def _with_hooks(folder: Path, factor: int) -> bytes:
 
 
 @pytest.mark.long
-def test_two_models_with_hooks_of_their_own_answer_in_one_endpoint(
-    real: LocalAws, tmp_path: Path
-) -> None:
+def test_two_models_have_hooks_of_their_own(real: LocalAws, tmp_path: Path) -> None:
     s3, runtime = real.client("s3"), real.client("sagemaker-runtime")
     for factor in (5, 7):
         body = _with_hooks(tmp_path / str(factor), factor)

@@ -32,14 +32,13 @@ def with_split(split: str, **more: Any) -> dict[str, Any]:
     return {"TransformInput": {"SplitType": split}, **more}
 
 
-def test_every_object_of_the_prefix_has_a_result_below_the_output(case: TransformCase) -> None:
+def test_inputs_are_a_prefix_or_a_manifest(case: TransformCase) -> None:
     case.put("in/a.csv", b"1")
     case.put("in/day/b.csv", b"2")
     assert case.run()["TransformJobStatus"] == "Completed"
     assert case.results() == {"a.csv.out": b"1", "day/b.csv.out": b"2"}
 
-
-def test_a_prefix_without_a_slash_names_its_folder_or_part_of_a_name(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.put("in/a.csv", b"1")
     for number, prefix in enumerate(["in", "in/a"]):
         source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{case.bucket}/{prefix}"}
@@ -51,8 +50,7 @@ def test_a_prefix_without_a_slash_names_its_folder_or_part_of_a_name(case: Trans
         )
     assert list(case.results()) == ["0/a.csv.out", "1/a.csv.out"]
 
-
-def test_a_manifest_names_the_objects(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.put("in/a.csv", b"1")
     case.put("in/b.csv", b"2")
     manifest = [{"prefix": f"s3://{case.bucket}/in/"}, "b.csv"]
@@ -62,46 +60,48 @@ def test_a_manifest_names_the_objects(case: TransformCase) -> None:
     assert case.results() == {"b.csv.out": b"2"}
 
 
-def test_without_a_split_an_object_is_one_request(case: TransformCase) -> None:
+def test_a_file_is_split_as_the_job_says(case: TransformCase) -> None:
     case.put("in/a.csv", b"1\n2\n3\n")
     case.run()
     assert case.bodies() == [b"1\n2\n3\n"]
 
-
-def test_lines_go_together_as_far_as_the_payload_allows(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     row = b"x" * (ONE_MB // 2 - 1)
     case.put("in/a.csv", b"\n".join([row] * 5))
     case.run(**lines(BatchStrategy="MultiRecord", MaxPayloadInMB=1))
     assert [len(body) for body in case.bodies()] == [ONE_MB - 1, ONE_MB - 1, ONE_MB // 2 - 1]
 
-
-def test_single_record_sends_each_line_alone(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.put("in/a.csv", b"1\n2\n3")
     case.run(**lines(BatchStrategy="SingleRecord"))
     assert case.bodies() == [b"1", b"2", b"3"]
 
+    case = TransformCase(case.account.another())
+    case.put("in/a.csv.gz", gzip.compress(b"1\n2\n"))
+    took = LINES["TransformInput"] | {"CompressionType": "Gzip"}
+    case.run(**lines(TransformInput=took))
+    assert case.results() == {"a.csv.gz.out": b"1\n2\n"}
 
-def test_results_keep_the_order_while_requests_are_parallel(case: TransformCase) -> None:
+
+def test_requests_are_parallel_and_results_in_order(case: TransformCase) -> None:
     rows = b"".join(b"%d\n" % number for number in range(40))
     case.put("in/a.csv", rows)
     case.run(**lines(BatchStrategy="SingleRecord", MaxConcurrentTransforms=8))
     assert case.results() == {"a.csv.out": rows}
 
-
-def test_as_many_requests_are_parallel_as_the_job_says(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.model("slow", ECHO="1", BARRIER="3")
     case.put("in/a.csv", b"1\n2\n3\n4\n5\n6\n")
     job = lines(ModelName="slow", BatchStrategy="SingleRecord", MaxConcurrentTransforms=3)
     assert case.run(**job)["TransformJobStatus"] == "Completed"
 
 
-def test_line_puts_an_end_after_each_answer_that_has_none(case: TransformCase) -> None:
+def test_results_are_assembled(case: TransformCase) -> None:
     case.put("in/a.csv", b"1\n2")
     case.run(**lines(BatchStrategy="SingleRecord"))
     assert case.results() == {"a.csv.out": b"1\n2\n"}
 
-
-def test_without_assembling_answers_stand_one_after_the_other(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.put("in/a.csv", b"1\n2")
     case.run(**with_split("Line", BatchStrategy="SingleRecord"))
     assert case.results() == {"a.csv.out": b"12"}
@@ -121,9 +121,7 @@ def _record_io(body: bytes) -> bytes:
     [("TFRecord", _tf_record), ("RecordIO", _record_io)],
     ids=["TFRecord", "RecordIO"],
 )
-def test_frames_stay_in_requests_of_many_records_and_go_in_those_of_one(
-    case: TransformCase, split: str, frame: Any
-) -> None:
+def test_frames_stay_in_requests_of_many(case: TransformCase, split: str, frame: Any) -> None:
     both = frame(b"first") + frame(b"second")
     case.put("in/a", both)
     case.run(**with_split(split, TransformJobName="many", BatchStrategy="MultiRecord"))
@@ -131,14 +129,7 @@ def test_frames_stay_in_requests_of_many_records_and_go_in_those_of_one(
     assert case.bodies() == [both, b"first", b"second"]
 
 
-def test_gzip_is_unpacked_before_it_is_split(case: TransformCase) -> None:
-    case.put("in/a.csv.gz", gzip.compress(b"1\n2\n"))
-    took = LINES["TransformInput"] | {"CompressionType": "Gzip"}
-    case.run(**lines(TransformInput=took))
-    assert case.results() == {"a.csv.gz.out": b"1\n2\n"}
-
-
-def test_the_container_is_told_of_the_job_by_its_variables(case: TransformCase) -> None:
+def test_the_container_is_told_of_the_job(case: TransformCase) -> None:
     case.model("plain", OWN="model")
     case.put("in/a", b"1")
     job = {"MaxPayloadInMB": 2, "MaxConcurrentTransforms": 3, "BatchStrategy": "SingleRecord"}
@@ -151,8 +142,7 @@ def test_the_container_is_told_of_the_job_by_its_variables(case: TransformCase) 
         "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": "3",
     }
 
-
-def test_content_type_and_accept_go_with_every_request(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.model("plain")
     case.put("in/a", b"1")
     case.run(
@@ -163,10 +153,7 @@ def test_content_type_and_accept_go_with_every_request(case: TransformCase) -> N
     headers = json.loads(case.results()["a.out"])["headers"]
     assert (headers["Content-Type"], headers["Accept"]) == ("text/csv", "application/json")
 
-
-def test_the_container_s_execution_parameters_hold_where_the_job_says_nothing(
-    case: TransformCase,
-) -> None:
+    case = TransformCase(case.account.another())
     own = {"MaxConcurrentTransforms": 2, "BatchStrategy": "SINGLE_RECORD", "MaxPayloadInMB": 3}
     case.model("own", ECHO="1", EXECUTION_PARAMETERS=json.dumps(own))
     case.put("in/a", b"1\n2")
@@ -174,20 +161,18 @@ def test_the_container_s_execution_parameters_hold_where_the_job_says_nothing(
     assert "MaxConcurrentTransforms=2, MaxPayloadInMB=5, BatchStrategy=SINGLE_RECORD" in case.log()
 
 
-def test_requests_without_an_answer_are_sent_again(case: TransformCase) -> None:
+def test_requests_are_sent_again(case: TransformCase) -> None:
     case.model("weak", ECHO="1", HANG_UPS="3")
     case.put("in/a", b"1")
     assert case.run(ModelName="weak")["TransformJobStatus"] == "Completed"
 
-
-def test_requests_are_sent_again_no_more_often_than_the_job_says(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.model("down", STATUS="500")
     case.put("in/a", b"1")
     shown = case.run(ModelName="down", ModelClientConfig={"InvocationsMaxRetries": 2})
     assert (shown["TransformJobStatus"], len(case.bodies())) == ("Failed", 3)
 
-
-def test_an_answer_that_takes_longer_than_the_job_allows_is_none(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.model("slow", TAKES_SECONDS="2")
     case.put("in/a", b"1")
     client = {"InvocationsTimeoutInSeconds": 1, "InvocationsMaxRetries": 0}
@@ -195,28 +180,21 @@ def test_an_answer_that_takes_longer_than_the_job_allows_is_none(case: Transform
     assert "in/a: Unable to get response from algorithm" in case.log()
 
 
-def test_a_bad_record_is_asked_once(case: TransformCase) -> None:
+def test_a_bad_record_fails_its_file_alone(case: TransformCase) -> None:
     case.put("in/a", MISTAKE)
     case.run()
     assert case.bodies() == [MISTAKE]
+    said = [line.split(f"{case.bucket}/in/a: ")[-1] for line in case.log().splitlines()[1:]]
+    assert said == ["ClientError: 400", "", "Message:", "the model says no"]
 
-
-def test_a_file_with_a_bad_record_fails_the_job_and_no_other_file(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.put("in/a", b"1\n" + MISTAKE)
     case.put("in/b", b"2")
     shown = case.run(**lines(BatchStrategy="SingleRecord"))
     assert shown["FailureReason"] == "ClientError: See job logs for more information"
     assert case.results() == {"b.out": b"2\n"}
 
-
-def test_the_log_says_which_file_failed_and_what_the_container_said(case: TransformCase) -> None:
-    case.put("in/a", MISTAKE)
-    case.run()
-    said = [line.split(f"{case.bucket}/in/a: ")[-1] for line in case.log().splitlines()[1:]]
-    assert said == ["ClientError: 400", "", "Message:", "the model says no"]
-
-
-def test_a_5xx_is_the_algorithm_s_error(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.model("down", STATUS="503")
     case.put("in/a", b"1")
     shown = case.run(ModelName="down")
@@ -225,9 +203,7 @@ def test_a_5xx_is_the_algorithm_s_error(case: TransformCase) -> None:
 
 
 @pytest.mark.parametrize("split", ["None", "Line", "TFRecord", "RecordIO"])
-def test_a_record_that_is_longer_than_the_payload_fails_its_file(
-    case: TransformCase, split: str
-) -> None:
+def test_a_record_beyond_the_payload_fails_its_file(case: TransformCase, split: str) -> None:
     body = b"x" * (ONE_MB + 1)
     case.put("in/a", {"TFRecord": _tf_record, "RecordIO": _record_io}.get(split, bytes)(body))
     case.run(MaxPayloadInMB=1, **with_split(split))
@@ -270,25 +246,21 @@ def test_a_container_that_does_not_start_fails_the_job(case: TransformCase) -> N
     assert "did not answer its ping" in case.run()["FailureReason"]
 
 
-def test_the_container_ends_with_its_job(case: TransformCase) -> None:
+def test_a_job_ends_with_its_container(case: TransformCase) -> None:
     case.put("in/a", b"1")
     case.run()
     assert [one.closed for one in case.containers()] == [True]
+    with pytest.raises(ClientError, match="is in status Completed"):
+        case.sagemaker.stop_transform_job(TransformJobName="job")
+    with pytest.raises(ClientError, match="a job with this name already exists"):
+        case.create()
 
-
-def test_a_stopped_job_leaves_no_result(case: TransformCase) -> None:
+    case = TransformCase(case.account.another())
     case.model("slow", TAKES_SECONDS="0.5")
     case.put("in/a", b"1\n" * 100)
     case.create(ModelName="slow", **lines(BatchStrategy="SingleRecord"))
     case.sagemaker.stop_transform_job(TransformJobName="job")
     assert (case.rested()["TransformJobStatus"], case.results()) == ("Stopped", {})
-
-
-def test_a_job_that_has_ended_cannot_be_stopped(case: TransformCase) -> None:
-    case.put("in/a", b"1")
-    case.run()
-    with pytest.raises(ClientError, match="is in status Completed"):
-        case.sagemaker.stop_transform_job(TransformJobName="job")
 
 
 def test_the_events_of_a_job_say_its_states(watched: Watched) -> None:
@@ -302,7 +274,7 @@ def test_the_events_of_a_job_say_its_states(watched: Watched) -> None:
     assert states == ["InProgress", "Completed"]
 
 
-def test_jobs_are_listed_newest_first_by_page(case: TransformCase, clock: ManualClock) -> None:
+def test_jobs_are_listed_with_their_tags(case: TransformCase, clock: ManualClock) -> None:
     case.put("in/a", b"1")
     for name in ("first", "second", "third"):
         case.run(TransformJobName=name)
@@ -312,6 +284,12 @@ def test_jobs_are_listed_newest_first_by_page(case: TransformCase, clock: Manual
     )
     names = [job["TransformJobName"] for page in listed for job in page["TransformJobSummaries"]]
     assert names == ["third", "first"]
+
+    case = TransformCase(case.account.another())
+    case.put("in/a", b"1")
+    shown = case.run(Tags=[{"Key": "team", "Value": "search"}])
+    tags = case.sagemaker.list_tags(ResourceArn=shown["TransformJobArn"])["Tags"]
+    assert tags == [{"Key": "team", "Value": "search"}]
 
 
 @pytest.mark.parametrize(
@@ -330,20 +308,6 @@ def test_jobs_are_listed_by_time_and_state(
     case.run()
     jobs = case.sagemaker.list_transform_jobs(**asked)["TransformJobSummaries"]
     assert [job["TransformJobName"] for job in jobs] == listed
-
-
-def test_a_name_is_taken_once(case: TransformCase) -> None:
-    case.put("in/a", b"1")
-    case.run()
-    with pytest.raises(ClientError, match="a job with this name already exists"):
-        case.create()
-
-
-def test_a_job_s_tags_are_listed(case: TransformCase) -> None:
-    case.put("in/a", b"1")
-    shown = case.run(Tags=[{"Key": "team", "Value": "search"}])
-    tags = case.sagemaker.list_tags(ResourceArn=shown["TransformJobArn"])["Tags"]
-    assert tags == [{"Key": "team", "Value": "search"}]
 
 
 @pytest.mark.parametrize(
@@ -366,9 +330,7 @@ def test_what_aws_refuses_is_refused(
 
 
 @pytest.mark.parametrize("at_the_bound", [{"MaxPayloadInMB": 50, "MaxConcurrentTransforms": 2}])
-def test_what_is_within_the_bounds_is_taken(
-    case: TransformCase, at_the_bound: dict[str, Any]
-) -> None:
+def test_bounds_are_inclusive(case: TransformCase, at_the_bound: dict[str, Any]) -> None:
     case.put("in/a", b"1")
     assert case.run(**at_the_bound)["TransformJobStatus"] == "Completed"
 
@@ -377,9 +339,7 @@ def test_what_is_within_the_bounds_is_taken(
     "without_effect",
     [{"DataCaptureConfig": {"DestinationS3Uri": "s3://bucket"}}, {"MaxPayloadInMB": 0}],
 )
-def test_what_would_have_no_effect_is_answered_501(
-    case: TransformCase, without_effect: dict[str, Any]
-) -> None:
+def test_no_empty_success(case: TransformCase, without_effect: dict[str, Any]) -> None:
     with pytest.raises(ClientError) as refused:
         case.create(**without_effect)
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501

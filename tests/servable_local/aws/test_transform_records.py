@@ -82,42 +82,33 @@ def test_a_path_that_selects_nothing_fails_the_record(path: str) -> None:
         JsonPath(path).of(ROW)
 
 
-def test_columns_of_csv_are_filtered_before_the_model() -> None:
+def test_rows_of_csv_are_filtered_and_joined_with_their_answers() -> None:
     sent, _ = through(processing(CSV, InputFilter="$[1:]"), b"7,1,2\n8,3,4\n")
     assert sent == b"1,2\n3,4"
-
-
-def test_rows_of_csv_are_joined_with_their_answers() -> None:
     joined = processing(CSV, JoinSource="Input", InputFilter="$[1:]")
     assert through(joined, b"7,1,2\n8,3,4\n", b"0.5\n0.6\n")[1] == [b"7,1,2,0.5", b"8,3,4,0.6"]
-
-
-def test_the_output_filter_selects_of_the_joined_row() -> None:
     joined = processing(CSV, JoinSource="Input", OutputFilter="$[0,-1]")
     assert through(joined, b"7,1,2\n8,3,4\n", b"0.5\n0.6")[1] == [b"7,0.5", b"8,0.6"]
 
-
-def test_quoted_fields_stay_quoted_where_they_must() -> None:
     joined = processing(CSV, JoinSource="Input")
     source = b'"a,b","say ""x""",1\n2,3,4\n'
     assert through(joined, source, b"0.5\n0.6")[1][0] == b'"a,b","say ""x""",1,0.5'
 
 
-def test_an_answer_of_json_cannot_be_joined_with_csv() -> None:
+def test_what_cannot_be_joined_or_parsed_fails() -> None:
     joined = processing(CSV, JoinSource="Input")
     with pytest.raises(TransformError) as failed:
         through(joined, b"1\n2\n", b'{"predictions": [\n[1.0],\n[2.0]\n]}')
     assert str(failed.value) == (
         'Failed to parse output from the algorithm as CSV: bare " in non quoted field'
     )
-
-
-def test_fewer_answers_than_records_cannot_be_joined() -> None:
     with pytest.raises(TransformError, match="1 records came back for 2"):
         through(processing(CSV, JoinSource="Input"), b"1\n2\n", b"0.5\n")
+    with pytest.raises(TransformError, match="Failed to parse input as JSON"):
+        through(processing(JSON, InputFilter="$.x"), b"{")
 
 
-def test_an_answer_is_an_attribute_of_its_json_line() -> None:
+def test_answers_are_attributes_of_json() -> None:
     joined = processing(
         JSON_LINES, JoinSource="Input", InputFilter="$.x", OutputFilter="$['id','SageMakerOutput']"
     )
@@ -125,18 +116,14 @@ def test_an_answer_is_an_attribute_of_its_json_line() -> None:
     sent, result = through(joined, source, b"[0.5]\n[0.6]\n")
     assert sent == b"[1]\n[2]"
     assert result == [b'{"id":1,"SageMakerOutput":[0.5]}', b'{"id":2,"SageMakerOutput":[0.6]}']
-
-
-def test_input_that_is_no_object_becomes_an_attribute_too() -> None:
     joined = processing(JSON, JoinSource="Input")
     assert through(joined, b"[1]", b'{\n"label": 1}')[1] == [
         b'{"SageMakerInput":[1],"SageMakerOutput":{"label":1}}'
     ]
 
-
-def test_json_that_does_not_parse_fails_its_file() -> None:
-    with pytest.raises(TransformError, match="Failed to parse input as JSON"):
-        through(processing(JSON, InputFilter="$.x"), b"{")
+    source = json.dumps({"id": "ä"}, ensure_ascii=False).encode()
+    joined = processing(JSON, JoinSource="Input")
+    assert json.loads(through(joined, source, b"1")[1][0]) == {"id": "ä", "SageMakerOutput": 1}
 
 
 def test_without_join_and_output_filter_an_answer_stays_as_it_is() -> None:
@@ -162,9 +149,3 @@ def test_forms_that_cannot_be_joined_are_refused(
     }
     with pytest.raises(ValueError, match=problem):
         DataProcessing(request)
-
-
-def test_json_round_trips_unicode() -> None:
-    source = json.dumps({"id": "ä"}, ensure_ascii=False).encode()
-    joined = processing(JSON, JoinSource="Input")
-    assert json.loads(through(joined, source, b"1")[1][0]) == {"id": "ä", "SageMakerOutput": 1}

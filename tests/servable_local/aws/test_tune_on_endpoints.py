@@ -130,21 +130,13 @@ def temporary(account: Account) -> list[str]:
     return [name for name in named if name.startswith(PREFIX)]
 
 
-def test_a_trial_s_endpoint_has_the_point_s_settings_and_keeps_what_the_live_one_has_beside(
-    trials: Made, account: Account
-) -> None:
+def test_a_trial_s_endpoint_is_the_point_s_and_goes_with_it(trials: Made, account: Account) -> None:
     with trials() as one, one.reached(point(8)) as reached:
         variables, _ = described(account, reached.target.url)
     assert (variables[WORKERS], variables["OWN"]) == ("8", "kept")
-
-
-def test_a_trial_s_endpoint_is_on_the_point_s_instance_type(trials: Made, account: Account) -> None:
     with trials() as one, one.reached(point(8, "ml.c5.2xlarge")) as reached:
         _, kind = described(account, reached.target.url)
     assert kind == "ml.c5.2xlarge"
-
-
-def test_after_a_trial_nothing_is_left(trials: Made, account: Account) -> None:
     with trials() as one, one.reached(point(8)):
         pass
     assert temporary(account) == []
@@ -166,9 +158,7 @@ def test_an_endpoint_that_was_left_costs_until_it_is_removed(trials: Made, run: 
     assert 1.0 <= spent == one.spent_usd
 
 
-def test_settings_that_do_not_start_are_a_failed_trial(
-    trials: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise NotInServiceError("x: is Failed: no ping")
 

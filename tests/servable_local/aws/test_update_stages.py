@@ -7,8 +7,15 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.ht
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from servable_local.aws.sagemaker.endpoint_update import Stage, stages
+from servable_local.aws.sagemaker.endpoint_update import (
+    Stage,
+    longest_seconds,
+    rollback_alarms,
+    stages,
+)
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, blue_green
 
 
@@ -53,18 +60,66 @@ def test_stages_of_a_rolling_update(batch: int, active: list[int]) -> None:
     assert stages({"RollingUpdatePolicy": policy}, 4) == [stage(count) for count in active]
 
 
-def test_without_a_policy_nothing_is_watched() -> None:
+def test_a_stage_is_watched_for_its_wait() -> None:
     assert stages(None, 4) == [Stage(4, 4, 0)]
-
-
-def test_without_a_wait_the_old_fleet_ends_at_once() -> None:
     policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": ALL_AT_ONCE}}
     assert stages(policy, 4) == [Stage(4, 4, 0)]
-
-
-def test_a_stage_that_is_not_full_is_a_canary() -> None:
     assert (stage(1).share, stage(1).message) == (
         0.25,
         "Baking for 60 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of "
         "1 instance(s).",
     )
+
+
+def guarded(kind: str, **sizes: Any) -> dict[str, Any]:
+    routing = {"Type": kind, "WaitIntervalInSeconds": 600, **sizes}
+    policy = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": 120}
+    return {"BlueGreenUpdatePolicy": policy}
+
+
+def percent(value: int) -> dict[str, Any]:
+    return {"Type": "CAPACITY_PERCENT", "Value": value}
+
+
+def _plan(config: dict[str, Any] | None, instances: int) -> list[tuple[float, int]]:
+    return [(stage.share, stage.bake_seconds) for stage in stages(config, instances)]
+
+
+def test_without_a_canary_everything_moves_at_once() -> None:
+    assert _plan(None, 2) == [(1.0, 0)]
+    assert _plan(guarded("ALL_AT_ONCE"), 2) == [(1.0, 120)]
+
+
+def test_a_canary_bakes_and_then_the_rest_bakes() -> None:
+    assert _plan(guarded("CANARY", CanarySize=percent(10)), 10) == [(0.1, 600), (1.0, 120)]
+    assert _plan(guarded("CANARY", CanarySize=percent(10)), 2)[0] == (0.5, 600)
+    assert _plan(guarded("CANARY", CanarySize=percent(30)), 4)[0] == (0.5, 600)
+    found = _plan(guarded("CANARY", CanarySize=percent(50)), 1)
+    assert found == [(1.0, 600), (1.0, 120)]
+    size = {"Type": "INSTANCE_COUNT", "Value": 1}
+    assert _plan(guarded("CANARY", CanarySize=size), 4)[0] == (0.25, 600)
+
+
+def test_steps_and_batches_bake_one_after_the_other() -> None:
+    found = _plan(guarded("LINEAR", LinearStepSize=percent(25)), 4)
+    assert found == [(0.25, 600), (0.5, 600), (0.75, 600), (1.0, 120)]
+    policy = {"MaximumBatchSize": percent(50), "WaitIntervalInSeconds": 60}
+    assert _plan({"RollingUpdatePolicy": policy}, 4) == [(0.5, 60), (1.0, 60)]
+
+
+@given(st.sampled_from(["CANARY", "LINEAR"]), st.integers(1, 50), st.integers(1, 100))
+def test_traffic_only_grows_and_ends_with_all_of_it(kind: str, share: int, count: int) -> None:
+    key = "CanarySize" if kind == "CANARY" else "LinearStepSize"
+    found = [stage.share for stage in stages(guarded(kind, **{key: percent(share)}), count)]
+    assert found == sorted(found)
+    assert found[-1] == 1.0
+
+
+def test_the_way_back_is_read_where_it_is_said() -> None:
+    cases: list[dict[str, Any] | None] = [None, {}, {"AutoRollbackConfiguration": {}}]
+    for config in cases:
+        assert rollback_alarms(config) == []
+
+    config = guarded("ALL_AT_ONCE")
+    config["BlueGreenUpdatePolicy"]["MaximumExecutionTimeoutInSeconds"] = 600
+    assert longest_seconds(config) == 600

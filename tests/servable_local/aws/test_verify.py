@@ -50,11 +50,8 @@ def untouched(embedded: LocalAws, launcher: Launcher, written: Project) -> Verif
     return Verified(embedded, launcher, written)
 
 
-def test_a_fresh_deployment_has_no_difference(untouched: Verified) -> None:
+def test_a_fresh_deployment_is_as_deployed(untouched: Verified) -> None:
     assert [str(difference) for difference in untouched.report().differences] == []
-
-
-def test_a_golden_request_with_its_answer_lets_the_verdict_hold(untouched: Verified) -> None:
     assert (untouched.report().words, untouched.report().verdict) == ("as deployed", "holds")
 
 
@@ -73,11 +70,8 @@ def golden_of(untouched: Verified, **change: Any) -> Report:
     return report
 
 
-def test_without_a_golden_request_answers_are_not_asked(untouched: Verified) -> None:
+def test_answers_are_not_compared_without_a_golden_one(untouched: Verified) -> None:
     assert golden_of(untouched).words == "as deployed, answers not asked"
-
-
-def test_without_its_answer_they_are_not_compared(untouched: Verified) -> None:
     assert golden_of(untouched, answer=None).words == "as deployed, answers not compared"
 
 
@@ -311,9 +305,7 @@ def read_option(shape: Any, value: str) -> Any:
     return value if shape.type_name == "string" else json.loads(value)
 
 
-def test_the_printed_commands_bring_back_what_somebody_changed(
-    deployed: Verified, clock: ManualClock
-) -> None:
+def test_the_printed_commands_undo_changes(deployed: Verified, clock: ManualClock) -> None:
     cloudwatch = deployed.client("cloudwatch")
     listed = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
     before = {alarm["AlarmName"] for alarm in listed["MetricAlarms"] + listed["CompositeAlarms"]}
@@ -338,13 +330,15 @@ def test_the_printed_commands_bring_back_what_somebody_changed(
     assert after == before
 
 
-def test_a_failed_update_is_told_with_its_reason(planted: Planted) -> None:
+def test_a_failed_update_is_told_with_its_reason_also_as_json(planted: Planted) -> None:
     (found,) = (
         difference
         for difference in planted(failed_update).differences
         if difference.kind == "stack status"
     )
     assert "did not answer its ping" in found.remedy
+    said = json.loads(json.dumps(planted(failed_update).as_json(), default=str))
+    assert (said["ok"], said["differences"][0]["kind"]) == (False, "stack status")
 
 
 def test_an_override_that_is_meant_is_no_difference(deployed: Verified) -> None:
@@ -362,11 +356,6 @@ def test_nothing_deployed_is_one_difference_for_each_stack(deployed: Verified) -
     for stack in reversed(deployed.stacks()):
         deployed.account.delete(stack.name)
     assert [difference.kind for difference in deployed.report().differences] == ["not deployed"] * 2
-
-
-def test_a_report_is_json(planted: Planted) -> None:
-    said = json.loads(json.dumps(planted(failed_update).as_json(), default=str))
-    assert (said["ok"], said["differences"][0]["kind"]) == (False, "stack status")
 
 
 def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
@@ -394,13 +383,8 @@ def slow(
     return first, deployed.report()
 
 
-def test_first_minutes_as_slow_as_the_alarm_takes_are_a_difference(
-    slow: tuple[Report, Report],
-) -> None:
+def test_slow_minutes_are_a_difference(slow: tuple[Report, Report]) -> None:
     assert [difference.kind for difference in slow[1].differences] == ["slow since the update"]
-
-
-def test_one_slow_minute_is_said_and_is_no_difference(slow: tuple[Report, Report]) -> None:
     report, _ = slow
     assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
 
@@ -447,15 +431,13 @@ def action(service: str, operation: str) -> str:
     return said
 
 
-def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
-    untouched: Verified, written: Project
-) -> None:
+def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Project) -> None:
     asked: set[str] = set()
 
     def note(model: Any, **_: Any) -> None:
         # Captured requests are put by the local AWS, in this process and with this client.
         files = {Path(frame.filename).name for frame in traceback.extract_stack()}
-        if "data_capture.py" in files:
+        if "stored_invocations.py" in files:
             return
         metadata = model.service_model.metadata
         prefix = metadata.get("signingName", metadata["endpointPrefix"])

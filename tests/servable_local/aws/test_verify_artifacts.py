@@ -70,25 +70,17 @@ def test_what_was_deployed_is_verified(deployed: VerifiedArtifact) -> None:
     deployed.judged("Approved")  # the tests run in any order
     assert deployed.report().differences == []
 
-
-def test_a_package_that_is_rejected_later_is_a_difference(deployed: VerifiedArtifact) -> None:
     deployed.judged("Rejected")
     expected = ["model package"] if deployed.endpoint.endswith("registry") else []
     assert kinds(deployed.report()) == expected
 
 
-def test_pin_resolves_what_is_approved(deployed: VerifiedArtifact) -> None:
+def test_pin_resolves_what_is_approved_alone(deployed: VerifiedArtifact) -> None:
     deployed.judged("Approved")
     assert approved(deployed.client("sagemaker"), deployed.package) == (deployed.uri, IMAGE)
-
-
-@pytest.mark.parametrize("status", ["Rejected", "PendingManualApproval"])
-def test_pin_refuses_what_is_not_approved(deployed: VerifiedArtifact, status: str) -> None:
-    deployed.judged(status)
-    with pytest.raises(PinError, match=f"ModelApprovalStatus is {status}; allowed: Approved"):
-        approved(deployed.client("sagemaker"), deployed.package)
-
-
-def test_pin_names_a_package_that_is_not_there(deployed: VerifiedArtifact) -> None:
     with pytest.raises(PinError, match="cannot be read"):
         approved(deployed.client("sagemaker"), deployed.package + "0")
+    for status in ["Rejected", "PendingManualApproval"]:
+        deployed.judged(status)
+        with pytest.raises(PinError, match=f"ModelApprovalStatus is {status}; allowed: Approved"):
+            approved(deployed.client("sagemaker"), deployed.package)

@@ -166,12 +166,8 @@ def planted(fresh: Deployed) -> Planted:
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
-def test_a_fresh_deployment_of_each_kind_has_no_difference(fresh: Deployed, kind: str) -> None:
+def test_a_fresh_deployment_has_no_difference(fresh: Deployed, kind: str) -> None:
     assert [str(difference) for difference in fresh(kind)[1].differences] == []
-
-
-@pytest.mark.parametrize("kind", GOLDEN)
-def test_each_kind_answers_its_golden_request(fresh: Deployed, kind: str) -> None:
     assert not [note for note in fresh(kind)[1].notes if "golden" in note]
 
 

@@ -79,17 +79,13 @@ def test_the_namespaces_of_aws_are_its_own(cloudwatch: Any) -> None:
         )
 
 
-def test_samples_of_another_unit_are_left_out_where_a_unit_is_asked_for(
-    cloudwatch: Any, clock: ManualClock
-) -> None:
+def test_samples_of_another_unit_are_left_out(cloudwatch: Any, clock: ManualClock) -> None:
     put(cloudwatch, clock, Value=1, Unit="Count")
     sums = [statistics(cloudwatch, clock, "Sum", Unit=unit) for unit in ("Count", "Seconds")]
     assert sums == [{"Sum": 1}, {}]
 
 
-def test_metrics_are_listed_by_namespace_name_and_dimensions(
-    cloudwatch: Any, clock: ManualClock
-) -> None:
+def test_metrics_are_listed(cloudwatch: Any, clock: ManualClock) -> None:
     put(cloudwatch, clock, Value=1, Dimensions=[{"Name": "a", "Value": "1"}])
     put(cloudwatch, clock, Value=1, Dimensions=[{"Name": "a", "Value": "2"}])
     put(cloudwatch, clock, Value=1, MetricName="Other")
@@ -103,9 +99,7 @@ def test_metrics_are_listed_by_namespace_name_and_dimensions(
     assert count(Dimensions=[{"Name": "a", "Value": "2"}]) == 1
 
 
-def test_data_of_a_query_are_the_newest_first_unless_asked_otherwise(
-    cloudwatch: Any, clock: ManualClock
-) -> None:
+def test_data_are_newest_first(cloudwatch: Any, clock: ManualClock) -> None:
     now = clock.now().replace(second=0, microsecond=0)
     for minute in (1, 2):
         put(cloudwatch, clock, Value=minute, Timestamp=now - timedelta(minutes=3 - minute))
@@ -185,9 +179,7 @@ def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> 
         ),
     ],
 )
-def test_a_target_s_input_is_what_it_says_of_the_event(
-    target: dict[str, Any], message: str
-) -> None:
+def test_a_target_s_input_is_of_the_event(target: dict[str, Any], message: str) -> None:
     assert _message(RULE, target, EVENT) == message
 
 
@@ -233,8 +225,6 @@ def test_a_scheduled_action_is_described_replaced_and_deleted(scaling: Any) -> N
     with pytest.raises(ClientError, match="No scheduled action found for name: morning"):
         scaling.delete_scheduled_action(**KEY, ScheduledActionName="morning")
 
-
-def test_a_scheduled_action_that_is_put_again_keeps_all_but_its_start_and_end(scaling: Any) -> None:
     name = {"ScheduledActionName": "morning"}
     first = {
         "Schedule": "rate(5 minutes)",
@@ -254,12 +244,9 @@ def test_a_scheduled_action_that_is_put_again_keeps_all_but_its_start_and_end(sc
     }
 
 
-def test_a_limit_of_the_api_that_is_not_met_is_refused(scaling: Any) -> None:
+def test_a_request_of_scaling_that_is_not_whole_is_refused(scaling: Any) -> None:
     with pytest.raises(ClientError, match="ValidationException.*'resourceId' failed to satisfy"):
         scaling.deregister_scalable_target(**KEY | {"ResourceId": "x" * 1601})
-
-
-def test_a_scheduled_action_needs_a_schedule(scaling: Any) -> None:
     with pytest.raises(ClientError, match="Schedule is required"):
         scaling.put_scheduled_action(**KEY, ScheduledActionName="a")
 

@@ -30,6 +30,10 @@ class Watched:
         self.clock = clock
         self._server = server
 
+    def another(self) -> "Watched":
+        """Watch another account, in which nothing is deployed."""
+        return Watched(self.account.another(), self.clock, self._server)
+
     def align(self) -> None:
         """To the beginning of a minute, so that a test's first minute is a whole one."""
         self.clock.advance(seconds=60 - self.clock.now().second)

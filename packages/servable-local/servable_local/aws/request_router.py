@@ -18,7 +18,6 @@ from moto.core.serialize import S3Serializer
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import cross_origin
-from servable_local.aws import cbor
 from servable_local.aws.contents import (
     ENVIRON,
     IN_MEMORY_BYTES,
@@ -29,7 +28,7 @@ from servable_local.aws.contents import (
 )
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import SERVICE
-from servable_local.aws.refusals import AccessError, Reason, refusal
+from servable_local.aws.refusals import AccessError, Reason, answer_cbor, is_cbor, refusal
 from servable_local.aws.signatures import VerifiedRequest, Verifier
 from servable_local.aws.signed_request import ALGORITHM, ReceivedRequest
 
@@ -129,10 +128,11 @@ class RequestRouter:
                 "404 Not Found",
                 {"error": "no such control"},
             )
-            return _answer(start_response, status, "application/json", result)
+            start_response(status, [("Content-Type", "application/json")])
+            return [json.dumps(result).encode()]
         _hand_on(environ, request, verified)
-        if cbor.spoken(request):
-            return cbor.answered(environ, start_response, partial(self._answered, request))
+        if is_cbor(request):
+            return answer_cbor(environ, start_response, partial(self._answered, request))
         return self._answered(request, environ, start_response)
 
     def _answered(
@@ -255,10 +255,3 @@ def _failure(
     )
     start_response(status, [("Content-Type", "text/xml")], sys.exc_info())
     return [xml.encode()]
-
-
-def _answer(
-    start_response: _Start, status: str, kind: str, body: Mapping[str, Any]
-) -> Iterable[bytes]:
-    start_response(status, [("Content-Type", kind)], sys.exc_info())
-    return [json.dumps(body).encode()]

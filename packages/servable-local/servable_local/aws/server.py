@@ -20,12 +20,11 @@ from servable_local.aws.clock import Clock, ScaledClock
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
+from servable_local.aws.cloudwatch.api import CloudWatchApi
 from servable_local.aws.contents import ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
-from servable_local.aws.moto_patches import cloudformation, models, operations
-from servable_local.aws.moto_patches.ec2 import without_ec2
+from servable_local.aws.moto_patches import every_service
 from servable_local.aws.moto_patches.logs import LogsApi, write_output
 from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
@@ -48,12 +47,12 @@ _SECRET_BYTES = 20  # 40 characters, as many as on AWS
 _END_LOOK_SECONDS = 0.05
 # Service of moto -> its patches, in moto_patches/. They import the service, which takes long.
 _PATCHES = {
-    "events": ("events",),
-    "iam": ("session_keys", "iam"),
-    "kms": ("kms",),
-    "s3": ("s3", "objects"),
-    "sns": ("topics",),
-    "sts": ("session_keys",),
+    "events": "events",
+    "iam": "iam",
+    "kms": "iam",
+    "s3": "s3",
+    "sns": "events",
+    "sts": "iam",
 }
 _PATHS = {
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
@@ -98,9 +97,8 @@ class Server:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
-            without_ec2(module).url_paths.update(paths)
-        for patch in (models, cloudformation, operations):
-            patch.install()
+            every_service.without_ec2(module).url_paths.update(paths)
+        every_service.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
         # A host is looked up once: moto looks through its folder on the disk and two hundred patterns for
         # every request, a third of what a small one takes (5.2 ms of processor time for 3.6 ms, moto 5.2.5).
@@ -153,7 +151,7 @@ class Server:
 
     def _create_app(self, service: Any) -> Any:
         """Patch a service of moto and build its application, when the service is first asked for."""
-        for name in _PATCHES.get(service, ()):
+        if name := _PATCHES.get(service):
             importlib.import_module(f"{moto_patches.__name__}.{name}").install()
         if service == "scheduler":
             from servable_local.aws.workflows import schedules

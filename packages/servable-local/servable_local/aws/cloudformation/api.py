@@ -4,7 +4,6 @@ moto parses the request and serializes the answer by botocore's model; an operat
 a method is answered NotImplemented.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,11 +13,16 @@ from urllib.parse import urlparse
 
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
-from servable_local.aws.cloudformation.changes import NO_CHANGES, ChangeSet, plan
+from servable_local.aws.cloudformation.changes import NO_CHANGES, ChangeSet, check_import, plan
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.cloudformation.template import chosen_parameters, parse, template_at
-from servable_local.aws.cloudformation.template_form import macros
+from servable_local.aws.cloudformation.template import (
+    chosen_parameters,
+    describe_parameters,
+    macros,
+    parse,
+    template_at,
+)
 from servable_local.aws.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
@@ -27,7 +31,7 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources import TYPES
 from servable_local.aws.resources.shapes import refusal, violation
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html (2026-11-28)
@@ -47,8 +51,6 @@ class CloudFormationApi(BaseResponse):
     @property
     def here(self) -> CloudFormation:
         return self.regions.of(self.current_account, self.region)
-
-    # --- what the operations have in common
 
     def _text(self, previous: str | None = None) -> str:
         if self._get_param("UsePreviousTemplate") and previous is not None:
@@ -83,7 +85,7 @@ class CloudFormationApi(BaseResponse):
 
     def _about(self, stack: Stack | None = None) -> dict[str, Any]:
         if role := self._get_param("RoleARN"):
-            self._check_role(role)
+            self.here.check_role(role)
         tags = self._get_param("Tags")
         kept = stack.tags if stack is not None and tags is None else {}
         return {
@@ -93,23 +95,9 @@ class CloudFormationApi(BaseResponse):
             "role_arn": self._get_param("RoleARN"),
         }
 
-    def _check_role(self, arn: str) -> None:
-        """Raises `ValidationError` where the role's own policy lets CloudFormation not take it."""
-        name = arn.rsplit("/", 1)[-1]
-        iam = self.here.aws.client("iam")
-        with suppress(iam.exceptions.NoSuchEntityException):
-            trust = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
-            statements = trust["Statement"]
-            for one in statements if isinstance(statements, list) else [statements]:
-                if one["Effect"] == "Allow" and "cloudformation" in json.dumps(one["Principal"]):
-                    return
-        raise ValidationError(f"Role {arn} is invalid or cannot be assumed")
-
     @property
     def _stack(self) -> Stack:
         return self.here.get(self._get_param("StackName"))
-
-    # --- operations that only look
 
     def describe_stacks(self) -> ActionResult:
         name = self._get_param("StackName")
@@ -130,11 +118,11 @@ class CloudFormationApi(BaseResponse):
             raise ValidationError(words.format(self._get_param("StackName"))) from None
 
     def describe_stack_events(self) -> ActionResult:
-        stack = self._stack_or("Stack [{}] does not exist")
-        return ActionResult({"StackEvents": stack.events[::-1]})
+        events = self._stack_or("Stack [{}] does not exist").events
+        return ActionResult({"StackEvents": events[::-1]})
 
     def list_stack_resources(self) -> ActionResult:
-        shown = _resources(self._stack, "LastUpdatedTimestamp")
+        shown = self._stack.describe_resources("LastUpdatedTimestamp")
         return ActionResult({"StackResourceSummaries": shown})
 
     def describe_stack_resources(self) -> ActionResult:
@@ -142,12 +130,12 @@ class CloudFormationApi(BaseResponse):
         if not self._get_param("StackName"):
             physical_id = self._get_param("PhysicalResourceId")
         stack = self.here.of_resource(physical_id) if physical_id else self._stack
-        return ActionResult({"StackResources": _resources(stack, "Timestamp", logical_id)})
+        return ActionResult({"StackResources": stack.describe_resources("Timestamp", logical_id)})
 
     def describe_stack_resource(self) -> ActionResult:
         stack = self._stack_or("Stack '{}' does not exist")
         logical_id = self._get_param("LogicalResourceId")
-        for resource in _resources(stack, "LastUpdatedTimestamp", logical_id):
+        for resource in stack.describe_resources("LastUpdatedTimestamp", logical_id):
             return ActionResult({"StackResourceDetail": resource})
         asked = self._get_param("StackName")
         raise ValidationError(f"Resource {logical_id} does not exist for stack {asked}")
@@ -187,30 +175,15 @@ class CloudFormationApi(BaseResponse):
                     }
                     for kind, logical_ids in sorted(by_type.items())
                 ],
-                "Parameters": [
-                    {
-                        "ParameterKey": key,
-                        "ParameterType": slot.get("Type", "String"),
-                        "DefaultValue": slot.get("Default"),
-                        "Description": slot.get("Description"),
-                        "NoEcho": bool(slot.get("NoEcho", False)),
-                    }
-                    for key, slot in (template.get("Parameters") or {}).items()
-                ],
+                "Parameters": describe_parameters(template),
             }
         )
 
     def validate_template(self) -> ActionResult:
         template = parse(self._text())
-        parameters = [
-            {
-                "ParameterKey": key,
-                "DefaultValue": slot.get("Default"),
-                "NoEcho": bool(slot.get("NoEcho", False)),
-                "Description": slot.get("Description"),
-            }
-            for key, slot in (template.get("Parameters") or {}).items()
-        ]
+        parameters = describe_parameters(template)
+        for parameter in parameters:
+            del parameter["ParameterType"]
         described = template.get("Description")
         return ActionResult({"Description": described, "Parameters": parameters})
 
@@ -222,8 +195,6 @@ class CloudFormationApi(BaseResponse):
             if "ExportName" in o and s.status != "DELETE_COMPLETE"
         ]
         return ActionResult({"Exports": shown})
-
-    # --- stacks are made, changed and deleted
 
     def create_stack(self) -> ActionResult:
         text = self._text()
@@ -290,8 +261,6 @@ class CloudFormationApi(BaseResponse):
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         return ActionResult({"StackId": stack.id})
 
-    # --- change sets, which `cdk deploy` and `cdk diff` use unless told otherwise
-
     def create_change_set(self) -> ActionResult:
         kind = self._get_param("ChangeSetType") or "UPDATE"
         name, stack_name = self._get_param("ChangeSetName"), self._get_param("StackName")
@@ -340,7 +309,11 @@ class CloudFormationApi(BaseResponse):
             change_set.fail(problem)
             return change_set
         if kind == "IMPORT":
-            change_set.imports = self._imports(stack, text)
+            change_set.imports = {
+                row["LogicalResourceId"]: dict(row["ResourceIdentifier"])
+                for row in self._get_param("ResourcesToImport", [])
+            }
+            check_import(stack, parse(text), change_set.imports)
         bound = self.here.bind(stack, text, change_set.parameters)
         change_set.resolved = bound.resolved_from(change_set.parameters)
         change_set.changes = [
@@ -359,36 +332,6 @@ class CloudFormationApi(BaseResponse):
             if old.get("Outputs") == new.get("Outputs") or old == new:
                 change_set.fail(NO_CHANGES)
         return change_set
-
-    def _imports(self, stack: Stack, text: str) -> dict[str, dict[str, str]]:
-        """Logical id to identifier of every resource to import.
-
-        Raises `ValidationError` for what an import may not change; sources of its words:
-        https://github.com/aws-quickstart/quickstart-awx/issues/38 and
-        https://github.com/awslabs/aws-security-assessment-solution/issues/6 (read 2026-11-28); the others
-        are ours.
-        """
-        template = parse(text)
-        imports = {
-            row["LogicalResourceId"]: dict(row["ResourceIdentifier"])
-            for row in self._get_param("ResourcesToImport", [])
-        }
-        declared = template["Resources"]
-        bare = [name for name in imports if "DeletionPolicy" not in declared.get(name, {})]
-        if bare or not imports:
-            raise ValidationError(
-                f"The following resources to import [{', '.join(bare)}] must have DeletionPolicy "
-                "attribute specified in the template."
-            )
-        if (template.get("Outputs") or {}) != (stack.template.get("Outputs") or {}):
-            raise ValidationError(
-                "As part of the import operation, you cannot modify or add [Outputs]"
-            )
-        if declared.keys() - imports.keys() != stack.resources.keys():
-            raise ValidationError(
-                "An import takes the stack's own template, with the resources to import besides."
-            )
-        return imports
 
     def _change_set(self) -> ChangeSet:
         name, change_set = self._get_param("StackName"), str(self._get_param("ChangeSetName"))
@@ -441,25 +384,6 @@ class CloudFormationApi(BaseResponse):
 
 
 def _identifiers(kind: str) -> list[str] | None:
-    """The property that an import would find a resource by; topics are found by their ARN."""
+    """Return the property by which an import finds a resource; topics are found by their ARN."""
     name = TYPES[kind].name_property if kind in TYPES else None
     return [name] if name and kind != "AWS::SNS::Topic" else None
-
-
-def _resources(stack: Stack, changed: str, logical_id: str | None = None) -> list[dict[str, Any]]:
-    """All resources, or one. `changed`: what the operation calls the time of the last change."""
-    return [
-        {
-            "StackId": stack.id,
-            "StackName": stack.name,
-            "LogicalResourceId": resource.logical_id,
-            "PhysicalResourceId": resource.physical_id,
-            "ResourceType": resource.type,
-            "ResourceStatus": resource.status,
-            "ResourceStatusReason": resource.reason,
-            "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
-            changed: resource.changed,
-        }
-        for resource in list(stack.resources.values())
-        if logical_id in (None, resource.logical_id)
-    ]

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.cloudformation.template import parse, references, shown_parameters
+from servable_local.aws.cloudformation.template import Template, parse, references, shown_parameters
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources import TYPES
 from servable_scaling.intrinsics import LATER, TemplateError
 
 NO_CHANGES = (
@@ -245,6 +245,28 @@ def _refers(value: Any, names: Collection[str]) -> list[str]:
         of_it = re.findall(rf'"Fn::GetAtt": \["{name}", "([^"]+)"\]|\${{{name}\.([\w.]+)}}', text)
         found |= {f"{name}.{first or second}" for first, second in of_it} or {name}
     return sorted(found)
+
+
+def check_import(stack: Stack, template: Template, imports: Mapping[str, Any]) -> None:
+    """Raise `ValidationError` for what an import may not change.
+
+    Sources: https://github.com/aws-quickstart/quickstart-awx/issues/38 and
+    https://github.com/awslabs/aws-security-assessment-solution/issues/6 (read 2026-11-28); the last
+    message is ours.
+    """
+    declared = template["Resources"]
+    bare = [name for name in imports if "DeletionPolicy" not in declared.get(name, {})]
+    if bare or not imports:
+        raise ValidationError(
+            f"The following resources to import [{', '.join(bare)}] must have DeletionPolicy "
+            "attribute specified in the template."
+        )
+    if (template.get("Outputs") or {}) != (stack.template.get("Outputs") or {}):
+        raise ValidationError("As part of the import operation, you cannot modify or add [Outputs]")
+    if declared.keys() - imports.keys() != stack.resources.keys():
+        raise ValidationError(
+            "An import takes the stack's own template, with the resources to import besides."
+        )
 
 
 @dataclass

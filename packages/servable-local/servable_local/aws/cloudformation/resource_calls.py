@@ -9,17 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from botocore.exceptions import ClientError, ParamValidationError
 
 from servable_local.aws.clock import utc_now
-from servable_local.aws.cloudformation.dynamic_references import DynamicReferences
+from servable_local.aws.cloudformation.bound_template import DynamicReferences
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.resources.registry import TYPES
-from servable_local.aws.resources.resource_type import (
-    Logical,
-    Physical,
-    ResourceType,
-    tags_as_map,
-)
+from servable_local.aws.resources import TYPES
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, tags_as_map
 from servable_local.aws.resources.shapes import Properties, ResourceError
 from servable_scaling.intrinsics import TemplateError
 
@@ -95,10 +90,8 @@ class ResourceCalls:
 
         def create() -> Physical:
             kind.check(resource.properties)
-            return kind.create(
-                self._tagged(self._stored.reveal(resource.properties), kind),
-                self._logical(resource),
-            )
+            properties = self._tagged(self._stored.reveal(resource.properties), kind)
+            return kind.create(properties, self._logical(resource))
 
         self._settle(resource, verb, create, begun="Resource creation Initiated")
         self._event(resource, f"{verb}_COMPLETE")
@@ -115,16 +108,12 @@ class ResourceCalls:
         physical_id, old = current.physical_id, self._tagged(current.properties, kind)
         resource.physical_id, resource.attributes = physical_id, dict(current.attributes)
         self._event(resource, "UPDATE_IN_PROGRESS")
-        self._settle(
-            resource,
-            "UPDATE",
-            lambda: kind.update(
-                physical_id,
-                old,
-                self._tagged(self._stored.reveal(resource.properties), kind),
-                self._logical(resource),
-            ),
-        )
+
+        def update() -> Physical:
+            new = self._tagged(self._stored.reveal(resource.properties), kind)
+            return kind.update(physical_id, old, new, self._logical(resource))
+
+        self._settle(resource, "UPDATE", update)
         self._event(resource, "UPDATE_COMPLETE")
 
     def _tagged(self, properties: Properties, kind: ResourceType) -> Properties:

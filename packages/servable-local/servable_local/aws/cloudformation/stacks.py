@@ -107,6 +107,26 @@ class Stack:
             }
         )
 
+    def describe_resources(
+        self, changed: str, logical_id: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Describe all resources, or one; `changed` is the operation's name of the last change's time."""
+        return [
+            {
+                "StackId": self.id,
+                "StackName": self.name,
+                "LogicalResourceId": resource.logical_id,
+                "PhysicalResourceId": resource.physical_id,
+                "ResourceType": resource.type,
+                "ResourceStatus": resource.status,
+                "ResourceStatusReason": resource.reason,
+                "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
+                changed: resource.changed,
+            }
+            for resource in list(self.resources.values())
+            if logical_id in (None, resource.logical_id)
+        ]
+
     def describe(self) -> dict[str, Any]:
         gone = self.status == "DELETE_COMPLETE"
         return {

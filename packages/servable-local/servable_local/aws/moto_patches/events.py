@@ -1,4 +1,4 @@
-"""EventBridge: delivers to topics, queues, logs, buses, and API destinations.
+"""EventBridge and SNS: deliver to topics, queues, logs, buses, and API destinations of this computer.
 
 Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an event matches,
 an InputPath is ignored, a template's `<name>` without a value stays as it is, an event has no account, and a
@@ -8,10 +8,15 @@ no key, and a bus another event. Objects in lists match nothing.
 Sources: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
 eb-api-destinations.html and eb-rule-dlq.html next to it (headers, 5 s; 2026-11-28).
 
-Nothing leaves this computer: an API destination elsewhere is not posted to.
+Nothing leaves this computer: an API destination elsewhere is not posted to. Upstream, a subscription of an
+https URL is posted to, wherever it is. AWS does that too; but somebody who tries prod.toml here must not page
+the person on call. Addresses of this computer are posted to, and confirmed at once; others stay pending. A
+delivery that fails ends the request upstream; on AWS the message goes to the dead-letter queue.
+Source: https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html (2026-11-28)
 """
 
 import contextlib
+import copy
 import json
 import re
 import sys
@@ -34,21 +39,50 @@ from moto.events.models import (
 )
 from moto.events.utils import PAGINATION_MODEL
 from moto.logs.models import logs_backends
-from moto.sns.models import sns_backends
+from moto.sns.models import SNSBackend, Subscription, sns_backends
 from moto.sqs.models import sqs_backends
 from moto.utilities.arns import parse_arn
 
-from servable_local.aws.moto_patches import json_pattern
-from servable_local.aws.moto_patches.topics import HERE
+from servable_local.aws.moto_patches.log_patterns import select
 
+_PUBLISH, _SUBSCRIBE = Subscription.publish, SNSBackend.subscribe
+HERE = ("127.0.0.1", "localhost", "::1")
 _SEND = Rule.send_to_targets
 _PUT_EVENTS = EventsBackend.put_events
 _PLACE = re.compile(r"<([^<>]+)>")
 
 
+def _is_away(protocol: str, endpoint: str) -> bool:
+    return protocol in ("http", "https") and urlsplit(endpoint).hostname not in HERE
+
+
+def _publish(subscription: Any, *arguments: Any, **more: Any) -> None:
+    if _is_away(subscription.protocol, subscription.endpoint):
+        return
+    try:
+        _PUBLISH(subscription, *arguments, **more)
+    except (JsonRESTError, ServiceException, OSError) as error:
+        policy = json.loads(subscription.attributes.get("RedrivePolicy") or "{}")
+        print(f"SNS: {subscription.endpoint} was not reached: {error}", file=sys.stderr)
+        if policy:
+            dead = copy.copy(subscription)
+            dead.protocol, dead.endpoint = "sqs", policy["deadLetterTargetArn"]
+            _PUBLISH(dead, *arguments, **more)
+
+
+def _subscribe(backend: Any, topic_arn: str, endpoint: str, protocol: str) -> Any:
+    subscription = _SUBSCRIBE(backend, topic_arn, endpoint, protocol)
+    if protocol in ("email", "email-json") or _is_away(protocol, endpoint):
+        pending = {"PendingConfirmation": True, "ConfirmationWasAuthenticated": False}
+        subscription.attributes.update(pending)
+    return subscription
+
+
 def install() -> None:
-    """Idempotent."""
-    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
+    """Patch SNS and EventBridge. Idempotent."""
+    setattr(Subscription, "publish", _publish)  # noqa: B010 (mypy)
+    setattr(SNSBackend, "subscribe", _subscribe)  # noqa: B010
+    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010
     setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
     setattr(EventPattern, "_flatten_dict", staticmethod(_flat))  # noqa: B010
     PAGINATION_MODEL["list_targets_by_rule"]["unique_attribute"] = "Id"
@@ -162,7 +196,7 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
     if isinstance(shown.get("time"), int | float):
         shown["time"] = _time(shown["time"])
     if "InputPath" in target:
-        selected = json_pattern.selected(target["InputPath"], shown)
+        selected = select(target["InputPath"], shown)
         return json.dumps(selected[0], separators=(",", ":")) if selected else ""
     transformer = target.get("InputTransformer")
     if transformer is None:
@@ -175,7 +209,7 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
         "aws.events.event.json": shown,
     }
     for name, path in transformer.get("InputPathsMap", {}).items():
-        values[name] = next(iter(json_pattern.selected(path, shown)), None)
+        values[name] = next(iter(select(path, shown)), None)
     template = str(transformer["InputTemplate"])
 
     def placed(place: re.Match[str]) -> str:

@@ -1,15 +1,34 @@
-"""IAM rejects the simulation of policies as AWS rejects a caller without that permission.
+"""IAM, STS, and KMS: secrets that nobody can guess, no simulation of policies, and ARNs that name a key.
 
-Upstream (moto 5.2.5): SimulatePrincipalPolicy isn't there. A policy isn't evaluated here, so neither
-"allowed" nor "denied" would be true; callers such as SageMaker's SDK take AccessDenied for "unknown".
+Upstream (moto 5.2.5): GetSessionToken and GetFederationToken issue one key to everybody, whose secret stands
+in moto's source; the secrets of other keys come from a generator for repeatable tests, not for secrets.
+SimulatePrincipalPolicy isn't there. A policy isn't evaluated here, so neither "allowed" nor "denied" would be
+true; callers such as SageMaker's SDK take AccessDenied for "unknown".
+KMS's operations that change a key's state take its ID only, and AWS takes its ARN too.
+Source: https://docs.aws.amazon.com/kms/latest/APIReference/API_DisableKey.html
 """
 
-from typing import Any
+import secrets
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, cast
 
 from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.iam.models import AccessKey, iam_backends
 from moto.iam.responses import IamResponse
+from moto.kms.models import KmsBackend
+from moto.sts import urls
+from moto.sts.responses import TokenResponse
 
-_OPERATIONS = ("simulate_custom_policy", "simulate_principal_policy")
+_BY_ID = {
+    name: getattr(KmsBackend, name)
+    for name in ("cancel_key_deletion", "disable_key", "enable_key", "schedule_key_deletion")
+}
+_MAKE = AccessKey.__init__
+_SECRET_BYTES = 20  # 40 characters, as many as on AWS
+_TOKEN_BYTES = 96
 
 
 class _AccessDeniedError(ServiceException):
@@ -17,9 +36,17 @@ class _AccessDeniedError(ServiceException):
 
 
 def install() -> None:
-    """Patch IAM. Idempotent."""
-    for operation in _OPERATIONS:
+    """Patch IAM, STS, and KMS. Idempotent."""
+    for name, method in _BY_ID.items():
+        setattr(KmsBackend, name, _take_arn(method))
+    for operation in ("simulate_custom_policy", "simulate_principal_policy"):
         setattr(IamResponse, operation, _deny)
+    setattr(AccessKey, "__init__", _make)  # noqa: B010 (mypy)
+    urls.url_paths.update({"{0}/$": StsApi.dispatch})
+
+
+def _take_arn(method: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda backend, key_id, *more: method(backend, backend.get_key_id(key_id), *more)
 
 
 def _deny(api: Any) -> None:
@@ -27,3 +54,34 @@ def _deny(api: Any) -> None:
         f"{api._get_action()} is denied: the local AWS doesn't evaluate policies. On AWS, it needs the "
         "permission of the same name."
     )
+
+
+def _make(key: AccessKey, *arguments: Any, **more: Any) -> None:
+    _MAKE(key, *arguments, **more)
+    key.secret_access_key = new_secret()
+
+
+def new_secret() -> str:
+    """Return a secret access key: 160 random bits in hexadecimal."""
+    return secrets.token_hex(_SECRET_BYTES)
+
+
+class StsApi(TokenResponse):
+    """Sessions of the caller itself. They are keys of the caller's account."""
+
+    def get_session_token(self) -> ActionResult:
+        return ActionResult({"Credentials": self._session()})
+
+    def get_federation_token(self) -> ActionResult:
+        upstream = cast(dict[str, Any], super().get_federation_token().result)
+        return ActionResult(upstream | {"Credentials": self._session()})
+
+    def _session(self) -> dict[str, Any]:
+        duration = timedelta(seconds=self._get_int_param("DurationSeconds", 43200))
+        key = iam_backends[self.current_account][self.partition].create_temp_access_key()
+        return {
+            "AccessKeyId": key.access_key_id,
+            "SecretAccessKey": key.secret_access_key,
+            "SessionToken": secrets.token_urlsafe(_TOKEN_BYTES),
+            "Expiration": utcnow() + duration,
+        }

@@ -25,8 +25,7 @@ from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Loopback, Regions
-from servable_local.aws.moto_patches import json_pattern
-from servable_local.aws.moto_patches.filter_pattern import compiled
+from servable_local.aws.moto_patches.log_patterns import compile_pattern, select
 from servable_scaling.alarms.query import Metric
 
 _NO_STREAM = "The specified log stream does not exist."
@@ -43,7 +42,7 @@ class _Filter:
     """In the place of moto's, which knows words and phrases."""
 
     def __init__(self, pattern: str) -> None:
-        self.matches = compiled(pattern)
+        self.matches = compile_pattern(pattern)
 
 
 setattr(models, "EventMessageFilter", _Filter)  # noqa: B010 (mypy)
@@ -51,7 +50,7 @@ setattr(models, "EventMessageFilter", _Filter)  # noqa: B010 (mypy)
 
 def _understood(pattern: str) -> None:
     try:
-        compiled(pattern)
+        compile_pattern(pattern)
     except ValueError as error:
         raise InvalidParameterException(str(error)) from None
 
@@ -263,7 +262,7 @@ def _count(
 ) -> None:
     """Count lines in the metric of every filter: its value if it matches, else its default, if any."""
     for metric_filter in backend.describe_metric_filters(log_group_name=group):
-        matches = compiled(metric_filter["filterPattern"])
+        matches = compile_pattern(metric_filter["filterPattern"])
         for to in metric_filter["metricTransformations"]:
             metric = Metric.of(to["metricNamespace"], to["metricName"], {})
             for line in lines:
@@ -275,6 +274,6 @@ def _count(
 def _number(value: Any, line: str) -> float | None:
     """A metric's value: a number, or the place of one in a line of JSON."""
     if str(value).startswith("$."):
-        found = json_pattern.selected(value, json.loads(line))
+        found = select(value, json.loads(line))
         value = found[0] if found and isinstance(found[0], int | float) else None
     return None if value is None else float(value)

@@ -1,9 +1,14 @@
-"""S3: conditions of bucket policies, buckets that log, default encryption, checksums of copies.
+"""S3: objects in files, conditions of bucket policies, buckets that log, encryption, checksums of copies.
 
-Upstream (moto 5.2.5): every statement of a bucket policy is enforced as if it had no
-condition, or denied where it has one, so the usual "deny what is not TLS" denies all.
-Here aws:SecureTransport counts as true, for nothing leaves this computer; a statement with
-any other condition is left out, because its result isn't known.
+Upstream (moto 5.2.5): every request that has to do with an object copies all of it into memory, for a
+range of some bytes too; a register of all objects keeps what was deleted. Here objects lie in files, and are
+sent, copied, and joined without being read into memory: moto is given a content
+(servable_local/aws/contents.py) where it expects bytes, in the operations that only measure it, cut it, store
+it, or send it. Responses are moto's own.
+
+Every statement of a bucket policy is enforced as if it had no condition, or denied where it has one, so the
+usual "deny what is not TLS" denies all. Here aws:SecureTransport counts as true, for nothing leaves this
+computer; a statement with any other condition is left out, because its result isn't known.
 
 PutBucketLogging wants the target's policy, or its access control list, to be there already.
 AWS reads the policy when it delivers; CloudFormation creates it last, because its condition
@@ -18,27 +23,244 @@ bytes': boto3 refuses to read it. AWS computes that of the bytes.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
 
+import codecs
+import hashlib
+import io
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cache
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+from moto import settings
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3 import responses
-from moto.s3.models import FakeBucket, S3Backend
+from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
+from moto.s3.models import FakeBucket, FakeKey, FakeMultipart, S3Backend, s3_backends
+from moto.s3.utils import compute_checksum
+from moto.utilities.utils import get_partition
 
+from servable_local.aws.contents import ENVIRON, SLOWLY_SUMMED_BYTES, ObjectContent, fast_crc
+from servable_local.aws.loopback import service_model
 from servable_local.aws.resources.shapes import is_true
 
-_COPY, _INIT = S3Backend.copy_object, FakeBucket.__init__
+# What an object's PUT has here is a small document, and not the object.
+_DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
+# Parts of a bucket and of an object that moto knows.
+_WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
+_WRITTEN += " ownershipControls policy publicAccessBlock replication tagging versioning website"
+_DELETED = "cors encryption lifecycle ownershipControls policy publicAccessBlock replication tagging website"
+_KNOWN = {
+    ("bucket", "GET"): {*_WRITTEN.split(), "location", "policyStatus", "uploads", "versions"},
+    ("bucket", "PUT"): {*_WRITTEN.split()},
+    ("bucket", "DELETE"): {*_DELETED.split()},
+    ("bucket", "POST"): {"delete"},
+    ("object", "GET"): {"acl", "attributes", "legal-hold", "retention", "tagging"},
+    ("object", "PUT"): {"acl", "legal-hold", "retention", "tagging"},
+    ("object", "DELETE"): {"tagging"},
+    ("object", "POST"): {"restore", "select", "uploads"},
+}
+_COMPUTE_CHECKSUM = compute_checksum
+_S3Response: Any = responses.S3Response
+# Whether FakeKey.value is a content, and not bytes.
+_as_content: ContextVar[bool] = ContextVar("as_content", default=False)
 
 
 def install() -> None:
-    """Patch S3. Idempotent."""
-    setattr(FakeBucket, "get_permission", _permission)  # noqa: B010 (mypy)
-    always = staticmethod(lambda target_bucket, target_prefix: True)
-    setattr(FakeBucket, "_log_permissions_enabled_policy", always)  # noqa: B010
-    setattr(FakeBucket, "__init__", _new_bucket)  # noqa: B010
-    setattr(S3Backend, "copy_object", _copy)  # noqa: B010
-    setattr(S3Backend, "delete_bucket_encryption", _reset_encryption)  # noqa: B010
+    """Patch S3, before moto's is first asked for. Idempotent."""
+
+    def unregistered(kind: Any, *_: Any, **__: Any) -> Any:
+        return object.__new__(kind)
+
+    patches: list[tuple[Any, str, Any]] = [
+        *((kind, "__new__", staticmethod(unregistered)) for kind in (FakeKey, FakeMultipart)),
+        (FakeKey, "__del__", lambda key: None),
+        (FakeKey, "__getstate__", _state),
+        (FakeKey, "__setstate__", _restore),
+        (FakeKey, "value", property(_value, _set_value)),
+        (FakeKey, "etag", property(_etag)),
+        (FakeMultipart, "complete", _complete),
+        (responses, "compute_checksum", _compute_checksum),
+        (responses, "S3Response", S3Api),
+        (FakeBucket, "get_permission", _permission),
+        (FakeBucket, "_log_permissions_enabled_policy", staticmethod(lambda *_, **__: True)),
+        (FakeBucket, "__init__", _new_bucket),
+        (S3Backend, "copy_object", _copy),
+        (S3Backend, "delete_bucket_encryption", _reset_encryption),
+    ]
+    for owner, name, value in patches:
+        setattr(owner, name, value)
+
+
+def content_of(account: str, region: str, bucket: str, key: str) -> ObjectContent:
+    """Content of an existing object."""
+    return _content(s3_backends[account][get_partition(region)].get_object(bucket, key))
+
+
+def _content(key: Any) -> ObjectContent:
+    content: ObjectContent = key.servable_content
+    return content
+
+
+def _state(key: Any) -> dict[str, Any]:
+    """Attributes that a copy takes: a list of versions copies each object, and must not read it."""
+    return {
+        name: value for name, value in vars(key).items() if name not in ("lock", "_value_buffer")
+    }
+
+
+def _restore(key: Any, state: dict[str, Any]) -> None:
+    vars(key).update(state)
+    key.lock, key._value_buffer = threading.Lock(), io.BytesIO()
+
+
+def _value(key: Any) -> ObjectContent | bytes:
+    return _content(key) if _as_content.get() else bytes(_content(key))
+
+
+def _set_value(key: Any, value: ObjectContent | bytes | str) -> None:
+    if isinstance(value, str):
+        value = value.encode()
+    key.servable_content = value if isinstance(value, ObjectContent) else ObjectContent.of(value)
+    key.contentsize = len(value)
+
+
+def _etag(key: Any) -> str:
+    if key._etag is None:
+        key._etag = _content(key).digest("MD5").hex()
+    return f'"{key._etag}"'
+
+
+def _complete(
+    upload: Any, parts: Iterable[tuple[int, str]]
+) -> tuple[ObjectContent, str, tuple[str, str, int] | None]:
+    """The parts as one content, its ETag, and its checksum where the upload named an algorithm."""
+    chosen: list[Any] = []
+    for number, etag in parts:
+        part = upload.parts.get(number)
+        if part is None or part.etag.strip('"') != etag.replace('"', ""):
+            raise InvalidPart()
+        if chosen and chosen[-1].contentsize < settings.S3_UPLOAD_PART_MIN_SIZE:
+            raise EntityTooSmall()
+        chosen.append(part)
+    if not chosen:
+        raise MalformedXML()
+    contents = [_content(part) for part in chosen]
+    digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
+    etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
+    whole = ObjectContent.joined(contents)
+    checksum = _checksum(upload.metadata, contents, whole)
+    for part in upload.parts.values():
+        part.value = b""  # the object is kept with its upload, whose parts lie in the whole
+    return whole, etag, checksum
+
+
+def _checksum(
+    metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
+) -> tuple[str, str, int] | None:
+    """Return the checksum's kind, the checksum in base64, and its number of parts.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
+    (2026-11-22)
+    """
+    algorithm = metadata.get("x-amz-checksum-algorithm")
+    if algorithm is None:
+        return None
+    default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
+    kind = metadata.get("x-amz-checksum-type") or default
+    if not all(_can_sum(algorithm, one) for one in (parts if kind == "COMPOSITE" else [whole])):
+        return None
+    if kind == "COMPOSITE":
+        sums = ObjectContent.of(b"".join(part.digest(algorithm) for part in parts))
+        return kind, sums.checksum(algorithm), len(parts)
+    return kind, whole.checksum(algorithm), 1
+
+
+def _can_sum(algorithm: str, content: ObjectContent) -> bool:
+    """Return whether a sum takes about a second: CRC32C and CRC64NVME need a package for more."""
+    slow = algorithm in ("CRC32C", "CRC64NVME") and fast_crc(algorithm) is None
+    return not slow or len(content) <= SLOWLY_SUMMED_BYTES
+
+
+def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> bytes:
+    if isinstance(body, ObjectContent):
+        return body.checksum(algorithm).encode() if encode_base64 else body.digest(algorithm)
+    return bytes(_COMPUTE_CHECKSUM(body, algorithm, encode_base64))
+
+
+def _with_contents(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def run(api: Any) -> Any:
+        token = _as_content.set(True)
+        try:
+            return operation(api)
+        finally:
+            _as_content.reset(token)
+
+    return run
+
+
+@cache
+def _operations_by_part() -> dict[tuple[str, str, str], str]:
+    """Map what is addressed, the method, and the part named after the ? to the operation."""
+    found = {}
+    for name, operation in service_model("s3")._service_description["operations"].items():
+        path, _, query = operation["http"]["requestUri"].partition("?")
+        part = query.partition("&")[0]
+        if part and "=" not in part:
+            about = "object" if "{Key" in path else "bucket"
+            found[about, operation["http"]["method"], part] = name
+    return found
+
+
+def _check_part(about: str, method: str, full_url: str) -> None:
+    """Raise NotImplementedError for a part of a bucket or of an object that moto doesn't know.
+
+    Upstream such a request is one about the whole: DeleteBucketMetricsConfiguration deletes the bucket.
+    """
+    for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
+        operation = _operations_by_part().get((about, method, part))
+        if operation and part not in _KNOWN.get((about, method), ()):
+            raise NotImplementedError(f"{operation} is no operation here")
+
+
+class S3Api(_S3Response):  # type: ignore[misc]
+    """moto's, whose objects are contents."""
+
+    def setup_class(self, request: Any, full_url: str | None = None, headers: Any = None) -> None:
+        super().setup_class(request, full_url, headers)
+        # Taken out: a request and its environment refer to each other, and go late.
+        content = request.environ.pop(ENVIRON, None)
+        if content is not None:
+            document = _DOCUMENTS & self.querystring.keys()
+            self.body = self.raw_body = bytes(content) if document else content
+
+    def _bucket_response(self, request: Any, full_url: str) -> Any:
+        _check_part("bucket", request.method, full_url)
+        return super()._bucket_response(request, full_url)
+
+    def _key_response(self, request: Any, full_url: str) -> Any:
+        _check_part("object", request.method, full_url)
+        return super()._key_response(request, full_url)
+
+    get_object = _with_contents(_S3Response.get_object)
+    copy_object = _with_contents(_S3Response.copy_object)
+    upload_part_copy = _with_contents(_S3Response.upload_part_copy)
+
+    def _get_checksum(self, response_headers: dict[str, Any]) -> tuple[str, str | None]:
+        """moto looks in the body for one, which the local AWS takes without a trailer."""
+        content = self.raw_body
+        algorithm = self.headers.get("x-amz-sdk-checksum-algorithm", "")
+        if not (algorithm and isinstance(content, ObjectContent)):
+            return super()._get_checksum(response_headers)  # type: ignore[no-any-return]
+        name = f"x-amz-checksum-{algorithm.lower()}"
+        value = self.headers.get(name) or content.checksum(algorithm)
+        response_headers[name] = value
+        return algorithm, value
+
+
+_COPY, _INIT = S3Backend.copy_object, FakeBucket.__init__
 
 
 def _new_bucket(bucket: Any, *arguments: Any, **more: Any) -> None:

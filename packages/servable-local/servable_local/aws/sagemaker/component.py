@@ -20,8 +20,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.sagemaker.fleet import StartableModel
-from servable_local.aws.sagemaker.instances import VariantInstances
-from servable_local.aws.sagemaker.placement import CopyPlacement, required
+from servable_local.aws.sagemaker.instances import CopyPlacement, VariantInstances, required
 
 _LOOK_SECONDS = 0.02
 # Served model of a Specification, its data fetched into a folder.
@@ -124,8 +123,6 @@ class HostedComponent:
             self.copies.close()
             self.copies.scale(0, now)
         shutil.rmtree(self._archives, ignore_errors=True)
-
-    # --- how copies come and go
 
     def _copies(self, start: Callable[[], Container]) -> VariantInstances:
         variants = self.endpoint.fleet.variants if self.endpoint.fleet else {}

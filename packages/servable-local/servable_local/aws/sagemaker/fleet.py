@@ -13,22 +13,26 @@ from typing import Any
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import (
     Container,
+    ContainerLogs,
     Launch,
     NoProcess,
     Process,
     VariantStartError,
 )
-from servable_local.aws.sagemaker.container_logs import ContainerLogs
 from servable_local.aws.sagemaker.instances import (
     NO_CAPACITY,
+    CopyPlacement,
     Shortage,
     VariantInstances,
     instance_types,
 )
-from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data, of_package
-from servable_local.aws.sagemaker.placement import CopyPlacement
+from servable_local.aws.sagemaker.model_data import (
+    TargetModels,
+    data_url,
+    fetch_model_data,
+    of_package,
+)
 from servable_local.aws.sagemaker.published_metrics import Utilisation
-from servable_local.aws.sagemaker.target_models import TargetModels
 from servable_local.container.image_code import version_of_image
 from servable_local.container.settings import MULTI_MODEL
 
@@ -235,15 +239,14 @@ class FleetLauncher:
         served = self.served(
             model.get("Containers") or [model["PrimaryContainer"]], name, archives, specification
         )
-        many, start = served.many, served.start
-        running = start()
+        running = served.start()
         # Models are loaded into one container; a serverless variant has no instances.
-        single = many or "ServerlessConfig" in specification
+        single = served.many or "ServerlessConfig" in specification
         routing = specification.get("RoutingConfig", {}).get("RoutingStrategy")
         instances = VariantInstances(
             [running],
             int(specification.get("InitialInstanceCount", 1)),
-            start,
+            served.start,
             types,
             self.shortage,
             most_containers=1 if single else self.most_containers,
@@ -261,7 +264,7 @@ class FleetLauncher:
             image=served.image,
             instances=instances,
             serverless=specification.get("ServerlessConfig"),
-            models=models if many else None,
+            models=models if served.many else None,
         )
 
     def served(

@@ -12,8 +12,7 @@ from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.component import ComponentDependencies, HostedComponent
-from servable_local.aws.sagemaker.container import Launch, VariantStartError
-from servable_local.aws.sagemaker.container_logs import ContainerLogs, Write
+from servable_local.aws.sagemaker.container import ContainerLogs, Launch, VariantStartError, Write
 from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel
@@ -50,10 +49,7 @@ class Definitions:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         """`kind`, as the API's names have it; `words`, as refusals; `arn` of a name."""
-        self.arn = arn
-        self._now = now
-        self._kind = kind
-        self._words = words
+        self.arn, self._now, self._kind, self._words = arn, now, kind, words
         self._all: dict[str, StoredDefinition] = {}
 
     def check_new(self, name: str) -> None:
@@ -97,9 +93,7 @@ class RegionalHosting:
         most_containers: int = 1,
     ) -> None:
         """`write_log` takes the containers' output."""
-        self.aws = aws
-        self.clock = cloudwatch.clock
-        self.cloudwatch = cloudwatch
+        self.aws, self.clock, self.cloudwatch = aws, cloudwatch.clock, cloudwatch
         now = self.clock.now
         self.models = Definitions("Model", "model", lambda name: self.arn("model", name), now)
         self.configs = Definitions(
@@ -114,8 +108,7 @@ class RegionalHosting:
         self.shortage = Shortage()
         self._logs = ContainerLogs(folder, write_log)
         self.tags: dict[str, dict[str, str]] = {}
-        self._launch = launch
-        self._folder = folder
+        self._launch, self._folder = launch, folder
         self.most_containers = most_containers
 
     def arn(self, kind: str, name: str) -> str:
@@ -266,12 +259,8 @@ class RegionalHosting:
 def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
     """Ends every endpoint's, component's and job's processes, in every account and region."""
     running: list[HostedEndpoint | HostedComponent | TransformJob] = []
-    for hosting in hostings.all():
-        running += (
-            *hosting.components.values(),
-            *hosting.endpoints.values(),
-            *hosting.jobs.values(),
-        )
+    for here in hostings.all():
+        running += [*here.components.values(), *here.endpoints.values(), *here.jobs.values()]
     threads = [threading.Thread(target=each.close) for each in running]
     for thread in threads:
         thread.start()

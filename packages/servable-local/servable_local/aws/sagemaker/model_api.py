@@ -1,4 +1,4 @@
-"""SageMaker's operations on models and endpoint configurations."""
+"""SageMaker's operations on models, endpoint configurations, and transform jobs."""
 
 import json
 from collections.abc import Mapping
@@ -6,20 +6,64 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
+from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.shapes import refusal, unmet
+from servable_local.aws.sagemaker.described import list_page
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
-from servable_local.aws.sagemaker.listings import list_page
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url, of_package
+from servable_local.aws.sagemaker.transform_job import TransformJob
 
+_MOST_MB = 100
+_MOST_INSTANCES = 100
+# What would be kept here and change nothing.
+_WITHOUT_EFFECT = ("DataCaptureConfig", "ExperimentConfig")
 # Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 takes it.
 _WITHOUT_ZERO = ("eu-west-3",)
 _SERVERLESS_MEMORY_STEP_MB = 1024
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
+
+
+class ResourceInUseError(ServiceException):
+    code = "ResourceInUse"
+
+
+def refuse_limits(request: dict[str, Any]) -> None:
+    """Raises `SageMakerError` for what API_CreateTransformJob.html excludes; the words are ours.
+
+    Raises NotImplementedError, which is answered 501, for what would have no effect here.
+    """
+    for name in _WITHOUT_EFFECT:
+        if name in request:
+            raise NotImplementedError(f"{name} of CreateTransformJob would have no effect here")
+    megabytes, concurrent = request.get("MaxPayloadInMB", 6), request.get("MaxConcurrentTransforms")
+    if megabytes == 0:
+        raise NotImplementedError("MaxPayloadInMB 0, a body in chunks, is not sent here")
+    if megabytes * (concurrent or 1) > _MOST_MB:
+        raise SageMakerError(
+            f"MaxConcurrentTransforms * MaxPayloadInMB must not exceed {_MOST_MB}; "
+            f"given: {concurrent or 1} * {megabytes}."
+        )
+    if request["TransformResources"]["InstanceCount"] > _MOST_INSTANCES:
+        raise SageMakerError(f"InstanceCount must be at most {_MOST_INSTANCES}.")
+    source = request["TransformInput"]["DataSource"].get("S3DataSource", {})
+    if source.get("S3DataType") not in ("S3Prefix", "ManifestFile"):
+        raise SageMakerError("S3DataType of a transform job is S3Prefix or ManifestFile.")
+
+
+def _summary(job: TransformJob) -> dict[str, Any]:
+    shown = job.describe()
+    names = ("Name", "Arn", "Status")
+    return {
+        **{f"TransformJob{name}": shown[f"TransformJob{name}"] for name in names},
+        "CreationTime": job.created,
+        "LastModifiedTime": job.modified,
+        **{n: shown[n] for n in ("TransformEndTime", "FailureReason") if n in shown},
+    }
 
 
 def refuse_mixed_kinds(request: Mapping[str, Any]) -> None:
@@ -151,7 +195,7 @@ def _trusts(statement: Mapping[str, Any]) -> bool:
 
 
 class ModelApi(SageMakerResponse):
-    """`hostings` is set when the server is built. Other operations remain moto's."""
+    """Models, configurations, and jobs: `hostings` is set when the server is built. Others remain moto's."""
 
     hostings: ClassVar[Regions[RegionalHosting]]
 
@@ -259,3 +303,41 @@ class ModelApi(SageMakerResponse):
 
     def delete_endpoint_config(self) -> ActionResult:
         return self._remove(self.here.configs, self._get_param("EndpointConfigName"))
+
+    def create_transform_job(self) -> ActionResult:
+        request, here = self._asked(), self.here
+        refuse_limits(request)
+        name = request["TransformJobName"]
+        arn = here.arn("transform-job", name)
+        if name.lower() in here.jobs:
+            raise ResourceInUseError(
+                "Job name must be unique within an AWS account and region, and a job with this name "
+                f"already exists ({arn})"
+            )
+        model = here.models.get(request["ModelName"]).request
+        self._tag(arn, request)
+        try:
+            job = TransformJob(request, arn, here.job_dependencies(model))
+        except ValueError as error:
+            raise SageMakerError(str(error)) from None
+        here.jobs[name.lower()] = job
+        job.start()
+        return ActionResult({"TransformJobArn": arn})
+
+    def _job(self) -> TransformJob:
+        job = self.here.jobs.get(self._get_param("TransformJobName").lower())
+        if job is None:
+            raise SageMakerError("Requested resource not found.")
+        return job
+
+    def describe_transform_job(self) -> ActionResult:
+        return ActionResult(self._job().describe())
+
+    def stop_transform_job(self) -> ActionResult:
+        self._job().stop()
+        return EmptyResult()
+
+    def list_transform_jobs(self) -> ActionResult:
+        summaries = [_summary(job) for job in list(self.here.jobs.values())]
+        page = list_page(self._asked(), "TransformJob", summaries, "TransformJobSummaries")
+        return ActionResult(page)

@@ -1,15 +1,96 @@
-"""A model's data: located when the model is made, fetched when an endpoint starts."""
+"""A model's data: located when the model is created, downloaded when an endpoint starts.
 
+In multi-model mode, a request names its model, which is downloaded and loaded at the first request.
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
+"""
+
+import hashlib
+import http.client
+import json
 import tarfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable_local.aws.errors import SageMakerError
+from servable_local.aws.errors import SageMakerError, ValidationError
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.container import VariantStartError
+from servable_local.aws.sagemaker.container import Container, VariantStartError
+
+_LOAD_TIMEOUT_SECONDS = 300.0
+_ALREADY_LOADED = 409
+
+
+def _name(target: str) -> str:
+    # SageMaker too names it by a hash: a target may hold slashes.
+    return hashlib.sha256(target.encode()).hexdigest()[:32]
+
+
+class TargetModels:
+    """The models of one container, from archives under one S3 prefix. None is unloaded to make room."""
+
+    def __init__(self, container: Container, prefix: str, *, aws: Loopback, folder: Path) -> None:
+        self._container, self._prefix = container, prefix
+        self._aws, self._folder = aws, folder
+        # A container that was started again has nothing loaded, and another address.
+        self._loaded: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def path(self, target: str) -> str:
+        """Path of a target model in the container; loads it if need be. Raises `ValidationError`."""
+        name = _name(target)
+        with self._lock:
+            key = (self._container.url, name)
+            if key not in self._loaded:
+                self._load(target, name)
+                self._loaded.add(key)
+        return f"/models/{name}/invoke"
+
+    def forget(self, target: str) -> None:
+        """It is loaded again when it is next asked for: the container says that it is not (404).
+
+        Since 2.20 the image unloads a model whose model server has ended.
+        """
+        with self._lock:
+            self._loaded.discard((self._container.url, _name(target)))
+
+    def _load(self, target: str, name: str) -> None:
+        # Imported here, as the local container itself: the server starts without it.
+        from servable_tensors.archive import ArchiveError, unpack
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        model = self._folder / name / "model"
+        if not model.exists():
+            url = f"{self._prefix.rstrip('/')}/{target.lstrip('/')}"
+            fetched = self._folder / f"{name}.tar.gz"
+            try:
+                fetch_model_data(url, self._aws, fetched)
+                unpack(fetched, model)
+            except VariantStartError:
+                bucket, object_key = s3_location(url)
+                raise ValidationError(
+                    f"Failed to download model data(bucket: {bucket}, key: {object_key}). Please "
+                    "ensure that there is an object located at the URL and that the role passed "
+                    "to CreateModel has permissions to download the model."
+                ) from None
+            except ArchiveError as error:
+                raise ValidationError(f"Failed to unpack {target}: {error}") from None
+        body = json.dumps({"model_name": name, "url": str(model)}).encode()
+        try:
+            status, _, answer = self._container.post(
+                "/models",
+                body,
+                {"Content-Type": "application/json"},
+                timeout_seconds=_LOAD_TIMEOUT_SECONDS,
+            )
+        except (OSError, http.client.HTTPException) as error:
+            raise ValidationError(f"{target} could not be loaded: {error}") from None
+        if not 200 <= status < 300 and status != _ALREADY_LOADED:
+            raise ValidationError(
+                f"{target} could not be loaded: {answer.decode(errors='replace')}"
+            )
 
 
 def keys_under(s3: Any, bucket: str, prefix: str) -> Iterator[str]:
@@ -104,7 +185,7 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
             # Asked for, so that a bucket's policy has its say: its last byte will do.
             aws.client("s3").get_object(Bucket=bucket, Key=key, Range="bytes=-1")["Body"].read()
             # Imported here: moto's S3 is there as soon as it has an object.
-            from servable_local.aws.moto_patches.objects import content_of
+            from servable_local.aws.moto_patches.s3 import content_of
 
             content_of(aws.account, aws.region, bucket, key).link(beside)
     except ClientError:
@@ -115,6 +196,11 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
         ) from None
     beside.replace(target)
     return target
+
+
+def encryption(kms_key: str | None) -> dict[str, str]:
+    """Return the arguments with which S3 encrypts an object; none without a key."""
+    return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
 def s3_location(url: str) -> tuple[str, str]:

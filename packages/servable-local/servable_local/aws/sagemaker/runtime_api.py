@@ -18,7 +18,6 @@ from servable_local.aws.loopback import Loopback, Regions, service_model
 from servable_local.aws.resources.shapes import broken, refusal, violation
 from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import Answered, Container
-from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import (
@@ -27,7 +26,11 @@ from servable_local.aws.sagemaker.published_metrics import (
     publish_invocation,
     publish_no_capacity,
 )
-from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
+from servable_local.aws.sagemaker.stored_invocations import (
+    QueuedInvocation,
+    is_captured,
+    put_captured,
+)
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
 LARGEST_BODY_BYTES = 6_291_456
@@ -247,7 +250,7 @@ class RuntimeApi(BaseResponse):
         """The component that the request names, which has a copy; None for an endpoint with models.
 
         Sentences as seen: https://github.com/BerriAI/litellm (2026, two of them) and the blog post of
-        placement.py (2024-12-03, no capacity); that of a component that is not there is ours.
+        instances.py (2024-12-03, no capacity); that of a component that is not there is ours.
         """
         name = self.headers.get(_COMPONENT)
         if route.variant.placement is None:

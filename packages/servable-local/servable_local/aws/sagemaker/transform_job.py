@@ -26,6 +26,7 @@ from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
 from servable_local.aws.sagemaker.model_data import (
     data_url,
+    encryption,
     fetch_model_data,
     keys_under,
     of_package,
@@ -272,9 +273,9 @@ class TransformJob:
             transform(self.request, limits, body, out, pool, lambda part, _: sender.send(part))
             out.seek(0)
             bucket, prefix = s3_location(gave["S3OutputPath"])
-            more = {"ContentType": gave["Accept"]} if "Accept" in gave else {}
-            if kms_key := gave.get("KmsKeyId"):
-                more |= {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
+            more = encryption(gave.get("KmsKeyId"))
+            if "Accept" in gave:
+                more["ContentType"] = gave["Accept"]
             result = "/".join(filter(None, [prefix.strip("/"), f"{name}.out"]))
             s3.upload_fileobj(out, bucket, result, ExtraArgs=more)
 

@@ -63,8 +63,7 @@ class ScalingApi(BaseResponse):
         return self.scalings.of(self.current_account, self.region)
 
     def _asked(self) -> dict[str, Any]:
-        request: dict[str, Any] = json.loads(self.body or "{}")
-        return request
+        return dict(json.loads(self.body or "{}"))
 
     def validation_error(self, operation: str) -> ScalingValidationError | None:
         """Return the error for a request that botocore's model of the operation excludes."""
@@ -79,8 +78,6 @@ class ScalingApi(BaseResponse):
                 f"{key[1]}, scalable dimension: {key[2]}"
             )
         return registered
-
-    # --- targets
 
     def register_scalable_target(self) -> ActionResult:
         request, here = self._asked(), self.here
@@ -162,8 +159,6 @@ class ScalingApi(BaseResponse):
         ]
         return _page("ScalableTargets", shown, request)
 
-    # --- policies
-
     def put_scaling_policy(self) -> ActionResult:
         request, here = self._asked(), self.here
         key = key_of(request)
@@ -208,8 +203,6 @@ class ScalingApi(BaseResponse):
             and policy.shown["PolicyName"] in query.get("PolicyNames", [policy.shown["PolicyName"]])
         ]
         return _page("ScalingPolicies", shown, query)
-
-    # --- schedules and activities
 
     def put_scheduled_action(self) -> ActionResult:
         request = self._asked()

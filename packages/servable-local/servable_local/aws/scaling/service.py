@@ -64,12 +64,7 @@ class RegisteredPolicy:
 class RegionalScaling:
     """Evaluated on the clock of the alarms; variants and components are scaled, all else is kept only."""
 
-    def __init__(
-        self,
-        aws: Loopback,
-        hosting: RegionalHosting,
-        cloudwatch: CloudWatch,
-    ) -> None:
+    def __init__(self, aws: Loopback, hosting: RegionalHosting, cloudwatch: CloudWatch) -> None:
         self.aws = aws
         self.lock = threading.RLock()
         self.policies: dict[str, RegisteredPolicy] = {}
@@ -90,8 +85,6 @@ class RegionalScaling:
             if key[0] == "sagemaker" and not hosted:
                 self.deregister(key)
         return self._targets
-
-    # --- what is registered
 
     def add_target(self, key: Key, target: ScaledTarget, role: str) -> RegisteredTarget:
         at = self.now()
@@ -119,8 +112,7 @@ class RegionalScaling:
         policy, scaler = scaling_policy(request), self._targets[key].scaler
         alarms: dict[str, dict[str, Any]] = {}
         if isinstance(policy, TargetTracking):
-            suffix = str(uuid.uuid4())
-            alarms = alarm_requests(policy, scaler.target, suffix=suffix)
+            alarms = alarm_requests(policy, scaler.target, suffix=str(uuid.uuid4()))
         created = self.policies[arn].shown["CreationTime"] if arn in self.policies else self.now()
         shown = {**request, "PolicyARN": arn, "CreationTime": created}
         self.delete_policy(arn)
@@ -145,8 +137,6 @@ class RegionalScaling:
             for alarm in self._cloudwatch.alarms.all()
             if alarm.name in own or arn in alarm.request.get("AlarmActions", ())
         ]
-
-    # --- what it does
 
     def publish(self, at: datetime) -> None:
         """Publish SageMaker's metrics of what is scaled, of the 10 s, or minute, before `at`."""
@@ -182,11 +172,9 @@ class RegionalScaling:
                 for breach in breaches(request, rule, evaluation, self.policies):
                     acting.setdefault(self.policies[breach.policy].key, []).append(breach)
             for key, registered in list(self.targets.items()):
-                resource = self._resource(key)
-                if resource is not None:
-                    scaler = registered.scaler
-                    decision = scaler.advance(at, resource, acting.get(key, ()))
-                    self._carry_out(key, scaler, decision, at)
+                if (resource := self._resource(key)) is not None:
+                    decision = registered.scaler.advance(at, resource, acting.get(key, ()))
+                    self._carry_out(key, registered.scaler, decision, at)
 
     def _carry_out(self, key: Key, scaler: TargetScaler, decision: Decision, at: datetime) -> None:
         self.activities += [(str(uuid.uuid4()), activity) for activity in decision.activities]
@@ -232,8 +220,7 @@ class RegionalScaling:
         hosted = self._variant(key)
         if hosted is None:
             return None
-        endpoint, variant = hosted
-        instances = variant.instances
+        endpoint, instances = hosted[0], hosted[1].instances
         return ScaledResource(
             desired=instances.desired,
             current=instances.serving,

@@ -79,23 +79,19 @@ def fire(access: Access, cloudwatches: Regions[CloudWatch], minute: datetime) ->
 
 
 def _due(schedule: Schedule, minute: datetime) -> bool:
-    start, end = (_moment(given) for given in (schedule.start_date, schedule.end_date))
-    timed = ActionSchedule(
+    return ActionSchedule(
         schedule.schedule_expression,
         time_zone=schedule.schedule_expression_timezone,
-        start=start,
-        end=end,
+        start=_moment(schedule.start_date),
+        end=_moment(schedule.end_date),
         created=_moment(schedule.creation_date) or minute,
-    )
-    return timed.due(minute)
+    ).due(minute)
 
 
 def _moment(seconds: Any) -> datetime | None:
-    return (
-        None
-        if seconds is None
-        else datetime.fromtimestamp(float(seconds), UTC).replace(tzinfo=None)
-    )
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(float(seconds), UTC).replace(tzinfo=None)
 
 
 def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> list[str]:

@@ -1,27 +1,107 @@
-"""InvokeEndpointAsync: the request from S3 or in the call, the answer to S3, and a topic told of it.
+"""Invocations that S3 stores: InvokeEndpointAsync, and data capture of a real-time endpoint.
 
-Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-check-predictions.html
+InvokeEndpointAsync reads the request from S3 or from the call, and writes the response to S3; a topic
+receives a notification. Data capture writes a sample of requests and responses as JSON lines. AWS collects
+several lines in an object; here each request has one, at once. Only 2xx responses are captured.
+Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-check-predictions.html,
+https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
 """
 
+import base64
 import json
+import random
 import sys
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from servable_local.aws.clock import Clock
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.model_data import s3_location
+from servable_local.aws.sagemaker.model_data import encryption, s3_location
+from servable_tensors.capture_record import media_type
 
+_CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
+_INFERENCE_ID = "X-Amzn-SageMaker-Inference-Id"
+Message = tuple[str, bytes]
+"""Content type and body."""
 LONGEST_SHOWN = 1024
+# body -> status, content type, response
 Ask = Callable[[bytes], tuple[int, str, bytes]]
-"""body -> status, content type, answer."""
+# Counts a failure in the metric of this name.
 CountFailure = Callable[[str], None]
-"""Counts a failure in the metric of this name."""
+
+
+def is_captured(capture: Mapping[str, Any]) -> bool:
+    """Whether this request is one of the sample; `capture` is the endpoint's DataCaptureConfig."""
+    enabled: bool = capture.get("EnableCapture", True)
+    return enabled and random.random() * 100 < capture["InitialSamplingPercentage"]
+
+
+def put_captured(
+    aws: Loopback,
+    capture: Mapping[str, Any],
+    at: datetime,
+    *,
+    endpoint: str,
+    variant: str,
+    headers: Mapping[str, str],
+    request: Message,
+    answer: Message,
+) -> None:
+    """Put the record of one request. A failure is printed: the caller has its answer already."""
+    line = json.dumps(_record(capture, at, headers, request, answer)) + "\n"
+    bucket, prefix = s3_location(capture["DestinationS3Uri"])
+    folder = "/".join(filter(None, [prefix.rstrip("/"), endpoint, variant, f"{at:%Y/%m/%d/%H}"]))
+    try:
+        aws.client("s3").put_object(
+            Bucket=bucket,
+            Key=f"{folder}/{at:%M-%S}-{at.microsecond // 1000:03}-{uuid.uuid4()}.jsonl",
+            Body=line.encode(),
+            **encryption(capture.get("KmsKeyId")),
+        )
+    except (BotoCoreError, ClientError) as error:
+        print(f"a request to {endpoint} is not captured: {error}", file=sys.stderr)
+
+
+def _record(
+    capture: Mapping[str, Any],
+    at: datetime,
+    headers: Mapping[str, str],
+    request: Message,
+    answer: Message,
+) -> dict[str, Any]:
+    modes = {option["CaptureMode"] for option in capture["CaptureOptions"]}
+    sides = {"Input": ("endpointInput", request), "Output": ("endpointOutput", answer)}
+    both = "InputAndOutput" in modes
+    metadata: dict[str, Any] = {"eventId": str(uuid.uuid4())}
+    if headers.get(_CUSTOM):
+        metadata["customAttributes"] = [headers[_CUSTOM]]
+    if headers.get(_INFERENCE_ID):
+        metadata["inferenceId"] = headers[_INFERENCE_ID]
+    return {
+        "captureData": {
+            name: _side(capture, mode.upper(), *message)
+            for mode, (name, message) in sides.items()
+            if both or mode in modes
+        },
+        "eventMetadata": {**metadata, "inferenceTime": f"{at:%Y-%m-%dT%H:%M:%SZ}"},
+        "eventVersion": "0",
+    }
+
+
+def _side(capture: Mapping[str, Any], mode: str, content_type: str, body: bytes) -> dict[str, str]:
+    types = capture.get("CaptureContentTypeHeader", {})
+    kind = media_type(content_type)
+    side = {"observedContentType": content_type, "mode": mode}
+    for encoding in ("CSV", "JSON"):
+        if kind in (listed.lower() for listed in types.get(f"{encoding.title()}ContentTypes", [])):
+            return {**side, "data": body.decode(errors="replace"), "encoding": encoding}
+    return {**side, "data": base64.b64encode(body).decode(), "encoding": "BASE64"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,15 +187,12 @@ class QueuedInvocation:
 
     def _put(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
         bucket, key = s3_location(location)
-        encryption: dict[str, str] = {}
-        if kms_key := self.config["OutputConfig"].get("KmsKeyId"):
-            encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
         aws.client("s3").put_object(
             Bucket=bucket,
             Key=key,
             Body=body,
             ContentType=content_type or "text/plain",
-            **encryption,
+            **encryption(self.config["OutputConfig"].get("KmsKeyId")),
         )
 
     def _tell(

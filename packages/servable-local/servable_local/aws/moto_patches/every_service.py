@@ -1,0 +1,169 @@
+"""What is patched for every service of moto: what it reads and imports too often, and empty successes.
+
+Upstream (moto 5.2.5): moto reads each service's model beside botocore, with extras of its own for some, and
+asks a new session of botocore for the regions of each, which reads the model again, and the endpoints of all
+services: 1 s of processor time until a first deployment is there. It parses 1,582 managed policies for every
+account that is asked: 0.14 s. SSM and ECS import all of EC2, with every instance type of every region: 0.4 s.
+Importing moto.cloudformation imports every service that it can make: 0.33 s.
+
+A training job is Completed at once on a bucket that is not there, a command that is sent to no instance is a
+Success, and a function's invocation needs Docker. Here such operations are rejected: 501 with their name.
+What is only kept, and can be read back, is answered.
+"""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
+
+import botocore.session
+import moto
+from botocore import xform_name
+from moto.core import utils
+from moto.core.base_backend import BackendDict, BaseBackend
+from moto.core.responses import ActionResult, BaseResponse
+from moto.iam.models import IAMBackend, ManagedPolicy
+
+from servable_local.aws.cloudformation.api import CloudFormationApi
+from servable_local.aws.loopback import botocore_session
+
+_CALL = BaseResponse.call_action
+# SageMaker's records, as moto has them: they can be read back, and start nothing.
+_RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
+_WITHOUT_EFFECT = {
+    "awslambda": {
+        "CreateEventSourceMapping",
+        "Invoke",
+        "InvokeAsync",
+        "InvokeWithResponseStream",
+        "UpdateEventSourceMapping",
+    },
+    "ecr": {"DescribeImageScanFindings", "StartImageScan"},
+    "logs": {"PutSubscriptionFilter", "StartLiveTail"},
+    "stepfunctions": {
+        "CreateActivity",
+        "GetExecutionHistory",
+        "SendTaskFailure",
+        "SendTaskHeartbeat",
+        "SendTaskSuccess",
+        "StartSyncExecution",
+        "TestState",
+        "UpdateMapRun",
+    },
+    "sns": {"CreatePlatformApplication", "CreatePlatformEndpoint"},
+    "ssm": {
+        "CreateAssociation",
+        "CreateMaintenanceWindow",
+        "DeregisterPatchBaselineForPatchGroup",
+        "RegisterTargetWithMaintenanceWindow",
+        "RegisterTaskWithMaintenanceWindow",
+        "SendCommand",
+    },
+}
+_EC2 = "moto.ec2"
+_CLOUDFORMATION = "moto.cloudformation"
+_MODEL = utils._load_service_model
+_REGIONS = botocore.session.Session.get_available_regions
+_PARTITIONS = botocore.session.Session.get_available_partitions
+_POLICIES = IAMBackend._init_aws_policies
+_parsed: dict[str, list[ManagedPolicy]] = {}
+
+
+def without_effect(service: str, operation: str, api: type) -> bool:
+    """Return whether an operation of `service`, as moto names it, would be a success that did not happen."""
+    if service != "sagemaker":
+        return operation in _WITHOUT_EFFECT.get(service, ())
+    ours = (base for base in api.__mro__ if base.__module__.startswith("servable"))
+    own = any(xform_name(operation) in vars(base) for base in ours)
+    return not own and _RECORDS.match(operation) is None
+
+
+def call(api: Any) -> Any:
+    """Return the response to an operation that has an effect here, or to an invalid request of it.
+
+    An API with `validation_error` checks its requests, moto's own operations included.
+    """
+    operation = str(api._get_action())
+    if without_effect(api.service_name, operation, type(api)):
+        raise NotImplementedError(f"{operation} would have no effect here")
+    validation_error = getattr(api, "validation_error", None)
+    if validation_error is not None and (error := validation_error(operation)) is not None:
+        return api.serialized(ActionResult(error))
+    return _CALL(api)
+
+
+class _Backends:
+    """EC2's, which are imported when one is asked for."""
+
+    def __getitem__(self, account: str) -> Any:
+        return importlib.import_module(f"{_EC2}.models").ec2_backends[account]
+
+
+def without_ec2(module: str) -> ModuleType:
+    """Import a module of moto, before there are threads that import others."""
+    if _EC2 in sys.modules:
+        return importlib.import_module(module)
+    stand_in = ModuleType(_EC2)
+    # Its exceptions are imported as they are.
+    stand_in.__path__ = [str(Path(moto.__path__[0], "ec2"))]
+    setattr(stand_in, "ec2_backends", _Backends())  # noqa: B010 (mypy)
+    sys.modules[_EC2] = stand_in
+    try:
+        return importlib.import_module(module)
+    finally:
+        del sys.modules[_EC2]
+
+
+class CloudFormationBackend(BaseBackend):
+    """moto's backend for its paths alone; servable_local/aws/cloudformation/operations.py keeps the state."""
+
+    @property
+    def _url_module(self) -> Any:
+        return SimpleNamespace(
+            url_bases=[r"https?://cloudformation\.(.+)\.amazonaws\.com"],
+            url_paths={"{0}/$": CloudFormationApi.dispatch},
+        )
+
+
+def install() -> None:
+    """Patch what all services share. Idempotent."""
+    package = ModuleType(_CLOUDFORMATION)
+    # Its modules are found as before: moto imports exceptions from one, where something fails.
+    package.__path__ = [str(Path(moto.__file__).parent / "cloudformation")]
+    package.cloudformation_backends = BackendDict(  # type: ignore[attr-defined]
+        CloudFormationBackend, "cloudformation"
+    )
+    sys.modules[_CLOUDFORMATION] = package
+    sessions = botocore.session.Session
+    setattr(utils, "_load_service_model", _service_model)  # noqa: B010 (mypy)
+    setattr(sessions, "get_available_regions", _regions)  # noqa: B010
+    setattr(sessions, "get_available_partitions", _partitions)  # noqa: B010
+    setattr(IAMBackend, "_init_aws_policies", _managed_policies)  # noqa: B010
+    setattr(BaseResponse, "call_action", call)  # noqa: B010
+
+
+def _service_model(service: str, kind: str) -> dict[str, Any]:
+    """`kind`: "service-2" or "paginators-1"."""
+    if any(Path(moto.__path__[0], service).glob("*/*.moto-extras.*")):
+        return _MODEL(service, kind)
+    loader = botocore_session().get_component("data_loader")
+    return cast(dict[str, Any], loader.load_service_model(service, kind))  # shared by all
+
+
+def _regions(_: Any, *arguments: Any, **more: Any) -> list[str]:
+    return cast(list[str], _REGIONS(botocore_session(), *arguments, **more))
+
+
+def _partitions(_: Any) -> list[str]:
+    return cast(list[str], _PARTITIONS(botocore_session()))
+
+
+def _managed_policies(backend: IAMBackend) -> list[ManagedPolicy]:
+    """Copies for an account, which counts by itself what each is attached to."""
+    parsed = _parsed[backend.partition] = _parsed.get(backend.partition) or _POLICIES(backend)
+    policies = [object.__new__(type(policy)) for policy in parsed]
+    for policy, same in zip(policies, parsed, strict=True):
+        vars(policy).update(vars(same), account_id=backend.account_id, versions=[*same.versions])
+    return policies

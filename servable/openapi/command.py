@@ -1,6 +1,7 @@
 """`servable openapi ENV`: describe the endpoint's JSON bodies as OpenAPI 3.1, for other languages."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -58,52 +59,45 @@ def describe(environment: Environment, name: str) -> Schema:
     example = _golden(environment, model)
     rows = "instances" in (example or {})
     request = _request(chosen, signatures[chosen], rows=rows)
-    media: Schema = {"schema": {"$ref": "#/components/schemas/PredictRequest"}}
-    if example is not None:
-        media["example"] = example
-    answer = {"schema": {"$ref": "#/components/schemas/PredictResponse"}}
-    error = {"schema": {"$ref": "#/components/schemas/PredictError"}}
-    path = f"endpoints/{environment.endpoint.name}"
-    suffix = "amazonaws.com.cn" if environment.region.startswith("cn-") else "amazonaws.com"
     code = "Code in the archive may take and return other bodies. " if stated.code else ""
+    about = f"{code}Written by servable {__version__}, signature {chosen}."
+    title = environment.endpoint.name
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": environment.endpoint.name,
-            "version": version.name,
-            "description": f"{code}Written by servable {__version__}, signature {chosen}.",
-        },
-        "servers": [
-            {"url": "http://127.0.0.1:8080", "description": f"servable serve {name} --port 8080"},
-            {
-                "url": f"https://runtime.sagemaker.{environment.region}.{suffix}/{path}",
-                "description": "SageMaker; requests are signed with AWS Signature Version 4",
-            },
-        ],
-        "paths": {
-            "/invocations": {
-                "post": {
-                    "operationId": "predict",
-                    "requestBody": {"required": True, "content": {"application/json": media}},
-                    "responses": {
-                        "200": {
-                            "description": "The model's outputs",
-                            "content": {"application/json": answer},
-                        },
-                        "default": {
-                            "description": "The request was refused, or the model failed",
-                            "content": {"application/json": error},
-                        },
-                    },
-                }
-            }
-        },
+        "info": {"title": title, "version": version.name, "description": about},
+        "servers": list(_servers(environment, name)),
+        "paths": {"/invocations": {"post": _operation(example)}},
         "components": {
             "schemas": {
                 "PredictRequest": request,
                 "PredictResponse": _response(signatures[chosen], rows=rows),
                 "PredictError": {"type": "object", "properties": {"error": {"type": "string"}}},
             }
+        },
+    }
+
+
+def _servers(environment: Environment, name: str) -> Iterator[Schema]:
+    yield {"url": "http://127.0.0.1:8080", "description": f"servable serve {name} --port 8080"}
+    suffix = "amazonaws.com.cn" if environment.region.startswith("cn-") else "amazonaws.com"
+    host = f"https://runtime.sagemaker.{environment.region}.{suffix}"
+    signed = "SageMaker; requests are signed with AWS Signature Version 4"
+    yield {"url": f"{host}/endpoints/{environment.endpoint.name}", "description": signed}
+
+
+def _operation(example: Schema | None) -> Schema:
+    def content(schema: str, **more: Any) -> Schema:
+        reference = {"$ref": f"#/components/schemas/{schema}"}
+        return {"content": {"application/json": {"schema": reference, **more}}}
+
+    shown = {} if example is None else {"example": example}
+    failed = {"description": "The request was refused, or the model failed"}
+    return {
+        "operationId": "predict",
+        "requestBody": {"required": True, **content("PredictRequest", **shown)},
+        "responses": {
+            "200": {"description": "The model's outputs", **content("PredictResponse")},
+            "default": failed | content("PredictError"),
         },
     }
 

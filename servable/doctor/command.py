@@ -11,8 +11,7 @@ import click
 from infra.parameters.sources import names
 from model_packaging.refusal import PackagingError
 from servable.console.findings import styled_echo, wrapped
-from servable.doctor.check_result import CheckResult, State
-from servable.doctor.machine import machine
+from servable.doctor.machine import CheckResult, State, machine
 from servable.project.cdk_cli import cdk
 from servable.project.completion import complete_environments
 from servable.project.environments import ENVIRONMENTS, FIRST, SET, one_environment, project

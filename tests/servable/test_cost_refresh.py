@@ -14,8 +14,7 @@ from botocore.stub import Stubber
 
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.batch.jobs import batch_example
-from servable.cost.price_list import PriceListError, hosting_prices, rows_of
-from servable.cost.refresh import refreshed
+from servable.cost.price_list import PriceListError, hosting_prices, refreshed, rows_of
 from tests.conftest import VALID, valid
 
 NAME, REGION = "ml.c5.xlarge", "eu-west-1"

@@ -7,11 +7,11 @@ import pytest
 
 from servable.plan.live import LiveState, _live
 from servable.plan.plan import _verdict
+from servable.verify.command import judge_patching
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference
-from servable.verify.endpoint import look
+from servable.verify.endpoint import compare
 from servable.verify.golden import KIND, NO_ANSWER
-from servable.verify.patching import verdict
 from tests.servable.test_cost import environment
 
 LIVE = {
@@ -70,7 +70,7 @@ def test_verify_names_it_once_and_compares_no_variant() -> None:
         resource("AWS::SageMaker::Endpoint", EndpointName="ranker", EndpointConfigName="by-hand"),
         resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[]),
     )
-    assert [one.kind for one in look(stack)] == ["inference components"]
+    assert [one.kind for one in compare(stack)] == ["inference components"]
 
 
 MODEL = resource("AWS::SageMaker::Model", ExecutionRoleArn="arn:aws:iam::111111111111:role/serving")
@@ -82,12 +82,12 @@ def difference(kind: str, name: str) -> Difference:
 
 
 def test_aws_can_patch_what_is_as_deployed() -> None:
-    assert verdict(deployed(MODEL, ROLE), []).startswith("yes")
+    assert judge_patching(deployed(MODEL, ROLE), []).startswith("yes")
 
 
 def test_aws_cannot_patch_without_the_archive_and_with_another_role() -> None:
     gone = [difference("artefact missing", "s3://b/k"), difference("role trust", "serving")]
-    assert verdict(deployed(MODEL, ROLE), gone) == (
+    assert judge_patching(deployed(MODEL, ROLE), gone) == (
         "no, because of its model: artefact missing (s3://b/k); "
         "execution role: role trust (serving)"
     )
@@ -100,11 +100,13 @@ def test_another_answer_does_not_stop_patching_and_none_does(wanted: str, begins
     other = Difference(
         kind=KIND, resource="ranker/primary", wanted=wanted, found="-0.087", remedy=""
     )
-    assert verdict(deployed(MODEL, ROLE), [other]).startswith(begins)
+    assert judge_patching(deployed(MODEL, ROLE), [other]).startswith(begins)
 
 
 def test_another_roles_change_does_not_stop_patching() -> None:
-    assert verdict(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith("yes")
+    assert judge_patching(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith(
+        "yes"
+    )
 
 
 def test_a_live_endpoint_with_models_has_no_components() -> None:

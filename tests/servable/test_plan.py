@@ -12,9 +12,8 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import load
 from infra.preflight.batch.jobs import batch_example
 from servable.plan.command import plan
-from servable.plan.live import LiveState
+from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, planned
-from servable.plan.taken_names import TakenName
 from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, SECOND, git

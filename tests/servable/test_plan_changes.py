@@ -7,9 +7,8 @@ import pytest
 
 from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
-from servable.plan.live import LiveState
+from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, planned
-from servable.plan.taken_names import TakenName
 from servable.plan.template_changes import (
     LONGEST_SHOWN,
     changes,

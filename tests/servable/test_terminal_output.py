@@ -24,8 +24,8 @@ from servable.console.findings import styled_echo
 from servable.console.lines import EscapingConsole
 from servable.console.terminal import escape_output, escaped, escaped_name
 from servable.doctor import command as doctor_command
-from servable.doctor.check_result import CheckResult
 from servable.doctor.command import doctor
+from servable.doctor.machine import CheckResult
 from servable_local.aws import command as local_aws
 from servable_local.container.launch import EndpointProcess, UnpackFolder
 from tests.checkouts import ROOT

@@ -13,15 +13,14 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
 from servable.doctor import command as doctor_command
-from servable.doctor.check_result import CheckResult
+from servable.doctor.machine import CheckResult
 from servable.plan.synthesis import SynthesisedStack
 from servable.project.account import remedy_for
 from servable.verify import command as verify_command
+from servable.verify.alarms import compare_latency
+from servable.verify.command import compare_template
 from servable.verify.deployed import DeployedStack
-from servable.verify.difference import Answers
-from servable.verify.latency import look
-from servable.verify.run import Difference, Report
-from servable.verify.stack import template
+from servable.verify.difference import Answers, Difference, Report
 from tests.conftest import VALID
 
 SIDES = ("wanted", "found")
@@ -46,7 +45,7 @@ def verified(
             raise answer
         return Report(environment="prod", differences=answer, answers=answers)
 
-    patch.setattr(verify_command, "verify_environment", found)
+    patch.setattr(verify_command, "compare_environment", found)
     return CliRunner().invoke(verify_command.verify, ["prod", *more], standalone_mode=False)
 
 
@@ -118,7 +117,7 @@ def differing(**changed: int) -> list[str]:
 
     stack = SynthesisedStack(kind="endpoint", name="s", template=made(**changed))
     deployed = DeployedStack(account=Mock(), name="s", status="", template=made(), resources=())
-    return [difference.key for difference in template(stack, deployed)]
+    return [difference.key for difference in compare_template(stack, deployed)]
 
 
 def test_a_changed_number_is_one_difference_though_texts_and_dashboards_show_it_too() -> None:
@@ -192,5 +191,5 @@ def test_a_minute_of_the_clock_is_said_without_its_seconds(project: Path) -> Non
     account.client("sagemaker").describe_endpoint.return_value = {"LastModifiedTime": updated}
     account.client("cloudwatch").get_metric_statistics.return_value = {"Datapoints": []}
     notes: list[str] = []
-    assert list(look(account, loaded.environment, {}, notes.append)) == []
+    assert list(compare_latency(account, loaded.environment, {}, notes.append)) == []
     assert notes == ["primary: nobody called in the first 15 minutes since 2026-11-23 09:12 UTC"]

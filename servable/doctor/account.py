@@ -18,7 +18,7 @@ from infra.policy.sizing import instances_during_update
 from servable.doctor.machine import CheckResult, judged
 from servable.plan.live import deployed_stack, taken_names, unlocking_command
 from servable.project.account import Account, AwsError, absent, remedy_for, unless_absent
-from servable.project.cdk_cli import cdk
+from servable.project.environments import cdk
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6

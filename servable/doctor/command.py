@@ -12,9 +12,8 @@ from infra.parameters.sources import names
 from model_packaging.refusal import PackagingError
 from servable.console.findings import styled_echo, wrapped
 from servable.doctor.machine import CheckResult, State, machine
-from servable.project.cdk_cli import cdk
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, FIRST, SET, one_environment, project
+from servable.project.environments import ENVIRONMENTS, FIRST, SET, cdk, one_environment, project
 from servable.verdict import VERDICTS
 
 STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}

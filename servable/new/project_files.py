@@ -19,7 +19,7 @@ from typing import Any
 from infra.parameters import reference
 from model_packaging.beside import write_beside
 from servable import __version__
-from servable.project.cdk_cli import cdk
+from servable.project.environments import cdk
 from servable.project.folder import FOLDER
 
 # Partly generated from this repository's own files. A leading dot is spelt "dot-", so that no tool

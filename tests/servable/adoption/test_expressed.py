@@ -13,11 +13,11 @@ from hypothesis import strategies as some
 from infra.parameters.environment import Environment
 from infra.policy.scaling import invocations_per_instance_per_minute
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.environment_text import environment_text
 from servable.init.adoption.expressed import Expressed, expressed
 from servable.init.adoption.expressed_model import is_secret
 from servable.init.adoption.live_fields import LiveFields, NotCarried
 from servable.init.adoption.live_picture import LiveArchive, LivePicture
+from servable.init.from_live import environment_text
 from tests.servable.adoption.pictures import ARCHIVE, IMAGE, URI, alarm, picture, target, tracking
 
 # Every key of what a file may hold; values of each kind that JSON has.

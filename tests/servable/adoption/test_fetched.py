@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.fetched import fetch, locate
+from servable.init.from_live import fetch, locate
 from tests.servable_local.aws.live_endpoints import archive
 
 Tables = dict[str, dict[str, Any]]

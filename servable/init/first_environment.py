@@ -27,11 +27,11 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.console.terminal import escaped_name
-from servable.init.golden_request import golden_request
 from servable.init.model_folder import (
     REQUIREMENTS,
     find_code,
     find_version,
+    golden_request,
     input_example,
     model_name,
     saved_model_in,

@@ -38,38 +38,55 @@ def two(project: Path) -> Path:
     return project
 
 
-def test_a_clean_environment_is_ok_and_exits_0(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clean_environment_is_ok_and_rules_that_were_not_checked_take_one_line(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran = run(monkeypatch, two, "dev")
     assert (ran.return_value, ran.stdout) == (0, "dev  ok, 8 not checked\n")
+    lines = run(monkeypatch, two, "dev").stderr.splitlines()
+    assert lines == [
+        "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
+    ]
+    assert "request-too-large" in run(monkeypatch, two, "dev", "--explain").stderr
 
 
-def test_a_finding_is_on_stderr_and_exits_1(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_is_on_stderr_and_in_json_with_its_line_and_exits_1(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran = run(monkeypatch, two)
     assert ran.return_value == 1
     assert ran.stderr.startswith("environments/prod.toml:12: variants.primary.colour: unknown key")
+    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
+    assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)
+    text = (two / "environments" / "prod.toml").read_text().splitlines()
+    assert text[finding["line"] - 1] == "colour = 1"
 
 
-def test_rules_that_were_not_checked_are_counted_after_an_error_and_not_named(
+def test_an_override_is_checked_and_its_finding_ends_with_the_name_that_acknowledge_takes(
     two: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ran = run(monkeypatch, two, "dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
+    assert ran.stderr.startswith("--set dev.variants.primary.instance_type: ")
+    ran = run(monkeypatch, two, "dev", "--set", "variants.primary.instance_type=ml.c5.huge")
+    assert ran.stderr.splitlines()[0].endswith(" [instance-unknown]")
     ran = run(monkeypatch, two, "dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
     assert ("not checked" in ran.stdout, "not checked" in ran.stderr) == (True, False)
 
 
-def test_json_has_file_key_value_and_remedy(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
-    assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)
-
-
-@pytest.mark.parametrize(
-    ("names", "code", "verdict"),
-    [(("dev",), 0, "holds"), (("dev", "prod"), 1, "does not hold")],
-)
 def test_json_names_the_verdict_of_all_that_was_checked(
-    two: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], code: int, verdict: str
+    two: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = run(monkeypatch, two, *names, "--json")
-    assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (code, verdict)
+    cases: list[tuple[tuple[str, ...], int, str]] = [
+        (("dev",), 0, "holds"),
+        (("dev", "prod"), 1, "does not hold"),
+    ]
+    for names, code, verdict in cases:
+        ran = run(monkeypatch, two, *names, "--json")
+        assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (code, verdict)
+
+    (two / "environments" / "verdict.toml").write_text(VALID)
+    ran = run(monkeypatch, two, "--json")
+    assert (isinstance(ran.exception, click.UsageError), ran.stdout) == (True, "")
 
 
 def test_where_nothing_is_there_to_check_the_verdict_cannot_be_told(
@@ -79,33 +96,18 @@ def test_where_nothing_is_there_to_check_the_verdict_cannot_be_told(
     assert (ran.return_value, json.loads(ran.stdout)) == (3, {"verdict": "cannot be told"})
 
 
-def test_an_environment_called_as_the_verdict_is_not_taken_for_it(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (two / "environments" / "verdict.toml").write_text(VALID)
-    ran = run(monkeypatch, two, "--json")
-    assert (isinstance(ran.exception, click.UsageError), ran.stdout) == (True, "")
-
-
-def test_an_override_is_checked(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = run(monkeypatch, two, "dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
-    assert ran.stderr.startswith("--set dev.variants.primary.instance_type: ")
-
-
 def servable(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "servable", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_an_unknown_environment_names_the_nearest_and_exits_2() -> None:
+def test_wrong_use_exits_2_with_a_sentence() -> None:
     ran = servable("check", "prdo")
     assert ran.returncode == 2
     assert (
         "there is no environment 'prdo'; allowed: dev, local, prod, staging; did you mean prod?"
     ) in ran.stderr
 
-
-def test_a_set_that_is_no_assignment_exits_2() -> None:
     ran = servable("check", "--set", "prod")
     assert ran.returncode == 2
     assert "--set prod: expected ENV.KEY=VALUE" in ran.stderr
@@ -135,37 +137,20 @@ def test_the_project_is_where_cdk_json_is_whatever_the_working_folder(
     assert ran.stdout == "dev  ok, 8 not checked\n"
 
 
-def test_rules_that_were_not_checked_take_one_line(
-    two: Path, monkeypatch: pytest.MonkeyPatch
+def test_findings_are_grouped_by_file_and_errors_come_first(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = run(monkeypatch, two, "dev").stderr.splitlines()
-    assert lines == [
-        "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
+    print_lines(findings(6))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" is wrong")[0] for line in lines] == [
+        "base.toml: k1:",
+        "warning: base.toml: k3:",
+        "warning: base.toml: k5:",
+        "dev.toml: k4:",
+        "warning: dev.toml: k0:",
+        "warning: dev.toml: k2:",
     ]
 
-
-def test_explain_names_the_rules_that_were_not_checked(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "request-too-large" in run(monkeypatch, two, "dev", "--explain").stderr
-
-
-def test_a_finding_ends_with_the_name_that_acknowledge_takes(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = run(monkeypatch, two, "dev", "--set", "variants.primary.instance_type=ml.c5.huge")
-    assert ran.stderr.splitlines()[0].endswith(" [instance-unknown]")
-
-
-def test_a_finding_has_the_line_of_its_key_in_json(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
-    text = (two / "environments" / "prod.toml").read_text().splitlines()
-    assert text[finding["line"] - 1] == "colour = 1"
-
-
-def test_errors_come_before_warnings(capsys: pytest.CaptureFixture[str]) -> None:
     finding = file_error("a.toml", "", "is wrong", "change it")
     print_lines([replace(finding, severity=severity) for severity in reversed(Severity)])
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
@@ -195,21 +180,6 @@ def test_the_problems_of_sixteen_findings_fit_one_screen(
     # 16 problems on a line each, the names of two files, and where whole problems are.
     assert len([line for line in lines if not line.startswith("    ")]) == 19
     assert [line for line in lines if len(line) > 80] == []
-
-
-def test_findings_are_grouped_by_file_and_errors_come_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    print_lines(findings(6))
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" is wrong")[0] for line in lines] == [
-        "base.toml: k1:",
-        "warning: base.toml: k3:",
-        "warning: base.toml: k5:",
-        "dev.toml: k4:",
-        "warning: dev.toml: k0:",
-        "warning: dev.toml: k2:",
-    ]
 
 
 @settings(max_examples=30)

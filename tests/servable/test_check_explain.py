@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -20,63 +21,46 @@ def explain(project: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
     return CliRunner().invoke(check, ["--explain"], standalone_mode=False)
 
 
+def explained(project: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> dict[str, Any]:
+    """Return the settings that `--json` explains, by name."""
+    (project / "environments" / "dev.toml").write_text(text)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    return {one["name"]: one for one in json.loads(ran.stdout)["dev"]["settings"]}
+
+
 def line(explain: Result, name: str) -> list[str]:
     (found,) = [one for one in explain.stdout.splitlines() if one.startswith(f"  {name} ")]
     return found.split(maxsplit=3)
 
 
-@pytest.mark.parametrize("name", list(ContainerSettings.model_fields))
-def test_every_setting_has_its_line(explain: Result, name: str) -> None:
-    assert line(explain, name)
-
-
-def test_what_the_file_says_is_from_the_file(explain: Result) -> None:
+def test_every_setting_has_its_line_with_origin_and_reason(explain: Result) -> None:
+    for name in list(ContainerSettings.model_fields):
+        assert line(explain, name)
     assert line(explain, "tfs_processes") == ["tfs_processes", "8", "file", "from the file"]
-
-
-def test_what_was_chosen_has_its_reason(explain: Result) -> None:
     assert line(explain, "gpu_memory_margin") == [
         "gpu_memory_margin",
         "-2.2",
         "derived",
         "the image divides by all 8 processes: each then gets 40% of its GPU",
     ]
-
-
-def test_the_machines_price_has_its_date(explain: Result) -> None:
     assert "price of 2025-01" in explain.stdout
+    assert line(explain, "inference_ami")[1] == "al2-ami-sagemaker-inference-gpu-3-1"
 
 
 def test_the_peak_is_counted_in_instances(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = VALID + "scaling = { max_rps_per_instance = 12 }\n[traffic]\npeak_rps = 100\n"
-    (project / "environments" / "dev.toml").write_text(text)
-    monkeypatch.chdir(project)
-    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
-    (line,) = [
-        setting
-        for setting in json.loads(ran.stdout)["dev"]["settings"]
-        if setting["name"] == "instances at the peak"
-    ]
+    line = explained(project, monkeypatch, text)["instances at the peak"]
     assert (line["value"], line["reason"]) == ("17", "100 requests/s / (12 x 0.5)")
-
-
-def test_what_is_explained_is_what_is_deployed(explain: Result) -> None:
-    assert line(explain, "inference_ami")[1] == "al2-ami-sagemaker-inference-gpu-3-1"
 
 
 def test_batching_is_explained_setting_by_setting(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = VALID + "container = { batching = { max_batch_size = 64 } }\n"
-    (project / "environments" / "dev.toml").write_text(text)
-    monkeypatch.chdir(project)
-    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
-    origins = {
-        setting["name"]: setting["origin"]
-        for setting in json.loads(ran.stdout)["dev"]["settings"]
-        if setting["name"].startswith("batching.")
-    }
-    assert origins == {
+    settings = explained(project, monkeypatch, text)
+    batching = {name: one["origin"] for name, one in settings.items() if "batching." in name}
+    assert batching == {
         "batching.max_batch_size": "file",
         "batching.timeout_micros": "image",
         "batching.batch_threads": "derived",
@@ -84,26 +68,16 @@ def test_batching_is_explained_setting_by_setting(
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "origin"),
-    [
+def test_scaling_is_explained(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scaling = "{ max_concurrency_per_instance = 8, scale_in_cooldown_seconds = 600 }"
+    settings = explained(project, monkeypatch, f"{VALID}scaling = {scaling}\n")
+    for name, value, origin in (
         ("routing", "least_outstanding_requests", "derived"),
         ("scale_out_cooldown_seconds", "210", "derived"),
         ("scale_in_cooldown_seconds", "600", "file"),
         ("target, concurrent requests", "4", "sizing"),
-    ],
-)
-def test_scaling_is_explained(
-    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, origin: str
-) -> None:
-    scaling = "{ max_concurrency_per_instance = 8, scale_in_cooldown_seconds = 600 }"
-    (project / "environments" / "dev.toml").write_text(f"{VALID}scaling = {scaling}\n")
-    monkeypatch.chdir(project)
-    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
-    (line,) = [
-        setting for setting in json.loads(ran.stdout)["dev"]["settings"] if setting["name"] == name
-    ]
-    assert (line["value"], line["origin"]) == (value, origin)
+    ):
+        assert (settings[name]["value"], settings[name]["origin"]) == (value, origin)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +105,7 @@ def test_it_says_which_errors_roll_an_update_back(
     project: Path, monkeypatch: pytest.MonkeyPatch, lines: str, kinds: str, reason: str
 ) -> None:
     text = VALID + "min_instances = 2\nmax_instances = 2\n" + lines
-    (project / "environments" / "dev.toml").write_text(text)
-    monkeypatch.chdir(project)
-    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
-    (line,) = [
-        setting
-        for setting in json.loads(ran.stdout)["dev"]["settings"]
-        if setting["name"] == "rolled back by"
-    ]
+    line = explained(project, monkeypatch, text)["rolled back by"]
     assert (line["value"], line["reason"].startswith(reason)) == (kinds, True)
 
 
@@ -174,9 +141,5 @@ def test_it_says_what_becomes_of_a_model_with_a_fault(
     reason: str,
 ) -> None:
     (project / "golden.json").write_text("{}")
-    (project / "environments" / "dev.toml").write_text(FAULTY + lines)
-    monkeypatch.chdir(project)
-    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
-    found = {one["name"]: one for one in json.loads(ran.stdout)["dev"]["settings"]}
-    line = found[f"a model that {fault}"]
+    line = explained(project, monkeypatch, FAULTY + lines)[f"a model that {fault}"]
     assert (line["value"], line["reason"].startswith(reason)) == (value, True)

@@ -39,16 +39,21 @@ def fetched(root: Path, objects: dict[str, bytes], uri: str) -> list[str]:
 
 
 def test_files_below_a_prefix_lie_in_the_folder_and_no_key_leads_out_of_it(tmp_path: Path) -> None:
-    assert fetched(tmp_path, {"live/../../x": b"", "live//etc/x": b""}, "s3://bucket/live/") == []
+    assert (
+        fetched(tmp_path / "1", {"live/../../x": b"", "live//etc/x": b""}, "s3://bucket/live/")
+        == []
+    )
     objects = {"live/1/saved_model.pb": b"graph", "live/code/": b"", "other/1/saved_model.pb": b""}
-    assert fetched(tmp_path, objects, "s3://bucket/live/") == ["models/ranker/1/saved_model.pb"]
+    assert fetched(tmp_path / "2", objects, "s3://bucket/live/") == [
+        "models/ranker/1/saved_model.pb"
+    ]
 
 
 def test_an_archive_is_unpacked_and_anything_else_is_refused_by_its_address(tmp_path: Path) -> None:
-    files = fetched(tmp_path, {"many/a.tar.gz": archive()}, "s3://bucket/many/a.tar.gz")
+    files = fetched(tmp_path / "3", {"many/a.tar.gz": archive()}, "s3://bucket/many/a.tar.gz")
     assert "models/ranker/1/saved_model.pb" in files
     with pytest.raises(PackagingError, match=r"s3:/+bucket/many/a\.tar\.gz: cannot be fetched"):
-        fetched(tmp_path, {"many/a.tar.gz": b"text"}, "s3://bucket/many/a.tar.gz")
+        fetched(tmp_path / "4", {"many/a.tar.gz": b"text"}, "s3://bucket/many/a.tar.gz")
 
 
 def located(root: Path, *files: str) -> tuple[Tables, list[str]]:

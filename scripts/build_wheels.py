@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from servable import __version__
-from servable.new.release_wheel import DISTRIBUTION, wheel_bytes
+from servable.new.project_files import DISTRIBUTION, wheel_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 # The wheels, each after those that it needs -> the folder of its pyproject.toml.

@@ -47,11 +47,59 @@ COMMANDS = {
     "local": "Start, show and stop the local AWS on this computer.",
 }
 # Each command is in servable/NAME/command.py.
-# People type these first; servable/console/redirected.py names the programs that do them.
+# People type these first; `redirect` prints the commands of the programs that do them.
 REDIRECTED = ("deploy", "destroy", "diff", "logs")
 COULD_NOT = 2
 # In messages and help; click's own message is "'x' is not a valid integer range".
 click.IntRange.name, click.FloatRange.name = "integer", "number"
+
+
+class _RedirectedError(click.ClickException):
+    """Another program does this; the message names its command."""
+
+    exit_code = 2
+
+
+def redirect(verb: str) -> click.Command:
+    """Return a command that prints which other command does `verb`, and exits with code 2."""
+    # Imported here: other commands don't wait for them.
+    from servable.project.completion import complete_environments
+    from servable.project.environments import (
+        ENVIRONMENTS,
+        SET,
+        loaded_with,
+        named,
+        project,
+        stage_command,
+    )
+
+    @click.command(verb, hidden=True, context_settings={"ignore_unknown_options": True})
+    @click.argument("names", metavar="[ENV]...", nargs=-1, shell_complete=complete_environments)
+    @ENVIRONMENTS
+    @SET
+    def command(names: tuple[str, ...], folder: str, sets: tuple[str, ...]) -> None:
+        """Print the command that does this, and exit with code 2."""
+        root, files = project(folder)
+        # The other words are options of the CDK CLI and their values; people type prod/* too.
+        name = names[0].removesuffix("/*") if names and not names[0].startswith("-") else None
+        every = loaded_with(sets, root, files, name=name)
+        chosen = every if name is None else [named(every, name)]
+        commands = []
+        for loaded in chosen:
+            if verb != "logs":
+                commands.append(
+                    stage_command(verb, loaded.name, folder=folder, overrides=loaded.overrides)
+                )
+            elif loaded.draft is not None and loaded.draft.variants:
+                group = f"/aws/sagemaker/Endpoints/{loaded.draft.endpoint.name}"
+                commands.append(f"aws logs tail {group} --follow --region {loaded.draft.region}")
+        what = f"{verb!r} is not a command of servable"
+        if not commands:
+            raise click.UsageError(f"{what}, and no environment here has anything for it")
+        lines = "".join(f"\n    {each}" for each in commands)
+        raise _RedirectedError(f"{what}; run{' one of these' if commands[1:] else ''}:{lines}")
+
+    return command
 
 
 class LazyGroup(click.Group):
@@ -59,9 +107,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in REDIRECTED:
-            from servable.console.redirected import redirected
-
-            return redirected(cmd_name)
+            return redirect(cmd_name)
         if cmd_name in ("help", "version"):
             return show_help if cmd_name == "help" else show_version
         if cmd_name not in COMMANDS:

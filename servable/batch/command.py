@@ -32,9 +32,8 @@ from servable.batch.result import BatchResult
 from servable.batch.watch import TransformWatch, UnknownJobError
 from servable.console.signals import as_ctrl_c
 from servable.project.account import Account, AwsError, account_of, unless_absent
-from servable.project.cdk_cli import cdk
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, one_environment, refused
+from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment, refused
 
 CANNOT_BE_TOLD = 3
 LOCAL_AWS = "local AWS"

@@ -60,7 +60,7 @@ def cost(
     if refresh:
         loaded, files = one_environment(environment, folder, sets)
         try:
-            from servable.cost.refresh import refreshed  # it imports boto3
+            from servable.cost.price_list import refreshed  # it imports boto3
         except ModuleNotFoundError as missing:
             raise explained(missing, "servable cost --refresh") from None
         for line in refreshed(loaded, files / f"{loaded.name}.toml"):

@@ -15,11 +15,10 @@ from infra.policy.account_names import (
     SCALING_SERVICE,
 )
 from infra.policy.sizing import instances_during_update
-from servable.doctor.check_result import CheckResult, judged
-from servable.plan.live import deployed_stack, unlocking_command
-from servable.plan.taken_names import taken_names
+from servable.doctor.machine import CheckResult, judged
+from servable.plan.live import deployed_stack, taken_names, unlocking_command
 from servable.project.account import Account, AwsError, absent, remedy_for, unless_absent
-from servable.project.cdk_cli import cdk
+from servable.project.environments import cdk
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6

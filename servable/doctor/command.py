@@ -11,11 +11,9 @@ import click
 from infra.parameters.sources import names
 from model_packaging.refusal import PackagingError
 from servable.console.findings import styled_echo, wrapped
-from servable.doctor.check_result import CheckResult, State
-from servable.doctor.machine import machine
-from servable.project.cdk_cli import cdk
+from servable.doctor.machine import CheckResult, State, machine
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, FIRST, SET, one_environment, project
+from servable.project.environments import ENVIRONMENTS, FIRST, SET, cdk, one_environment, project
 from servable.verdict import VERDICTS
 
 STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}

@@ -6,13 +6,32 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from infra.catalog import images
 from model_packaging.installation import install_command
 from servable import __version__
-from servable.doctor.check_result import CheckResult, judged
 from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
+
+State = Literal["ok", "problem", "open", "unknown"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of one check. `state` "open": no problem by itself; "unknown": AWS did not say."""
+
+    name: str
+    state: State
+    said: str
+    mend: str = ""
+
+
+def judged(name: str, fine: bool, said: str, mend: str) -> CheckResult:
+    """Return "ok", or a problem with its remedy."""
+    return CheckResult(name, "ok", said) if fine else CheckResult(name, "problem", said, mend)
+
 
 # requires-python of pyproject.toml.
 LEAST_PYTHON = (3, 11)

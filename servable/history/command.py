@@ -13,9 +13,8 @@ from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import RestoredFile, restored, write
 from servable.plan.synthesis import stack_name
 from servable.project.account import account_of
-from servable.project.cdk_cli import cdk
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, one_environment
+from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment
 
 
 @click.command()

@@ -14,7 +14,6 @@ from model_packaging.refusal import PackagingError
 from servable.project.account import Account, AwsError, unless_absent
 
 POINTER = "AWS::SSM::Parameter"
-# The default bucket of `cdk bootstrap`.
 
 
 @dataclass(frozen=True, kw_only=True)

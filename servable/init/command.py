@@ -13,14 +13,16 @@ from typing import Any
 
 import click
 
+from infra.catalog.limits import most
+from infra.parameters.loading import ValidFile
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.console.extras import MissingExtraError
 from servable.console.findings import print_lines
 from servable.console.signals import as_ctrl_c
-from servable.init.first_environment import Start, copy_model, foreseen, shown_size, start
+from servable.init.first_environment import Start, foreseen, new_environment, shown_size, start
 from servable.init.first_request import with_first_answer
-from servable.init.preview import preview
+from servable.init.model_folder import copy_model
 from servable.new.project_files import (
     PINS,
     conflicts,
@@ -29,9 +31,14 @@ from servable.new.project_files import (
     service_name,
     write_all,
 )
-from servable.project.cdk_cli import cdk
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, MENDED_BY_PACKING, one_environment, project
+from servable.project.environments import (
+    ENVIRONMENTS,
+    MENDED_BY_PACKING,
+    cdk,
+    one_environment,
+    project,
+)
 from servable.project.folder import FOLDER, standing_in
 
 MODEL = click.Path(exists=True, path_type=Path)
@@ -227,35 +234,69 @@ def _completed(as_json: bool) -> int:
 
 
 def _preview(source: str, name: str | None, days: int, folder: str, as_json: bool) -> int:
+    """Write a temporary copy of an environment, with its own stack, endpoint, tags, and last day."""
     if name is None:
         raise click.UsageError("--from: give the preview a name, for example --name pr42")
     loaded, files = one_environment(source, folder)
+    # ranker-dev of environment dev becomes ranker-pr42.
+    stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
+    endpoint = f"{stem[: most('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
+    expires = date.today() + timedelta(days=days)
     try:
-        expires = date.today() + timedelta(days=days)
-        previewed = preview(loaded, files, name=name, expires=expires)
+        path = new_environment(files, name)
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
         return 1
-    if wrong_ones := errors(previewed.findings):
+    root = loaded.root
+    file = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+    text = _preview_text(loaded, name, endpoint, expires)
+    findings = foreseen(root, files, name, {file: text})
+    if wrong_ones := errors(findings):
         print_lines(wrong_ones)
         click.echo("nothing was written", err=True)
         return 1
-    write_all(loaded.root, {previewed.file: previewed.text})
+    write_all(root, {file: text})
     if as_json:
         output = {
-            "environment": previewed.name,
-            "files": [previewed.file],
-            "endpoint": previewed.endpoint_name,
-            "expires": str(previewed.expires),
-            "findings": [finding.as_json() for finding in previewed.findings],
+            "environment": name,
+            "files": [file],
+            "endpoint": endpoint,
+            "expires": str(expires),
+            "findings": [finding.as_json() for finding in findings],
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        click.echo(
-            f"{previewed.file}: written; endpoint {previewed.endpoint_name}, until {previewed.expires}"
-        )
+        click.echo(f"{file}: written; endpoint {endpoint}, until {expires}")
         click.echo(f"next: `{cdk()} deploy '{name}/*'`; in the end `{cdk()} destroy '{name}/*'`")
     return 0
+
+
+def _preview_text(loaded: ValidFile, name: str, endpoint_name: str, expires: date) -> str:
+    environment = loaded.environment
+    quiet = [key for key in ("notify", "page") if getattr(environment.alarms, key)]
+    first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
+    lines = [
+        *([first] if first.startswith("#:schema") else []),
+        f"# A preview of {loaded.name}, until {expires}. When it is over: `cdk destroy '{name}/*'`,",
+        "# and delete this file. The tag is for people and for jobs that look; nothing here ends by itself.",
+        f'extends = "{loaded.name}"',
+        *(
+            ["production = false"]
+            if environment.production or loaded.name.startswith("prod")
+            else []
+        ),
+        "",
+        "[endpoint]",
+        f'name = "{endpoint_name}"',
+        *(["protect = false"] if environment.endpoint.protect else []),
+        *(["", "[alarms]", *(f"{key} = []" for key in quiet)] if quiet else []),
+        "",
+        "[tags]",
+        f'preview-of = "{loaded.name}"',
+        f'expires = "{expires}"',
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def _region() -> str | None:

@@ -5,7 +5,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,13 +23,19 @@ from infra.policy.derived_settings import derive
 from infra.policy.hosting import newest_version
 from infra.policy.sizing import BYTES_PER_GIB, MIB_PER_GIB, Served, memory
 from infra.preflight.check import check
-from infra.preflight.model.artefact import CODE_FILES
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import SavedModelInfo, read, versions
+from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.console.terminal import escaped_name
-from servable.init.golden_request import golden_request
-from servable.init.mlflow_folder import REQUIREMENTS, input_example, saved_model_in
+from servable.init.model_folder import (
+    REQUIREMENTS,
+    find_code,
+    find_version,
+    golden_request,
+    input_example,
+    model_name,
+    saved_model_in,
+)
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project.folder import FOLDER
 
@@ -112,7 +118,7 @@ def start(
     """
     model = model_name(saved_model)
     mlflow, saved_model = saved_model, saved_model_in(saved_model) or saved_model
-    held, version = _held(saved_model)
+    held, version = find_version(saved_model)
     info = read(held)
     file = new_environment(folder, name or model)
     project = missing_files(root, service_name(root))
@@ -124,7 +130,7 @@ def start(
     notes = [REQUIREMENTS] if mlflow != saved_model else []
     example = input_example(mlflow, signature) if request is None else _request_text(request)
     body = example or golden_request(signature, names[signature], notes)
-    shown, code = _relative(root, saved_model), _code_folder(saved_model)
+    shown, code = _relative(root, saved_model), find_code(saved_model)
     if signature != DEFAULT_SIGNATURE:
         notes.append(
             f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature: {', '.join(names)}"
@@ -241,59 +247,6 @@ def _placed(text: str, places: Mapping[str, str]) -> str:
     for temporary, path in places.items():
         text = text.replace(temporary, path)
     return text
-
-
-def _held(saved_model: Path) -> tuple[Path, int | None]:
-    """Return (folder of the version, version number to write if it is a single SavedModel)."""
-    if saved_model.is_file():
-        remedy = (
-            "give the folder that holds it"
-            if saved_model.name == "saved_model.pb"
-            else f"export it: `keras.saving.load_model({saved_model.name!r}).export('exported')`"
-        )
-        raise PackagingError(saved_model, "is a file; a SavedModel is a folder", remedy)
-    if (saved_model / "saved_model.pb").is_file():
-        return saved_model, 1
-    return versions(saved_model)[-1], None
-
-
-def _code_folder(saved_model: Path) -> Path | None:
-    """Return the folder code/ beside the versions, as AWS's archives have it."""
-    version = (saved_model / "saved_model.pb").is_file() and saved_model.resolve().name.isdigit()
-    code = (saved_model.resolve().parent if version else saved_model) / "code"
-    return code if any((code / file).is_file() for file in CODE_FILES) else None
-
-
-def copy_model(saved_model: Path, root: Path, removed_on_failure: ExitStack) -> Path:
-    """Copy a model into models/ of the project, with the code beside its version, and return its path.
-
-    Raises `PackagingError` if the folder exists already, or the model is a file.
-    """
-    target = root / "models" / model_name(saved_model)
-    if target.exists():
-        raise PackagingError(target, "exists already", "delete it, or leave out --copy")
-    if not target.parent.exists():
-        target.parent.mkdir()
-        removed_on_failure.callback(target.parent.rmdir)
-    removed_on_failure.callback(shutil.rmtree, target, ignore_errors=True)
-    held, version = _held(saved_model_in(saved_model) or saved_model)
-    code = _code_folder(saved_model)
-    if version is None or saved_model_in(saved_model):  # a folder of versions, or of MLflow
-        shutil.copytree(saved_model, target)
-        return target
-    copied = target / (held.resolve().name if held.resolve().name.isdigit() else "1")
-    shutil.copytree(held, copied)
-    if code is not None and not (copied / "code").is_dir():
-        shutil.copytree(code, target / "code")
-    return copied
-
-
-def model_name(saved_model: Path) -> str:
-    """Return the last folder of a path, above a version, as the name of an environment or a model."""
-    resolved = saved_model.resolve()
-    name = resolved.parent.name if resolved.name.isdigit() else resolved.name
-    cleaned = re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:40].strip("-")
-    return cleaned if cleaned[:1].isalpha() else f"model-{cleaned}".rstrip("-")
 
 
 def _relative(root: Path, path: Path) -> str:

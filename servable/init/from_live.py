@@ -2,10 +2,14 @@
 
 import json
 import tempfile
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import click
+import tomlkit
 
 from infra.parameters.finding import Finding
 from infra.parameters.rollout import CONTENT_TYPES
@@ -13,16 +17,25 @@ from infra.preflight.check import errors
 from model_packaging.places import MADE
 from model_packaging.refusal import PackagingError
 from servable.console.findings import print_lines
-from servable.init.adoption.environment_text import EFFECTS, environment_text
+from servable.console.lines import bytes_progress
+from servable.console.terminal import escaped_name
 from servable.init.adoption.expressed import Expressed, expressed
-from servable.init.adoption.fetched import fetch, locate
+from servable.init.adoption.live_fields import NotCarried
 from servable.init.adoption.live_picture import LivePicture, captures, container_of, live_picture
-from servable.init.first_environment import foreseen, model_name, new_environment
+from servable.init.first_environment import foreseen, new_environment
+from servable.init.model_folder import model_name
 from servable.new.project_files import PINS, conflicts, missing_files, service_name, write_all
 from servable.project.account import Account, AwsError
 from servable.project.environments import MENDED_BY_PACKING, project
 from servable.project.folder import FOLDER, standing_in, state_folder
 from servable.project.provided import running_local_aws
+from servable_tensors.archive import (
+    ArchiveError,
+    LayoutError,
+    find_code,
+    find_models,
+    unpack,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,3 +192,129 @@ def _show(
     click.echo("\nnext:")
     for step in following:
         click.echo(f"  {step}")
+
+
+EFFECTS = {
+    "lost": "Not carried over",
+    "changed": "Otherwise than live",
+    "none": "Alike in effect, or kept outside the file",
+}
+_COLUMNS = 100
+
+
+def environment_text(expressed: Expressed, *, source: str) -> str:
+    """Return the file. `source`: what it was written from, for example endpoint ranker."""
+    document = tomlkit.document()
+    for line in (
+        ":schema ./schema.json",
+        f" Written by `servable init` from {escaped_name(source)}. What it does not say is listed last.",
+        " schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
+    ):
+        document.add(tomlkit.comment(line.removeprefix(" ")) if line[0] == " " else _raw(line))
+    for key, value in expressed.tables.items():
+        document.add(key, tomlkit.item(_ordered(value)))
+    return (
+        tomlkit.dumps(document).rstrip()
+        + "\n\n"
+        + "\n".join(_comments(expressed.not_carried))
+        + "\n"
+    )
+
+
+def _raw(line: str) -> Any:
+    comment = tomlkit.comment(line)
+    comment.trivia.comment = f"#{line}"
+    return comment
+
+
+def _ordered(value: Any) -> Any:
+    """Plain values first: in TOML they may not come after a table."""
+    if not isinstance(value, dict):
+        return value
+    ordered = {key: _ordered(inner) for key, inner in value.items()}
+    return dict(sorted(ordered.items(), key=lambda item: isinstance(item[1], dict)))
+
+
+def _comments(not_carried: Sequence[NotCarried]) -> Iterator[str]:
+    for effect, heading in EFFECTS.items():
+        rows = [row for row in not_carried if row.effect == effect]
+        if rows:
+            yield f"# {heading}:"
+        for row in rows:
+            text = escaped_name(str(row).replace("\n", " "))  # a live name may hold any character
+            yield from textwrap.wrap(
+                text, _COLUMNS, initial_indent="# - ", subsequent_indent="#   ",
+                break_long_words=False, break_on_hyphens=False)  # fmt: skip
+
+
+def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
+    """Write each source below `target`. `sources`: folder to the address of a prefix or a .tar.gz.
+
+    Raises `PackagingError` if one cannot be read or unpacked; what is written by then stays.
+    """
+    for folder, uri in sources.items():
+        (target / folder).mkdir(parents=True)
+        try:
+            if uri.endswith(".tar.gz"):
+                with tempfile.TemporaryDirectory(prefix="servable-archive-") as temporary:
+                    archive = Path(temporary, "model.tar.gz")
+                    _download(account, uri, {"": archive})
+                    unpack(archive, target / folder)
+            else:
+                _download(account, uri, dict(_below(account, uri, target / folder)))
+        except AwsError as wrong:
+            remedy = "check your credentials (s3:ListBucket, s3:GetObject, kms:Decrypt of its key)"
+            raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
+        except (ArchiveError, OSError) as wrong:
+            raise PackagingError(Path(uri), f"cannot be fetched: {wrong}", "make room, or pack it "
+                                 "again") from None  # fmt: skip
+
+
+def _below(account: Account, uri: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    for each in account.pages("s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix):
+        name = each["Key"].removeprefix(prefix)
+        path = PurePosixPath(name)
+        if name and not name.endswith("/") and not path.is_absolute() and ".." not in path.parts:
+            yield name, folder / path
+
+
+def _download(account: Account, uri: str, files: Mapping[str, Path]) -> None:
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    s3 = account.client("s3")
+    with bytes_progress() as bar:
+        sizes = {
+            name: s3.head_object(Bucket=bucket, Key=key + name)["ContentLength"] for name in files
+        }
+        task = bar.add_task(f"download {uri}", total=sum(sizes.values()))
+        for name, file in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            s3.download_file(
+                bucket, key + name, str(file), Callback=lambda count: bar.advance(task, count)
+            )
+
+
+def locate(tables: dict[str, dict[str, Any]], root: Path) -> Iterator[NotCarried]:
+    """Point each table at the model and the code in its fetched folder; yield what it cannot say.
+
+    `tables`: [models.NAME], changed in place; `root`: the folder that holds the fetched folders.
+    """
+    for name, table in tables.items():
+        folder = table.get("saved_model")
+        if folder is None:
+            continue
+        try:
+            found = find_models(root / folder)
+        except LayoutError as wrong:
+            yield NotCarried(where=folder, value=None, reason=str(wrong), effect="lost")
+            continue
+        served = name if name in found else min(found)
+        place = next(iter(found[served].values())).parent
+        table["saved_model"] = place.relative_to(root).as_posix()
+        if others := [each for each in found if each != served]:
+            reason = "the container finds them too; add a table for each and name it in also_serves"
+            yield NotCarried(where=folder, value=", ".join(others), reason=reason, effect="lost")
+        if (code := find_code(root / folder)) is not None:
+            table["code"] = f"{folder}/code"
+            if (code.folder / "requirements.txt").is_file():
+                table["install"] = "at start"  # as live

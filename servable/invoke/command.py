@@ -16,13 +16,20 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole
-from servable.invoke.invoke import ARRAY_FILES, arrays_in, as_json, connected, written
-from servable.invoke.named_inputs import body_of, signature_of
-from servable.project.cdk_cli import cdk
+from servable.invoke.invoke import (
+    ARRAY_FILES,
+    arrays_in,
+    as_json,
+    body_of,
+    connected,
+    signature_of,
+    written,
+)
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import (
     ENVIRONMENTS,
     SET,
+    cdk,
     loaded_with,
     project,
     refuse_without_endpoint,

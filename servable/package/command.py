@@ -1,11 +1,16 @@
 """`servable package ENV`: pack its models and list the archive; or inspect an existing archive."""
 
+import dataclasses
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.markup import escape
 from rich.progress import Progress
+from rich.table import Table
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, ValidFile
@@ -13,10 +18,11 @@ from infra.preflight.check import check, errors
 from infra.preflight.model.code import answer_seconds
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model import SavedModelInfo
 from model_packaging.source_file import Progress as Callback
+from model_packaging.verification import LOOKED_AT, Verified, verify
 from servable.console.findings import print_lines
-from servable.console.lines import bytes_progress
-from servable.package import output
+from servable.console.lines import EscapingConsole, bytes_progress
 from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
 from servable.package.package import package as packages_of
 from servable.project.completion import complete_environments
@@ -92,10 +98,10 @@ def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     if wrong := errors(check(loaded)):
         return _refused([str(finding) for finding in wrong], as_json)
     if as_json:
-        click.echo(json.dumps([output.package_json(packed) for packed in packages], indent=2))
+        click.echo(json.dumps([_package_json(packed) for packed in packages], indent=2))
     else:
         for packed in packages:
-            output.show(packed, loaded.root)
+            _show(packed, loaded.root)
         if not packages:
             click.echo(f"{loaded.name}: every model is in S3 already; nothing to pack")
     return 0
@@ -134,7 +140,7 @@ def _list(archive: Path, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([vars(member) for member in members], indent=2))
         return 0
-    for member in sorted(members, key=lambda member: output.is_of_packages(member.shown)):
+    for member in sorted(members, key=lambda member: _is_of_packages(member.shown)):
         kind = "" if member.kind in ("file", "folder") else f"  ({member.kind})"
         name = f"{member.shown}/" if member.kind == "folder" else member.shown
         click.echo(f"{member.bytes:>15,}  {name}{kind}")
@@ -142,17 +148,14 @@ def _list(archive: Path, as_json: bool) -> int:
 
 
 def _verify(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
-    # Imported here: it reads code with libraries that packing does not wait for.
-    from model_packaging.verification import LOOKED_AT, verify
-
     image = image_for(loaded)
     seconds = answer_seconds(loaded.environment) if loaded else math.inf
     verified = verify(archive, python=image.python, provided=image.modules, seconds=seconds)
     verified = with_graph_faults(verified, loaded)
     if as_json:
-        click.echo(json.dumps(output.verified_json(archive, verified), indent=2))
+        click.echo(json.dumps(_verified_json(archive, verified), indent=2))
     else:
-        output.show_verified(archive, verified)
+        _show_verified(archive, verified)
         for warning in verified.warnings:
             click.echo(f"warning: {warning}", err=True)
         for problem in verified.problems:
@@ -166,3 +169,118 @@ def _verify(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
             f"  looked at: {LOOKED_AT}\n  not looked at: {'; '.join(verified.not_looked_at)}"
         )
     return 1 if verified.problems else 0
+
+
+# What fits a screen with the signatures below it.
+MOST_FILES = 12
+
+
+def _is_of_packages(name: str) -> bool:
+    """Return whether an archive's file is of a package: hundreds of them would hide the user's files."""
+    return "/code/lib/" in f"/{name}/"
+
+
+def _console() -> EscapingConsole:
+    return EscapingConsole(highlight=False, soft_wrap=True)
+
+
+def _show(package: Package, root: Path) -> None:
+    out = _console()
+    before = package.tree.input_bytes
+    if package.path is None:
+        out.print(f"{package.model}: uploaded as it is, under {package.key}/", style="bold")
+        out.print(f"  {len(package.tree.files)} files, {before:,} bytes, nothing packed")
+    else:
+        after = package.path.stat().st_size
+        took = f"packed in {package.packed.seconds:.1f} s" if package.packed else "packed before"
+        out.print(f"{package.model}: {package.path.relative_to(root)}", style="bold")
+        out.print(f"  {len(package.tree.files)} files, {before:,} bytes -> {after:,} bytes, {took}")
+        out.print(f"  sha256 {package.sha256}")
+    files = sorted(package.tree.files, key=lambda entry: _is_of_packages(entry.name))
+    for entry in files[:MOST_FILES]:
+        out.print(f"  {entry.status.st_size:>15,}  {escape(entry.name)}")
+    more = len(package.tree.files) - MOST_FILES
+    if more > 0:
+        out.print(f"  {'':>15}  and {more:,} more: --json, or --list the archive")
+    for path in package.tree.left_out:
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        out.print(f"  left out: {escape(str(shown))}")
+    for name in package.wheels:
+        out.print(f"  vendored: {escape(name)}")
+    _signatures(out, package.versions)
+
+
+def _show_verified(file: Path, verified: Verified) -> None:
+    out = _console()
+    unpacked = sum(member.bytes for member in verified.members)
+    files = sum(member.kind == "file" for member in verified.members)
+    out.print(escape(str(file)), style="bold")
+    out.print(f"  {files} files, {unpacked:,} bytes -> {file.stat().st_size:,} bytes")
+    out.print(f"  sha256 {verified.sha256}")
+    _signatures(out, verified.versions)
+
+
+def _signatures(out: EscapingConsole, versions: Iterable[tuple[str, int, SavedModelInfo]]) -> None:
+    for model, number, info in versions:
+        table = Table("signature", "", "name", "type", "shape", box=None, padding=(0, 2))
+        for signature, tensors in info.signatures.items():
+            for way, specs in (("in", tensors.inputs), ("out", tensors.outputs)):
+                for name, spec in specs.items():
+                    sizes = None if spec.shape is None else map(str, spec.shape)
+                    shape = "any" if sizes is None else f"[{', '.join(sizes)}]".replace("None", "n")
+                    row = (signature, way, name, spec.dtype, shape)
+                    table.add_row(*map(escape, row))
+        warm = ", warm-up records" if info.has_warm_up else ""
+        out.print(
+            f"  {escape(f'{model}/{number}' if model else str(number))}: "
+            f"TensorFlow {escape(info.tensorflow_version) or 'unknown'}, "
+            f"{info.variable_bytes:,} bytes of variables{warm}"
+        )
+        out.print(table)
+
+
+def _package_json(package: Package) -> dict[str, Any]:
+    return {
+        "model": package.model,
+        "key": package.key,
+        "path": str(package.path) if package.path else None,
+        "bytes": package.path.stat().st_size if package.path else None,
+        "sha256": package.sha256,
+        "input_bytes": package.tree.input_bytes,
+        "seconds": package.packed.seconds if package.packed else None,
+        "entries": [entry.name for entry in package.tree.files],
+        "left_out": [str(path) for path in package.tree.left_out],
+        "wheels": list(package.wheels),
+        "versions": _versions(package.versions),
+    }
+
+
+def _verified_json(file: Path, verified: Verified) -> dict[str, Any]:
+    return {
+        "path": str(file),
+        "bytes": file.stat().st_size,
+        "sha256": verified.sha256,
+        "entries": [dataclasses.asdict(member) for member in verified.members],
+        "versions": _versions(verified.versions),
+        "problems": list(verified.problems),
+        "warnings": list(verified.warnings),
+        "looked_at": LOOKED_AT,
+        "not_looked_at": "; ".join(verified.not_looked_at),
+    }
+
+
+def _versions(versions: Iterable[tuple[str, int, SavedModelInfo]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": model,
+            "version": number,
+            "tensorflow_version": info.tensorflow_version,
+            "variable_bytes": info.variable_bytes,
+            "assets": list(info.assets),
+            "has_warm_up": info.has_warm_up,
+            "signatures": {
+                name: dataclasses.asdict(signature) for name, signature in info.signatures.items()
+            },
+        }
+        for model, number, info in versions
+    ]

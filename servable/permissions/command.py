@@ -8,9 +8,8 @@ import click
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile
 from infra.policy.execution_policy import MOST_CHARACTERS, Deployed, characters, partition, policies
-from servable.project.cdk_cli import cdk
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, SET, one_environment
+from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment
 
 
 @click.command()

@@ -1,7 +1,7 @@
-"""The live state of an environment, from CloudFormation, SageMaker and Application Auto Scaling."""
+"""The live state of an environment, from CloudFormation, SageMaker, and Application Auto Scaling."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,60 @@ from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.plan.taken_names import TakenName, taken_names
-from servable.plan.template_changes import endpoint_name
+from servable.plan.template_changes import endpoint_name, log_group_names
 from servable.project.account import AwsError, Clients, remedy_for, unless_absent
+
+
+@dataclass(frozen=True)
+class TakenName:
+    """A name that is taken, and the remedy."""
+
+    resource: str
+    problem: str
+    remedy: str
+
+
+def taken_names(
+    environment: Environment, template: Mapping[str, Any] | None, client: Clients
+) -> Iterator[TakenName]:
+    """Yield the names that a deployment needs and that something outside the stack has already.
+
+    CloudFormation finds them only when it creates the resource, minutes after the deployment began.
+    The endpoint configuration and the model have no fixed names, so that nothing can have taken them.
+    `template`: the deployed one; None: nothing is deployed. Raises one of `AwsError`.
+    """
+    name, region = environment.endpoint.name, environment.region
+    deployed = template or {}
+    describe = client("sagemaker").describe_endpoint
+    serves = bool(environment.variants)
+    new = serves and endpoint_name(deployed) != name
+    if new and unless_absent(describe, EndpointName=name) is not None:
+        yield TakenName(
+            "endpoint",
+            f"an endpoint {name} exists already outside this stack",
+            "choose another endpoint.name, or, if nobody calls it, delete that endpoint: "
+            f"`aws sagemaker delete-endpoint --endpoint-name {name} --region {region}`",
+        )
+    # SageMaker makes it with an endpoint's first line and keeps it when the endpoint is deleted.
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html
+    groups = [f"/aws/sagemaker/Endpoints/{name}"] if serves else []
+    if environment.rollout is not None and environment.rollout.golden_requests is not None:
+        groups.append(f"/aws/lambda/{name}-golden-requests")
+    groups += [f"/aws/vendedlogs/states/{name}-{batch}" for batch in environment.batch]
+    for group in groups:
+        if group in log_group_names(deployed):
+            continue
+        listed = client("logs").get_paginator("describe_log_groups")
+        pages = listed.paginate(logGroupNamePrefix=group)
+        if any(there["logGroupName"] == group for page in pages for there in page["logGroups"]):
+            yield TakenName(
+                "log group",
+                f"a log group {group} exists already outside this stack, as an earlier endpoint of "
+                "that name leaves it",
+                "choose another endpoint.name, or, if nobody needs its lines, delete that log group: "
+                f"`aws logs delete-log-group --log-group-name {group} --region {region}`",
+            )
+
 
 # The rollback of a first deployment is over: such a stack can only be deleted, as `cdk deploy` does first.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html (2026-11-23)

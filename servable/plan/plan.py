@@ -17,7 +17,7 @@ from servable.plan.template_changes import (
     keeps_endpoint,
     replaces_fleet,
 )
-from servable.project.cdk_cli import stage_command
+from servable.project.environments import stage_command
 
 Verdict = Literal[
     "nothing", "create", "update", "two deploys", "replace", "delete", "keep", "refused"

@@ -15,7 +15,7 @@ from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
 from servable.new.project_files import cdk_context
-from servable.project.cdk_cli import cdk
+from servable.project.environments import cdk
 
 TIMEOUT_SECONDS = 300
 STOP_SECONDS = 10

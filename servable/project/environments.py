@@ -1,9 +1,11 @@
-"""The project and the environments that a command works on, with the keys set for this run.
+"""The project, the environments that a command works on with the keys of this run, and their cdk commands.
 
 Functions import what reads and checks environments: the help of a command does not wait for it.
 """
 
-from collections.abc import Collection, Iterable
+import shlex
+import shutil
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from servable.project.folder import FOLDER, is_project, standing_in
 
 if TYPE_CHECKING:
     from infra.parameters.loading import Loaded, ValidFile
+
 
 # Packing vendors the code, and a model is packed before it is served on this computer.
 MENDED_BY_PACKING = "code-not-vendored"
@@ -151,3 +154,20 @@ def _parted(option: str, of: str | None = None) -> tuple[str, str]:
         f"--set {option}: expected ENV.KEY=VALUE, because not exactly one environment is named; "
         f"write --set prod.{option} to set the key of prod"
     )
+
+
+def cdk() -> str:
+    """Return `cdk` if a shell here finds it; otherwise `npx cdk`, which runs the project's own."""
+    return "cdk" if shutil.which("cdk") else "npx cdk"
+
+
+def stage_command(
+    verb: str, name: str, *, folder: str = FOLDER, overrides: Mapping[str, str] | None = None
+) -> str:
+    """Return the command that does `verb`, for example deploy, with every stack of an environment.
+
+    `folder`: of the environment files, if it isn't the usual one. `overrides`: KEY to value.
+    """
+    options = [f"environments={folder}"] if folder != FOLDER else []
+    options += [f"{name}.{key}={value}" for key, value in (overrides or {}).items()]
+    return " ".join([f"{cdk()} {verb} '{name}/*'", *(f"-c {shlex.quote(o)}" for o in options)])

@@ -1,17 +1,27 @@
-"""`servable verify ENV`: compare what is live with what was deployed."""
+"""`servable verify ENV`: compare its file with CloudFormation, and CloudFormation with what runs."""
 
 import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 
+from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
 from servable.console.findings import styled_echo
-from servable.project.account import account_of
+from servable.plan.synthesis import SynthesisedStack, stack_name, synthesised
+from servable.project.account import Account, AwsError, account_of
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, one_environment
 from servable.verdict import EXIT_CODES
-from servable.verify.run import Report
-from servable.verify.run import verify as verify_environment
+from servable.verify import alarms, dependencies, endpoint, golden, model, scaling
+from servable.verify.dependencies import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
+from servable.verify.deployed import UNKNOWN, DeployedStack, deployed
+from servable.verify.difference import Difference, Report, unequal
+from servable.verify.golden import KIND as GOLDEN
+from servable.verify.golden import NO_ANSWER
 
 
 @click.command()
@@ -37,7 +47,7 @@ def verify(
     loaded, files = one_environment(environment, folder, sets)
     try:
         account = account_of(loaded.environment, local=local)
-        report = verify_environment(loaded, files, account, invoke=not no_invoke)
+        report = compare_environment(loaded, files, account, invoke=not no_invoke)
     except PackagingError as wrong:
         click.echo(f"servable verify: {wrong}", err=True)
         return 2
@@ -63,3 +73,223 @@ def _show(report: Report) -> None:
         styled_echo(f"  note: {note}", dim=True)
     for difference in report.differences:
         styled_echo(str(difference), fg="red", err=True)
+
+
+# Nothing of an endpoint is asked after one of these.
+UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
+
+
+def compare_environment(
+    loaded: ValidFile, folder: Path, account: Account, *, invoke: bool = True
+) -> Report:
+    """Return every difference. `loaded`: with the overrides that should be in force.
+
+    `folder`: the folder of the environment files. `invoke`: whether to send the golden request.
+    Raises `PackagingError` if the account cannot be read or the file has errors.
+    """
+    account.meant()
+    try:
+        # What is in force decides what the file stands for; overrides that nobody meant are
+        # told of on their own, once, and not again as everything that follows from them.
+        name = stack_name(loaded)
+        live = deployed(account, name)
+        in_force = live.overrides if live else loaded.overrides
+        stacks = synthesised(loaded, folder, in_force)
+        again = _loaded(loaded, folder, in_force)
+        return compare_stacks(again, stacks, account, meant=loaded.overrides, invoke=invoke)
+    except AwsError as wrong:
+        problem = f"what is live cannot be read: {wrong}"
+        raise PackagingError(
+            Path("AWS"), problem, "check the credentials and their permissions"
+        ) from None
+
+
+def compare_stacks(
+    loaded: ValidFile,
+    stacks: list[SynthesisedStack],
+    account: Account,
+    *,
+    meant: Mapping[str, str],
+    invoke: bool = True,
+) -> Report:
+    """Compare stacks with what is live. `stacks`: synthesised with the overrides in force."""
+    answers = bool(loaded.environment.variants)
+    report = Report(environment=loaded.name, invoke=invoke and answers)
+    if not answers:
+        report.notes.append("there is no endpoint: nothing answers a golden request")
+    for synthesised_stack in stacks:
+        live = deployed(account, synthesised_stack.name)
+        if live is None:
+            remedy, name = f"`cdk deploy '{loaded.name}/*'`", synthesised_stack.name
+            absent = Difference(kind="not deployed", resource=name, remedy=remedy)
+            report.add([absent])
+            continue
+        report.add([*check_status(live), *compare_template(synthesised_stack, live)])
+        report.add(dependencies.compare(live))
+        report.add(dependencies.compare_roles(live))
+        if synthesised_stack.kind == "endpoint":
+            report.add(compare_overrides(live, meant))
+            report.add(_endpoint(live, loaded, account, report))
+            compared = all(each.kind not in UNCOMPARED for each in report.differences)
+            if compared and loaded.environment.variants:
+                report.patchable = judge_patching(live, report.differences)
+    return report
+
+
+def _endpoint(
+    live: DeployedStack, loaded: ValidFile, account: Account, report: Report
+) -> Iterator[Difference]:
+    environment, note = loaded.environment, report.notes.append
+    differences = list(endpoint.compare(live))
+    yield from differences
+    yield from endpoint.batch_models(live)
+    for sentence in endpoint.fleets(live):
+        note(sentence)
+    if environment.variants:
+        yield from scaling.compare(live)
+    yield from alarms.compare(live)
+    yield from model.archives(live, loaded, note)
+    yield from model.patched_images(live, environment, note)
+    if any(each.kind in UNCOMPARED for each in differences) or not environment.variants:
+        return
+    if report.invoke:
+        yield from golden.compare(account, environment, report)
+    yield from alarms.compare_latency(account, environment, report.measured, note)
+
+
+def _loaded(loaded: ValidFile, folder: Path, overrides: Mapping[str, str]) -> ValidFile:
+    environments = load(loaded.root, folder, {loaded.name: overrides})
+    again = next(environment for environment in environments if environment.name == loaded.name)
+    if not isinstance(again, ValidFile):
+        problem = "; ".join(str(finding) for finding in again.findings)
+        raise PackagingError(
+            Path(loaded.file), f"does not load with what is in force: {problem}", "mend it"
+        )
+    return again
+
+
+_AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
+
+
+def check_status(deployed: DeployedStack) -> Iterator[Difference]:
+    """Yield a stack that is not at rest, for example after a rollback."""
+    if deployed.status in _AT_REST:
+        return
+    moving = deployed.status.endswith("_IN_PROGRESS")
+    remedy = "wait until it has finished" if moving else f"the reason: {deployed.reason()}"
+    yield Difference(
+        kind="stack status",
+        resource=deployed.name,
+        wanted="UPDATE_COMPLETE",
+        found=deployed.status,
+        remedy=remedy,
+    )
+
+
+def compare_overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield overrides in force that `meant` lacks, and overrides of `meant` that are not in force."""
+    for key in sorted({*deployed.overrides, *meant}):
+        there, wanted = deployed.overrides.get(key), meant.get(key)
+        if there != wanted:
+            yield Difference(
+                kind="override",
+                resource=deployed.name,
+                key=key,
+                wanted=wanted or "without it",
+                found=there or "without it",
+                remedy="write it into the file, or deploy again; `--set` says that it is meant",
+            )
+
+
+def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterator[Difference]:
+    """Yield differences between the file's template and the deployed one.
+
+    What only follows from others (`_follows`) is left out beside them: a changed number is said once.
+    """
+    wanted, actual = stack.template["Resources"], deployed.template["Resources"]
+    leaves = [
+        (logical, _follows(wanted.get(logical) or actual[logical], path), (path, value, now))
+        for logical in sorted({*wanted, *actual})
+        for path, value, now in _leaves(wanted.get(logical), actual.get(logical))
+    ]
+    first = min((follows for _, follows, _ in leaves), default=0)
+    for logical, follows, (path, value, now) in leaves:
+        if follows == first:
+            yield Difference(
+                kind="not as in the file",
+                resource=f"{deployed.name}/{logical}",
+                key=path,
+                wanted=value,
+                found=now,
+                remedy="`cdk diff`, then deploy",
+            )
+
+
+def _follows(resource: Mapping[str, Any], path: str) -> int:
+    """0: a setting; 1: an alarm's text, which names it; 2: a dashboard; 3: the record's fingerprint."""
+    if path.endswith("AlarmDescription"):
+        return 1
+    return {"AWS::CloudWatch::Dashboard": 2, "AWS::SSM::Parameter": 3}.get(resource["Type"], 0)
+
+
+def _leaves(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> Iterator[tuple[str, Any, Any]]:
+    if before is None or after is None:
+        yield "", "there" if before else "not there", "there" if after else "not there"
+        return
+    a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (before, after))
+    leaves = list(unequal(a, b))
+    leaves += [(path, there, wanted) for path, wanted, there in unequal(b, a)]
+    seen = set()
+    for path, wanted, there in leaves:
+        if path not in seen:
+            seen.add(path)
+            yield path, wanted, there
+
+
+# What keeps AWS from patching an endpoint, by kind of difference. AWS's notice names four reasons:
+# https://github.com/ministryofjustice/analytical-platform/issues/9863 (2026-11-22)
+_UNPATCHABLE = {
+    "endpoint configuration missing": "configuration",
+    **dict.fromkeys(("model missing", "artefact missing", "artefact changed"), "model"),
+    **dict.fromkeys(
+        ("IAM Role missing", "IAM Policy missing", "policy on role missing"), "execution role"
+    ),
+    **dict.fromkeys((TRUST, PERMISSIONS, BOUNDARY), "execution role"),
+    **dict.fromkeys(("endpoint status", GOLDEN), "health"),
+}
+# Seen from outside, these two are not known before a container starts.
+_NOT_SEEN = (
+    "that the image is still in its registry, and that a new container starts, is not looked at"
+)
+
+
+def judge_patching(stack: DeployedStack, differences: Iterable[Difference]) -> str:
+    """Return whether AWS can patch the endpoint by itself: "yes, …", or "no, because …" with every reason.
+
+    "yes" also names what was not checked.
+    """
+    # The names of the roles that SageMaker takes on.
+    models = stack.of("AWS::SageMaker::Model")
+    arns = [str(each.properties.get("ExecutionRoleArn", UNKNOWN)) for each in models]
+    roles = {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}
+    policies = {
+        policy.name
+        for policy in stack.of(POLICY)
+        if roles & {str(role) for role in policy.properties.get("Roles", [])}
+    }
+    reasons = []
+    for difference in differences:
+        if difference.kind == GOLDEN and difference.wanted != NO_ANSWER:
+            continue  # it answers: another value is no container that AWS would find unwell
+        about = _UNPATCHABLE.get(difference.kind)
+        # ROLE, ROLE/POLICY, or ROLE: ARN
+        mine = re.split("[/:]", difference.resource)[0] in roles or difference.resource in policies
+        if about is not None and (about != "execution role" or mine):
+            reasons.append(f"{about}: {difference.kind} ({difference.resource})")
+    if reasons:
+        return f"no, because of its {'; '.join(dict.fromkeys(reasons))}"
+    own = {role.physical for role in stack.of(ROLE)}
+    unseen = [f"nor is {role}, which is not the stack's" for role in sorted(roles - own)]
+    return "; ".join(["yes, as far as is seen from outside", _NOT_SEEN, *unseen])

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from servable.verdict import Verdict
-from servable.verify.resolving import UNKNOWN
+from servable.verify.deployed import UNKNOWN
 
 # CloudFormation leaves a resource alone that the template doesn't change. A drift-aware change set compares
 # with the actual resources:

@@ -23,7 +23,7 @@ _CONFIG_EXTRAS = (
 _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "InferenceExecutionConfig")
 
 
-def look(stack: DeployedStack) -> Iterator[Difference]:
+def compare(stack: DeployedStack) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
     for resource in stack.of("AWS::SageMaker::Endpoint"):
         name = resource.properties["EndpointName"]

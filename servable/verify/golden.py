@@ -34,7 +34,7 @@ class NoInstanceError(Exception):
     """The endpoint is scaled to no instance, so a request would wait until one has been started."""
 
 
-def look(account: Account, environment: Environment, report: Report) -> Iterator[Difference]:
+def compare(account: Account, environment: Environment, report: Report) -> Iterator[Difference]:
     """Send the golden requests of each model once to each variant or component that serves it.
 
     `report` says how far.

@@ -13,9 +13,8 @@ from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.package.package import Package, package
 from servable.project.account import unless_absent
-from servable.verify.deployed import DeployedStack
+from servable.verify.deployed import UNKNOWN, DeployedStack
 from servable.verify.difference import Difference, gone
-from servable.verify.resolving import UNKNOWN
 
 CHUNK_BYTES = 8 * 1024 * 1024
 PINNED = "SERVABLE_ARTIFACT_SHA256"

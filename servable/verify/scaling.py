@@ -23,11 +23,11 @@ _DEFAULTS = {
     "MetricAggregationType": "Average",
     "MinAdjustmentMagnitude": None,
 }
-POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+SCALING_POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 BY_HAND = "scaling by hand"
 
 
-def look(stack: DeployedStack) -> Iterator[Difference]:
+def compare(stack: DeployedStack) -> Iterator[Difference]:
     scaling = stack.account.client("application-autoscaling")
     targets = list(stack.of(TARGET))
     yield from _by_hand(stack, {resource.properties["ResourceId"] for resource in targets})
@@ -73,7 +73,7 @@ def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Differe
             ResourceId=resource.properties["ResourceId"],
         )
     }
-    for policy in stack.of(POLICY):
+    for policy in stack.of(SCALING_POLICY):
         wanted = policy.properties
         # Ref of a scalable target is RESOURCE|DIMENSION|NAMESPACE.
         name = (str(wanted["ScalingTargetId"]).partition("|")[0], wanted["PolicyName"])

@@ -258,7 +258,9 @@ def test_a_command_of_a_page_works(words: Words, answers: dict[Words, tuple[int,
     allowed = (0, 1, 3) if words[:2] == ("servable", "tune") else (wanted,)
     assert code in allowed, f"{on_pages()[words]}: {code}: {said}"
     # On a slow computer more than 15 of the local AWS's minutes of 2 s pass before the first request.
-    lines = [line for line in said.rstrip().splitlines() if "nobody called in the first" not in line]
+    lines = [
+        line for line in said.rstrip().splitlines() if "nobody called in the first" not in line
+    ]
     wrong = [one.page for one in _shown(words) if not one.holds(lines)]
     assert not wrong, f"{wrong} show another output than this:\n{said}"
 

@@ -14,7 +14,8 @@ from infra.parameters.environment import stack_name
 from infra.parameters.loading import ValidFile, load
 from servable.plan.synthesis import SynthesisedStack
 from servable.project.account import Account
-from servable.verify.run import Report, compare
+from servable.verify.command import compare_stacks
+from servable.verify.difference import Report
 from servable_client.formats import decode
 from servable_local.aws import LocalAws, running
 from tests.checkouts import PATH, ROOT, bootstrap, checkout, run_in
@@ -84,7 +85,7 @@ class Presets:
             for kind, template in synthesised(loaded).items()
         ]
         account = Account(region=WHO["region"], number=WHO["account"], aws=self.aws)
-        return compare(loaded, stacks, account, meant={})
+        return compare_stacks(loaded, stacks, account, meant={})
 
     def ask(self, preset: str, body: bytes, content_type: str, **more: str) -> bytes:
         environment = valid(self._loaded[stage(preset)]).environment

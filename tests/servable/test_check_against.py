@@ -37,12 +37,22 @@ def run(monkeypatch: pytest.MonkeyPatch, project: Path, text: str, *arguments: s
     return CliRunner().invoke(check, arguments, standalone_mode=False, color=False)
 
 
-def test_the_same_file_has_no_finding(deployed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_file_and_a_new_environment_have_no_finding(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran = run(monkeypatch, deployed, SECOND, "--against", "HEAD")
     assert (ran.return_value, "change-" in ran.stderr) == (0, False)
 
+    before = sorted(deployed.rglob("*.toml"))
+    run(monkeypatch, deployed, SECOND, "--against", "HEAD")
+    assert sorted(deployed.rglob("*.toml")) == before
 
-def test_another_type_of_a_scaled_variant_takes_two_deployments(
+    text = SCALED.replace('name = "ranker"', 'name = "new"')
+    (deployed / "environments" / "new.toml").write_text(text)
+    assert run(monkeypatch, deployed, SECOND, "new", "--against", "HEAD").return_value == 0
+
+
+def test_a_scaled_variant_takes_two_deployments_to_change_or_remove(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = run(monkeypatch, deployed, SECOND.replace("c5", "m5", 1), "--against", "HEAD")
@@ -50,29 +60,6 @@ def test_another_type_of_a_scaled_variant_takes_two_deployments(
         "first deploy with -c prod.variants.primary.scaling.hold=true "
         "-c prod.variants.primary.instance_type=ml.c5.xlarge, then without [change-type-while-scaled]"
     )
-
-
-def test_another_type_of_a_variant_that_is_not_scaled_is_nothing(
-    deployed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(monkeypatch, deployed, VALID)
-    git(deployed, "commit", "--all", "--quiet", "--message", "scaling off")
-    ran = run(monkeypatch, deployed, VALID.replace("c5", "m5"), "--against", "HEAD")
-    assert ran.return_value == 0
-
-
-def test_another_type_of_a_variant_whose_scaling_is_on_hold_is_nothing(
-    deployed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(monkeypatch, deployed, SCALED + "hold = true\n")
-    git(deployed, "commit", "--all", "--quiet", "--message", "scaling on hold")
-    ran = run(monkeypatch, deployed, SCALED.replace("c5", "m5"), "--against", "HEAD")
-    assert ran.return_value == 0
-
-
-def test_a_scaled_variant_cannot_be_taken_out(
-    deployed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     ran = run(monkeypatch, deployed, SCALED, "--against", "HEAD")
     assert ran.stderr.splitlines()[0].endswith(
         "first deploy it with hold = true in [variants.second.scaling], then take it out "
@@ -80,15 +67,26 @@ def test_a_scaled_variant_cannot_be_taken_out(
     )
 
 
-def test_an_environment_that_was_not_there_has_nothing_to_run_into(
+def test_what_sagemaker_takes_has_no_finding(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = SCALED.replace('name = "ranker"', 'name = "new"')
-    (deployed / "environments" / "new.toml").write_text(text)
-    assert run(monkeypatch, deployed, SECOND, "new", "--against", "HEAD").return_value == 0
+    run(monkeypatch, deployed, VALID)
+    git(deployed, "commit", "--all", "--quiet", "--message", "scaling off")
+    ran = run(monkeypatch, deployed, VALID.replace("c5", "m5"), "--against", "HEAD")
+    assert ran.return_value == 0
+
+    run(monkeypatch, deployed, SCALED + "hold = true\n")
+    git(deployed, "commit", "--all", "--quiet", "--message", "scaling on hold")
+    ran = run(monkeypatch, deployed, SCALED.replace("c5", "m5"), "--against", "HEAD")
+    assert ran.return_value == 0
+
+    run(monkeypatch, deployed, VALID + QUEUE)
+    git(deployed, "commit", "--all", "--quiet", "--message", "asynchronous")
+    ran = run(monkeypatch, deployed, VALID.replace('"ranker"', '"other"', 1), "--against", "HEAD")
+    assert ran.return_value == 0
 
 
-def test_without_a_revision_changes_are_not_checked(
+def test_without_a_revision_that_is_there_changes_are_not_checked(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = run(monkeypatch, deployed, SECOND, "--explain")
@@ -98,21 +96,8 @@ def test_without_a_revision_changes_are_not_checked(
         "change-serverless-to-instances, change-type-while-scaled, "
         "change-variant-removed-while-scaled, change-variants-under-rollout]\n"
     ) in ran.stderr
-
-
-def test_a_revision_that_is_not_there_is_wrong_use(
-    deployed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     ran = run(monkeypatch, deployed, SECOND, "--against", "nowhere")
     assert str(ran.exception).startswith("--against nowhere: Not a valid object name")
-
-
-def test_reading_a_revision_changes_nothing_in_the_project(
-    deployed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = sorted(deployed.rglob("*.toml"))
-    run(monkeypatch, deployed, SECOND, "--against", "HEAD")
-    assert sorted(deployed.rglob("*.toml")) == before
 
 
 QUEUE = "[asynchronous]\n"
@@ -147,12 +132,3 @@ def test_from_serverless_to_instances_is_warned_of(
     git(deployed, "commit", "--all", "--quiet", "--message", "serverless")
     ran = run(monkeypatch, deployed, VALID, "--against", "HEAD")
     assert (ran.return_value, "refuses the change back" in ran.stderr) == (0, True)
-
-
-def test_another_endpoint_is_made_and_nothing_of_the_old_one_is_refused(
-    deployed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(monkeypatch, deployed, VALID + QUEUE)
-    git(deployed, "commit", "--all", "--quiet", "--message", "asynchronous")
-    ran = run(monkeypatch, deployed, VALID.replace('"ranker"', '"other"', 1), "--against", "HEAD")
-    assert ran.return_value == 0

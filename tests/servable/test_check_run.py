@@ -113,16 +113,18 @@ def found(project: Path, lines: str = KNOWN) -> list[Finding]:
     return list(run(valid(overlaid(project, lines)), lambda told: None))
 
 
-def test_a_golden_request_that_is_answered_as_known_is_no_finding(golden: Path, stub: Stub) -> None:
+def test_a_golden_request_is_sent_alone_then_at_once_and_is_no_finding_if_answered_as_known(
+    golden: Path, stub: Stub
+) -> None:
     assert found(golden) == []
-
-
-def test_it_is_sent_alone_and_then_several_at_once(golden: Path, stub: Stub) -> None:
-    found(golden)
     assert stub.asked == ["/invocations application/json"] * 5
 
 
-def test_a_refusal_is_a_finding_with_its_reason(golden: Path, stub: Stub) -> None:
+def test_a_rejected_request_is_a_finding_with_its_reason(golden: Path, stub: Stub) -> None:
+    stub.answer = lambda number: (200, ANSWER) if number == 1 else (400, {"error": "merged"})
+    (one,) = found(golden)
+    assert one.problem == "golden/a.json, 4 at once, is answered 400: merged"
+
     stub.answer = lambda number: (400, {"error": "x is\nmissing"})
     (one,) = found(golden)
     assert message(one) == (
@@ -134,17 +136,9 @@ def test_a_refusal_is_a_finding_with_its_reason(golden: Path, stub: Stub) -> Non
         )
     )
 
-
-def test_a_failure_of_the_code_shows_what_it_said_last(golden: Path, stub: Stub) -> None:
     stub.answer = lambda number: (500, {"error": "failed"})
     (one,) = found(golden)
     assert one.problem.endswith("is answered 500: failed; last in the log: ValueError: no such row")
-
-
-def test_what_fails_among_others_only_is_found_too(golden: Path, stub: Stub) -> None:
-    stub.answer = lambda number: (200, ANSWER) if number == 1 else (400, {"error": "merged"})
-    (one,) = found(golden)
-    assert one.problem == "golden/a.json, 4 at once, is answered 400: merged"
 
 
 @pytest.mark.parametrize(("value", "rules"), [(0.50004, []), (0.51, ["run-answer"])])
@@ -191,16 +185,17 @@ def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) 
         "type not registered 'X'",
     )
 
-
-@pytest.mark.parametrize(
-    ("operation", "severity"),
-    [("SimpleMLCreateModelResource", Severity.NOT_CHECKED), ("MyOp", Severity.ERROR)],
-)
-def test_an_operation_that_only_this_computer_lacks_is_no_fault_of_the_model(
-    golden: Path, stub: Stub, operation: str, severity: Severity
-) -> None:
-    stub.fails = f"TensorFlow does not load the model: Op type not registered '{operation}' in …"
-    assert [one.severity for one in found(golden)] == [severity]
+    stub.fails = "no"
+    problems = [finding.problem for finding in found(golden, KNOWN + batch_example())]
+    assert "the container of batch nightly does not start: no" in problems
+    for operation, severity in [
+        ("SimpleMLCreateModelResource", Severity.NOT_CHECKED),
+        ("MyOp", Severity.ERROR),
+    ]:
+        stub.fails = (
+            f"TensorFlow does not load the model: Op type not registered '{operation}' in …"
+        )
+        assert [one.severity for one in found(golden)] == [severity]
 
 
 @pytest.mark.parametrize(("variables", "started"), [({}, 1), ({"other": {"A": "1"}}, 2)])
@@ -219,14 +214,6 @@ def test_a_batch_has_a_container_of_its_own_with_the_variables_of_a_job(
     assert (stub.started, stub.served.variables["SAGEMAKER_BATCH"]) == (2, "true")
 
 
-def test_the_container_of_a_batch_that_does_not_start_is_a_finding(
-    golden: Path, stub: Stub
-) -> None:
-    stub.fails = "no"
-    problems = [finding.problem for finding in found(golden, KNOWN + batch_example())]
-    assert "the container of batch nightly does not start: no" in problems
-
-
 def test_the_body_of_an_update_is_sent_too(golden: Path, stub: Stub) -> None:
     body = 'golden_requests = { body = "golden/a.json", content_type = "text/csv" }'
     found(golden, f'rollout = {{ strategy = "canary", {body} }}\nalarms.p99_latency_ms = 9')
@@ -238,31 +225,23 @@ def command(monkeypatch: pytest.MonkeyPatch, project: Path, *arguments: str) -> 
     return CliRunner().invoke(check, ["prod", "--run", *arguments], standalone_mode=False)
 
 
-def test_what_a_run_finds_stands_among_the_findings_and_exits_1(
-    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    overlaid(golden, KNOWN)
-    stub.answer = lambda number: (400, {"error": "no"})
-    ran = command(monkeypatch, golden, "--json")
-    rules = [one["rule"] for one in json.loads(ran.stdout)["prod"]]
-    assert (ran.return_value, "run-request" in rules) == (1, True)
-
-
-def test_after_a_run_the_request_counts_as_checked(
+def test_what_a_run_finds_stands_among_the_findings_in_json(
     golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overlaid(golden, f'{KNOWN}models.ranker.code = "code"')
     ran = command(monkeypatch, golden, "--json")
     assert "golden-request" not in [one["rule"] for one in json.loads(ran.stdout)["prod"]]
 
-
-def test_json_says_that_a_model_that_could_not_be_called_cannot_be_told(
-    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
     overlaid(golden, KNOWN)
     monkeypatch.setattr("servable.check.command.is_untold", lambda finding: True)
     ran = command(monkeypatch, golden, "--json")
     assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (3, "cannot be told")
+
+    overlaid(golden, KNOWN)
+    stub.answer = lambda number: (400, {"error": "no"})
+    ran = command(monkeypatch, golden, "--json")
+    rules = [one["rule"] for one in json.loads(ran.stdout)["prod"]]
+    assert (ran.return_value, "run-request" in rules) == (1, True)
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -334,9 +313,6 @@ def test_a_run_that_called_nothing_is_not_checked_and_exits_3(
         "models.ranker: the handler was not called: there is no request; add "
         'models.ranker.golden.request = "golden/ranker/request.json"'
     ) in ran.stderr
-
-
-def test_a_model_without_code_was_not_called_either(golden: Path, stub: Stub) -> None:
     (one,) = found(golden, "")
     assert (one.severity, one.problem.split(":")[0]) == (
         Severity.NOT_CHECKED,

@@ -27,16 +27,11 @@ def shared(environment: Environment) -> ValidFile:
     return valid(environment(SHARED))
 
 
-@pytest.mark.parametrize(
-    ("name", "component"), [(None, "ranker-first"), ("second", "ranker-second")]
-)
-def test_left_out_it_is_the_first_component(
-    shared: ValidFile, name: str | None, component: str
+def test_left_out_it_is_the_first_component_and_one_that_is_none_is_refused(
+    shared: ValidFile,
 ) -> None:
-    assert component_named(shared.environment, name) == component
-
-
-def test_a_component_that_is_none_is_refused_with_those_that_are(shared: ValidFile) -> None:
+    for name, component in [(None, "ranker-first"), ("second", "ranker-second")]:
+        assert component_named(shared.environment, name) == component
     with pytest.raises(PackagingError, match="allowed: first, second"):
         component_named(shared.environment, "secnd")
 
@@ -103,12 +98,9 @@ def test_plan_says_what_becomes_of_each_component(after: dict[str, Any], said: l
     ] == said
 
 
-def test_a_restored_file_has_a_components_settings_in_its_table() -> None:
+def test_a_restored_file_has_settings_in_the_table_of_the_component_or_variant() -> None:
     component: dict[str, Any] = {"model": "ranker"}
     settings = {"variants": {"primary": {"components": {"first": component}}}}
     assert _table(settings, "first") is component
-
-
-def test_a_restored_file_has_a_variants_settings_in_its_table() -> None:
     variant: dict[str, Any] = {"model": "ranker"}
     assert _table({"variants": {"primary": variant}}, "primary") is variant

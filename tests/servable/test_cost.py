@@ -64,18 +64,17 @@ def test_min_never_costs_more_than_max_nor_max_more_than_an_update(one: int, oth
     found = cost("prod", environment(min(one, other), max(one, other)))
     hours = [found.usd_per_hour(which) or 0.0 for which in WHICH]
     assert hours == sorted(hours)
+    a, b = (cost("prod", environment(count)) for count in (one, other))
+    assert difference(a, b).replace("-", "+") == difference(b, a).replace("-", "+")
 
 
 @given(counts)
-def test_a_month_is_730_hours_of_every_instance(count: int) -> None:
+def test_a_month_is_730_hours_and_a_blue_green_update_costs_both_fleets(count: int) -> None:
     found = cost("prod", environment(count))
     hour = found.usd_per_hour("min_instances")
     assert hour is not None
     assert found.usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
 
-
-@given(counts)
-def test_a_blue_green_update_costs_both_fleets(count: int) -> None:
     found = cost("prod", environment(count, rollout={"strategy": "canary"}))
     most = found.usd_per_hour("max_instances")
     assert most is not None
@@ -99,20 +98,20 @@ def test_a_million_predictions_cost_what_an_instance_takes_to_make_them(rps: flo
     )
 
 
-@given(counts, counts)
-def test_a_difference_and_its_way_back_are_of_one_size(one: int, other: int) -> None:
-    a, b = (cost("prod", environment(count)) for count in (one, other))
-    assert difference(a, b).replace("-", "+") == difference(b, a).replace("-", "+")
-
-
-def test_a_changed_objective_stands_beside_the_money() -> None:
+def test_a_changed_objective_and_payment_by_use_stand_beside_the_money() -> None:
     now, then = (cost("prod", environment(n, p99=p)) for n, p in ((3, 80), (1, 120)))
     assert difference(now, then).endswith("p99 objective 120 -> 80 ms")
+    now = Environment.model_validate(tomllib.loads(SERVERLESS))
+    assert "paid by use" in difference(cost("prod", now), cost("prod", environment()))
 
 
 def test_a_price_that_no_source_states_is_unknown_and_never_guessed() -> None:
     found = cost("prod", environment(instance_type="ml.c8g.large"))
     assert (found.unknown, found.usd_per_hour("max_instances")) == (["ml.c8g.large"], None)
+
+    mixed = VALID + "\n[variants.other]\nmodel = 'ranker'\ninstance_type = 'ml.c8g.large'\n"
+    found = cost("prod", Environment.model_validate(tomllib.loads(mixed)))
+    assert found.missing_keys == ['prices.instance_usd_per_hour."ml.c8g.large"']
 
 
 def test_a_schedule_moves_both_ends_of_the_range() -> None:
@@ -179,43 +178,35 @@ def test_data_of_unknown_size_is_not_counted_and_its_key_named(
     )
 
 
-@pytest.mark.parametrize("kind", ["instances", "serverless"])
-def test_the_cost_of_data_is_said_with_sizes_price_region_and_date(
-    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    text = VALID if kind == "instances" else SERVERLESS
-    shown = said(project, monkeypatch, f"{text}\n[traffic]\n{TRAFFIC}")
-    assert (
-        "data in and out           in addition at most $6.56 per million predictions, of "
-        "400,000 bytes in and 10,000 out; $0.016 per GB (eu-west-1, 2023-12)\n" in shown
-    )
-
-
-def test_a_price_of_data_of_another_region_says_whose_it_is(
+def test_the_cost_of_data_is_said_with_sizes_price_region_and_date_or_what_is_missing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for kind in ["instances", "serverless"]:
+        text = VALID if kind == "instances" else SERVERLESS
+        shown = said(project, monkeypatch, f"{text}\n[traffic]\n{TRAFFIC}")
+        assert (
+            "data in and out           in addition at most $6.56 per million predictions, of "
+            "400,000 bytes in and 10,000 out; $0.016 per GB (eu-west-1, 2023-12)\n" in shown
+        )
     text = VALID.replace("eu-west-1", "sa-east-1") + f"[traffic]\n{TRAFFIC}"
     assert "(us-east-1, not of sa-east-1, 2026-05-08)" in said(project, monkeypatch, text)
-
-
-def test_data_that_is_not_counted_says_what_is_missing(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     shown = said(project, monkeypatch, VALID)
     assert (
         "data in and out           not counted: traffic.request_bytes and traffic.answer_bytes are "
         "not set; it costs $0.016 per GB (eu-west-1, 2023-12)\n" in shown
     )
-
-
-def test_data_of_asynchronous_requests_is_not_counted_for_want_of_a_price(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     shown = said(project, monkeypatch, f"{VALID}[traffic]\n{TRAFFIC}[asynchronous]\n")
     assert "data in and out           not counted: no source states a price" in shown
 
 
-def test_the_files_price_of_data_goes_before_the_catalogs() -> None:
+def test_the_files_price_goes_before_the_catalogs(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = json.loads(
+        said(project, monkeypatch, PRICED.replace("ml.c8g.large", "ml.c5.xlarge"), "--json")
+    )
+    assert shown["usd_per_hour"]["min_instances"] == 0.5
+    assert json.loads(said(project, monkeypatch, PRICED, "--json"))["unknown_prices"] == []
     found = cost("prod", environment(traffic=SIZES, prices={"usd_per_gb_processed": 0.1})).data
     assert found.usd_per_million_predictions == pytest.approx(41)
 
@@ -235,7 +226,7 @@ def said(project: Path, monkeypatch: pytest.MonkeyPatch, text: str, *more: str) 
     return ran.stdout
 
 
-def test_serverless_is_paid_by_use_at_its_price_by_the_second(
+def test_serverless_is_paid_by_use_and_by_what_is_kept_warm(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = said(project, monkeypatch, SERVERLESS)
@@ -244,13 +235,14 @@ def test_serverless_is_paid_by_use_at_its_price_by_the_second(
     assert "$6.00 per million predictions for each 100 ms" in shown
     assert "2.16/hour" in shown
 
-
-def test_containers_that_are_kept_warm_cost_the_catalogs_price(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")
     shown = json.loads(said(project, monkeypatch, warm, "--json"))
     assert shown["usd_per_hour"]["min_instances"] == pytest.approx(2 * 3 * 0.000005 * 3600)
+
+    warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")
+    warm += "\n[prices]\nprovisioned_usd_per_gib_second = 0.00001\n"
+    shown = json.loads(said(project, monkeypatch, warm, "--json"))
+    assert shown["usd_per_hour"]["min_instances"] == pytest.approx(2 * 3 * 0.00001 * 3600)
 
 
 PRICED = (
@@ -260,36 +252,6 @@ PRICED = (
 instance_usd_per_hour = { "ml.c8g.large" = 0.5 }
 """
 )
-
-
-def test_the_files_price_goes_before_the_catalogs(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = json.loads(
-        said(project, monkeypatch, PRICED.replace("ml.c8g.large", "ml.c5.xlarge"), "--json")
-    )
-    assert shown["usd_per_hour"]["min_instances"] == 0.5
-
-
-def test_a_price_in_the_file_leaves_nothing_unknown(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert json.loads(said(project, monkeypatch, PRICED, "--json"))["unknown_prices"] == []
-
-
-def test_every_sum_says_what_it_is_without() -> None:
-    mixed = VALID + "\n[variants.other]\nmodel = 'ranker'\ninstance_type = 'ml.c8g.large'\n"
-    found = cost("prod", Environment.model_validate(tomllib.loads(mixed)))
-    assert found.missing_keys == ['prices.instance_usd_per_hour."ml.c8g.large"']
-
-
-def test_what_is_kept_warm_costs_its_price_also_while_nobody_asks(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")
-    warm += "\n[prices]\nprovisioned_usd_per_gib_second = 0.00001\n"
-    shown = json.loads(said(project, monkeypatch, warm, "--json"))
-    assert shown["usd_per_hour"]["min_instances"] == pytest.approx(2 * 3 * 0.00001 * 3600)
 
 
 def test_no_example_has_an_unknown_price() -> None:
@@ -305,11 +267,6 @@ def test_no_example_has_an_unknown_price() -> None:
         for key in cost(loaded.name, loaded.environment).missing_keys
     }
     assert unknown == set()
-
-
-def test_a_change_to_serverless_says_that_it_is_paid_by_use() -> None:
-    now = Environment.model_validate(tomllib.loads(SERVERLESS))
-    assert "paid by use" in difference(cost("prod", now), cost("prod", environment()))
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

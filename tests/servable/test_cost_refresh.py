@@ -14,8 +14,7 @@ from botocore.stub import Stubber
 
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.batch.jobs import batch_example
-from servable.cost.price_list import PriceListError, hosting_prices, rows_of
-from servable.cost.refresh import refreshed
+from servable.cost.price_list import PriceListError, hosting_prices, refreshed, rows_of
 from tests.conftest import VALID, valid
 
 NAME, REGION = "ml.c5.xlarge", "eu-west-1"
@@ -68,22 +67,43 @@ def client(*products: str, data: Sequence[str] = ()) -> Any:
     return pricing
 
 
-def test_a_hosting_price_is_read_and_that_of_training_is_not() -> None:
+def test_one_hosting_price_is_read_and_nothing_of_other_uses() -> None:
     assert hosting_prices(client(TRAINING, HOSTING), [NAME], REGION) == {NAME: 0.231}
-
-
-def test_a_type_without_a_hosting_price_has_none() -> None:
     assert hosting_prices(client(TRAINING), [NAME], REGION) == {}
+    other = product("0.3", component="Hosting")
+    with pytest.raises(PriceListError, match="several hosting prices"):
+        hosting_prices(client(HOSTING, other), [NAME], REGION)
+    (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
+        "GetProducts"
+    ]
+    assert rows_of(map(json.loads, example["output"]["PriceList"]), as_of="2017-09") == []
 
 
-def test_refresh_writes_the_price_of_data_in_and_out(project: Path, file: Path) -> None:
+def test_refresh_writes_the_prices_of_hosting_and_data_and_keeps_the_comments(
+    project: Path, file: Path
+) -> None:
+    other = product("9.9", "GB", usagetype="EU-Processing:Data-Bytes-Out", **INVOKING)
+    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING, data=[other])))
+    assert "usd_per_gb_processed" not in file.read_text()
+
+    (loaded,) = load(project, file.parent)
+    list(refreshed(valid(loaded), file, client(HOSTING)))
+    text = file.read_text()
+    written = tomllib.loads(text)["prices"]["instance_usd_per_hour"]
+    assert (written, text.startswith("# kept")) == ({NAME: 0.231}, True)
+
+    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
+    (loaded,) = load(project, file.parent)
+    assert isinstance(loaded, ValidFile)
+    assert loaded.environment.prices.instance_usd_per_hour == {NAME: 0.231}
+
     list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING, data=DATA)))
     (loaded,) = load(project, file.parent)
     assert isinstance(loaded, ValidFile)
     assert loaded.environment.prices.usd_per_gb_processed == 0.016
 
 
-def test_data_that_aws_lists_at_two_prices_is_refused(project: Path, file: Path) -> None:
+def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(project: Path, file: Path) -> None:
     other = product("0.02", "GB", usagetype="EU-Hst:Data-Bytes-Out", **INVOKING)
     with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
         list(
@@ -92,56 +112,6 @@ def test_data_that_aws_lists_at_two_prices_is_refused(project: Path, file: Path)
             )
         )
 
-
-def test_data_of_another_use_is_no_price_of_an_endpoints(project: Path, file: Path) -> None:
-    other = product("9.9", "GB", usagetype="EU-Processing:Data-Bytes-Out", **INVOKING)
-    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING, data=[other])))
-    assert "usd_per_gb_processed" not in file.read_text()
-
-
-def test_two_hosting_prices_are_refused() -> None:
-    other = product("0.3", component="Hosting")
-    with pytest.raises(PriceListError, match="several hosting prices"):
-        hosting_prices(client(HOSTING, other), [NAME], REGION)
-
-
-def test_the_documented_example_of_another_service_is_no_row() -> None:
-    (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
-        "GetProducts"
-    ]
-    assert rows_of(map(json.loads, example["output"]["PriceList"]), as_of="2017-09") == []
-
-
-@pytest.fixture
-def file(project: Path) -> Path:
-    path = project / "environments" / "prod.toml"
-    path.write_text(f"# kept\n{VALID}")
-    return path
-
-
-def test_refresh_writes_the_price_and_keeps_the_comments(project: Path, file: Path) -> None:
-    (loaded,) = load(project, file.parent)
-    list(refreshed(valid(loaded), file, client(HOSTING)))
-    text = file.read_text()
-    written = tomllib.loads(text)["prices"]["instance_usd_per_hour"]
-    assert (written, text.startswith("# kept")) == ({NAME: 0.231}, True)
-
-
-def test_the_instance_type_of_a_batch_gets_its_price(project: Path, file: Path) -> None:
-    alone = VALID.partition("[variants")[0]
-    file.write_text(f"{batch_example(instance_type=NAME)}\n{alone}")
-    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
-    assert tomllib.loads(file.read_text())["prices"]["instance_usd_per_hour"] == {NAME: 0.231}
-
-
-def test_a_file_with_new_prices_loads(project: Path, file: Path) -> None:
-    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
-    (loaded,) = load(project, file.parent)
-    assert isinstance(loaded, ValidFile)
-    assert loaded.environment.prices.instance_usd_per_hour == {NAME: 0.231}
-
-
-def test_an_answer_that_is_an_error_leaves_the_file_as_it_is(project: Path, file: Path) -> None:
     before = file.read_bytes()
     denied = boto3.client(
         "pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
@@ -152,3 +122,17 @@ def test_an_answer_that_is_an_error_leaves_the_file_as_it_is(project: Path, file
     with pytest.raises(click.ClickException, match="pricing:GetProducts"):
         list(refreshed(valid(load(project, file.parent)[0]), file, denied))
     assert file.read_bytes() == before
+
+
+@pytest.fixture
+def file(project: Path) -> Path:
+    path = project / "environments" / "prod.toml"
+    path.write_text(f"# kept\n{VALID}")
+    return path
+
+
+def test_the_instance_type_of_a_batch_gets_its_price(project: Path, file: Path) -> None:
+    alone = VALID.partition("[variants")[0]
+    file.write_text(f"{batch_example(instance_type=NAME)}\n{alone}")
+    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
+    assert tomllib.loads(file.read_text())["prices"]["instance_usd_per_hour"] == {NAME: 0.231}

@@ -26,15 +26,14 @@ def printed(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return CliRunner().invoke(command.history, ["prod"], standalone_mode=False).stdout.splitlines()
 
 
-def test_columns_have_heads_above_their_cells(printed: list[str]) -> None:
+def test_a_deployment_has_a_row_below_the_heads_and_its_overrides_below_it(
+    printed: list[str],
+) -> None:
     heads, cells = printed[:2]
     columns = [heads.index(head) for head in re.split(r" {2,}", heads)]
     assert [re.split(r" {2,}", cells[column:])[0] for column in columns] == [
         "1", "2026-11-22 20:00:00", "live", "ffffffffffff", "abc", "unknown",
     ]  # fmt: skip
-
-
-def test_an_override_stands_below_its_deployment(printed: list[str]) -> None:
     assert printed[2:] == ["    override: endpoint.name=x"]
 
 

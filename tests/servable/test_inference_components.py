@@ -3,15 +3,13 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from servable.plan.live import LiveState, _live
 from servable.plan.plan import _verdict
+from servable.verify.command import judge_patching
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference
-from servable.verify.endpoint import look
+from servable.verify.endpoint import compare
 from servable.verify.golden import KIND, NO_ANSWER
-from servable.verify.patching import verdict
 from tests.servable.test_cost import environment
 
 LIVE = {
@@ -55,7 +53,7 @@ def deployed(*resources: Resource) -> DeployedStack:
     )
 
 
-def test_plan_refuses_it_with_a_sentence() -> None:
+def test_plan_refuses_only_components_that_the_stack_did_not_make() -> None:
     now = _live(environment(), "prod-endpoint", lambda _: Client())
     loaded = cast("Any", SimpleNamespace(name="prod"))
     said, (reason,) = _verdict(loaded, "ranker", now, {}, True)
@@ -64,13 +62,22 @@ def test_plan_refuses_it_with_a_sentence() -> None:
         "ranker hosts inference components, which this stack did not make",
     )
 
+    made = {"Resources": {"Component": {"Type": "AWS::SageMaker::InferenceComponent"}}}
+    now = LiveState(
+        stack_status="UPDATE_COMPLETE", template=made, components=True, endpoint_status="InService"
+    )
+    loaded = cast("Any", SimpleNamespace(name="prod", environment=environment()))
+    result, _ = _verdict(loaded, "ranker", now, made, False)
+    assert result == "nothing"
+    assert LiveState().components is False
+
 
 def test_verify_names_it_once_and_compares_no_variant() -> None:
     stack = deployed(
         resource("AWS::SageMaker::Endpoint", EndpointName="ranker", EndpointConfigName="by-hand"),
         resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[]),
     )
-    assert [one.kind for one in look(stack)] == ["inference components"]
+    assert [one.kind for one in compare(stack)] == ["inference components"]
 
 
 MODEL = resource("AWS::SageMaker::Model", ExecutionRoleArn="arn:aws:iam::111111111111:role/serving")
@@ -81,41 +88,18 @@ def difference(kind: str, name: str) -> Difference:
     return Difference(kind=kind, resource=name, remedy="deploy again")
 
 
-def test_aws_can_patch_what_is_as_deployed() -> None:
-    assert verdict(deployed(MODEL, ROLE), []).startswith("yes")
-
-
-def test_aws_cannot_patch_without_the_archive_and_with_another_role() -> None:
+def test_what_keeps_aws_from_patching_is_named() -> None:
+    assert judge_patching(deployed(MODEL, ROLE), []).startswith("yes")
     gone = [difference("artefact missing", "s3://b/k"), difference("role trust", "serving")]
-    assert verdict(deployed(MODEL, ROLE), gone) == (
+    assert judge_patching(deployed(MODEL, ROLE), gone) == (
         "no, because of its model: artefact missing (s3://b/k); "
         "execution role: role trust (serving)"
     )
-
-
-@pytest.mark.parametrize(
-    ("wanted", "begins"), [("0.187", "yes"), (NO_ANSWER, "no, because of its health")]
-)
-def test_another_answer_does_not_stop_patching_and_none_does(wanted: str, begins: str) -> None:
-    other = Difference(
-        kind=KIND, resource="ranker/primary", wanted=wanted, found="-0.087", remedy=""
+    for wanted, begins in [("0.187", "yes"), (NO_ANSWER, "no, because of its health")]:
+        other = Difference(
+            kind=KIND, resource="ranker/primary", wanted=wanted, found="-0.087", remedy=""
+        )
+        assert judge_patching(deployed(MODEL, ROLE), [other]).startswith(begins)
+    assert judge_patching(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith(
+        "yes"
     )
-    assert verdict(deployed(MODEL, ROLE), [other]).startswith(begins)
-
-
-def test_another_roles_change_does_not_stop_patching() -> None:
-    assert verdict(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith("yes")
-
-
-def test_a_live_endpoint_with_models_has_no_components() -> None:
-    assert LiveState().components is False
-
-
-def test_plan_goes_on_where_the_stack_itself_made_them() -> None:
-    made = {"Resources": {"Component": {"Type": "AWS::SageMaker::InferenceComponent"}}}
-    now = LiveState(
-        stack_status="UPDATE_COMPLETE", template=made, components=True, endpoint_status="InService"
-    )
-    loaded = cast("Any", SimpleNamespace(name="prod", environment=environment()))
-    result, _ = _verdict(loaded, "ranker", now, made, False)
-    assert result == "nothing"

@@ -38,24 +38,14 @@ def made(dev: Path) -> ValidFile:
     return loaded(dev, "pr42")
 
 
-def test_a_preview_has_an_endpoint_of_its_own(made: ValidFile) -> None:
+def test_a_preview_is_the_environment_with_an_endpoint_of_its_own(
+    made: ValidFile, dev: Path
+) -> None:
     assert made.environment.endpoint.name == "ranker-pr42"
-
-
-def test_a_preview_says_what_it_is_and_until_when(made: ValidFile) -> None:
     expires = str(date.today() + timedelta(days=3))
     assert made.environment.tags == {"preview-of": "dev", "expires": expires}
-
-
-def test_a_preview_wakes_nobody(made: ValidFile) -> None:
     assert made.environment.alarms.notify == []
-
-
-def test_a_preview_has_no_finding(made: ValidFile) -> None:
     assert errors(check(made)) == []
-
-
-def test_everything_else_is_the_environments(made: ValidFile, dev: Path) -> None:
     environment = loaded(dev, "dev").environment
     assert made.environment.variants == environment.variants
 
@@ -67,9 +57,12 @@ def test_what_is_there_is_not_written_over(dev: Path) -> None:
     assert (ran.return_value, (dev / "environments" / "pr42.toml").read_text()) == (1, before)
 
 
-@pytest.mark.parametrize("name", ["../up", "base", "x-base", "4", "under_score"])
-def test_a_name_that_cannot_be_an_environments_is_refused(dev: Path, name: str) -> None:
-    assert run("--from", "dev", "--name", name).return_value == 1
+def test_a_name_that_cannot_be_an_environments_is_refused(dev: Path) -> None:
+    for name in ["../up", "base", "x-base", "4", "under_score"]:
+        assert run("--from", "dev", "--name", name).return_value == 1
+    assert str(run("--from", "dev").exception) == (
+        "--from: give the preview a name, for example --name pr42"
+    )
 
 
 def test_a_preview_that_would_be_refused_is_not_written(dev: Path) -> None:
@@ -100,12 +93,6 @@ def test_it_is_json_for_programs(dev: Path) -> None:
     assert (said["endpoint"], said["findings"]) == ("ranker-pr42", [])
 
 
-def test_without_a_name_it_is_wrong_use(dev: Path) -> None:
-    assert str(run("--from", "dev").exception) == (
-        "--from: give the preview a name, for example --name pr42"
-    )
-
-
 def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
     (dev / "environments" / "other.toml").write_text(NOTIFIED.replace("ranker-dev", "Ranker-Dev"))
     found = [error for name in ("dev", "other") for error in errors(check(loaded(dev, name)))]
@@ -123,13 +110,10 @@ def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
     ]
 
 
-def test_who_only_inherits_a_name_does_not_stop_its_owner(dev: Path) -> None:
+def test_an_inherited_name_stops_only_the_copy_in_the_same_account_and_region(dev: Path) -> None:
     (dev / "environments" / "copy.toml").write_text('extends = "dev"\n')
     found = {name: len(errors(check(loaded(dev, name)))) for name in ("dev", "copy")}
     assert found == {"dev": 0, "copy": 1}
-
-
-@pytest.mark.parametrize("other", ['account = "222222222222"', 'region = "us-east-1"'])
-def test_elsewhere_the_same_name_is_another_endpoint(dev: Path, other: str) -> None:
-    (dev / "environments" / "copy.toml").write_text(f'extends = "dev"\n{other}\n')
-    assert errors(check(loaded(dev, "copy"))) == []
+    for other in ['account = "222222222222"', 'region = "us-east-1"']:
+        (dev / "environments" / "copy.toml").write_text(f'extends = "dev"\n{other}\n')
+        assert errors(check(loaded(dev, "copy"))) == []

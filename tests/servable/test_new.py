@@ -81,19 +81,22 @@ def test_the_hooks_of_a_commit_check_and_renew_the_schema(written: Path) -> None
     assert all(re.compile(hook["files"]).search("environments/schema.json") for hook in hooks)
 
 
-def test_editors_are_told_what_reads_the_schema(written: Path) -> None:
-    told = json.loads((written / ".vscode" / "extensions.json").read_text())
-    assert told == {"recommendations": ["tamasfe.even-better-toml"]}
-
-
 def test_every_file_names_the_service_and_this_version(written: Path) -> None:
     for name in files(written) - {"environments/schema.json"}:
         assert not re.search(r"@(service|version)@", (written / name).read_text()), name
     assert f"=={__version__}" in (written / "requirements.txt").read_text()
     assert json.loads((written / "package-lock.json").read_text())["name"] == "my-service"
+    told = json.loads((written / ".vscode" / "extensions.json").read_text())
+    assert told == {"recommendations": ["tamasfe.even-better-toml"]}
+    context = json.loads((written / "cdk.json").read_text())["context"]
+    assert context[STAMP] == __version__
 
 
-def test_the_cdk_cli_is_the_exact_one_that_this_repository_locks(written: Path) -> None:
+def test_the_app_and_the_cdk_cli_are_those_of_this_repository(written: Path) -> None:
+    ours, theirs = (json.loads((one / "cdk.json").read_text()) for one in (ROOT, written))
+    assert theirs["app"].endswith(" servable-app")
+    assert theirs["context"] == ours["context"]
+
     ours = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     theirs = json.loads((written / "package-lock.json").read_text())["packages"]
     assert theirs["node_modules/aws-cdk"] == ours["node_modules/aws-cdk"]
@@ -102,38 +105,18 @@ def test_the_cdk_cli_is_the_exact_one_that_this_repository_locks(written: Path) 
     }
 
 
-def test_no_file_names_a_registry(written: Path) -> None:
+def test_no_file_names_a_registry_or_a_folder_of_wheels(written: Path) -> None:
     text = "".join((written / name).read_text() for name in files(written))
     assert not re.search(r"registry\.npmjs|pypi\.org|resolved|index-url", text)
-
-
-def test_servable_is_required_as_an_index_has_it_and_no_wheel_is_committed(written: Path) -> None:
-    text = "".join((written / name).read_text() for name in files(written))
     assert "servable-endpoints[" in text
     assert "--find-links" not in text
-
-
-def test_dependabot_leaves_alone_what_was_tested_together(written: Path) -> None:
     assert "pip" not in (written / ".github" / "dependabot.yml").read_text()
 
-
-def test_a_folder_of_wheels_is_one_variable_of_every_workflow_that_installs(written: Path) -> None:
     workflows = (written / ".github" / "workflows").glob("*.yml")
     installing = {file.name: read(file) for file in workflows if "pip install" in file.read_text()}
     assert {table["env"]["PIP_FIND_LINKS"] for table in installing.values()} == {
         "${{ vars.PIP_FIND_LINKS }}"
     }
-
-
-def test_the_app_is_a_console_script_and_its_flags_are_this_repositorys(written: Path) -> None:
-    ours, theirs = (json.loads((one / "cdk.json").read_text()) for one in (ROOT, written))
-    assert theirs["app"].endswith(" servable-app")
-    assert theirs["context"] == ours["context"]
-
-
-def test_cdk_json_says_which_version_wrote_the_project(written: Path) -> None:
-    context = json.loads((written / "cdk.json").read_text())["context"]
-    assert context[STAMP] == __version__
 
 
 def test_every_key_that_the_base_explains_is_one(written: Path) -> None:
@@ -168,7 +151,7 @@ def test_a_folder_with_other_files_becomes_a_project(tmp_path: Path) -> None:
     assert (tmp_path / "LICENSE").read_text() == "mine"
 
 
-def test_every_file_that_is_there_is_refused_by_name_and_nothing_is_written(tmp_path: Path) -> None:
+def test_no_file_that_is_there_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("mine")
     (tmp_path / "environments").write_text("a file")
     ran = run(str(tmp_path))
@@ -177,11 +160,11 @@ def test_every_file_that_is_there_is_refused_by_name_and_nothing_is_written(tmp_
     assert f"{tmp_path}/environments: not a folder" in ran.stderr
     assert (tmp_path / "README.md").read_text() == "mine"
 
-
-def test_a_link_to_nothing_is_not_written_through(tmp_path: Path) -> None:
-    (tmp_path / "README.md").symlink_to(tmp_path / "elsewhere")
-    assert run(str(tmp_path)).return_value == 1
-    assert not (tmp_path / "elsewhere").exists()
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "README.md").symlink_to(linked / "elsewhere")
+    assert run(str(linked)).return_value == 1
+    assert not (linked / "elsewhere").exists()
 
 
 @pytest.mark.parametrize("wrong", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -229,7 +212,7 @@ def workflows(written: Path) -> list[Path]:
     return sorted((written / ".github" / "workflows").glob("*.yml"))
 
 
-def test_actions_are_pinned_as_in_this_repository(workflows: list[Path]) -> None:
+def test_actions_are_pinned_and_a_workflow_holds_no_key(workflows: list[Path]) -> None:
     used = [
         line.strip(" -")
         for file in workflows
@@ -238,6 +221,10 @@ def test_actions_are_pinned_as_in_this_repository(workflows: list[Path]) -> None
     ]
     assert len(used) >= 6
     assert set(used) <= OURS
+    for file in workflows:
+        allowed = yaml.safe_load(file.read_text())["permissions"].items()
+        assert set(allowed) <= {("contents", "read"), ("id-token", "write")}
+        assert "secrets." not in file.read_text()
 
 
 def test_every_step_is_shell_and_calls_what_there_is(workflows: list[Path]) -> None:
@@ -262,19 +249,9 @@ def test_nothing_is_deployed_before_an_environment_is_set_up(workflows: list[Pat
     assert deploy["production"]["needs"] == "staging"
 
 
-def test_a_workflow_holds_no_key_and_reads_sources_alone(workflows: list[Path]) -> None:
-    for file in workflows:
-        allowed = yaml.safe_load(file.read_text())["permissions"].items()
-        assert set(allowed) <= {("contents", "read"), ("id-token", "write")}
-        assert "secrets." not in file.read_text()
-
-
-def test_the_next_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
+def test_a_directory_may_have_any_name_in_the_shell(tmp_path: Path) -> None:
+    ran = run(str(tmp_path / "x" / ".." / "y"))
+    assert (ran.return_value, [folder.name for folder in tmp_path.iterdir()]) == (0, ["y"])
     ran = run(str(tmp_path / "my service$(x)"))
     after = ran.stdout.partition("next: ")[2].partition(", then")[0]
     assert shlex.split(after) == ["cd", str(tmp_path / "my service$(x)")]
-
-
-def test_a_folder_may_be_named_by_way_of_one_that_is_not_there(tmp_path: Path) -> None:
-    ran = run(str(tmp_path / "x" / ".." / "y"))
-    assert (ran.return_value, [folder.name for folder in tmp_path.iterdir()]) == (0, ["y"])

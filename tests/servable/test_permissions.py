@@ -23,22 +23,16 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[
     return result.output, sorted((tmp_path / "new").iterdir())
 
 
-def test_each_policy_is_a_file(written: tuple[str, list[Path]]) -> None:
+def test_each_policy_is_a_file_with_its_commands(written: tuple[str, list[Path]]) -> None:
     versions = [json.loads(file.read_text())["Version"] for file in written[1]]
     assert versions == ["2012-10-17", "2012-10-17"]
 
-
-def test_the_bootstrap_line_names_every_policy(written: tuple[str, list[Path]]) -> None:
     said, files = written
     arns = ",".join(f"arn:aws:iam::333333333333:policy/{file.stem}" for file in files)
     line = (
         f"cdk bootstrap aws://333333333333/eu-west-1 --cloudformation-execution-policies '{arns}'"
     )
     assert line in said
-
-
-def test_each_policy_has_the_command_that_creates_it(written: tuple[str, list[Path]]) -> None:
-    said, files = written
     assert [f"--policy-document file://{file}" in said for file in files] == [True, True]
 
 

@@ -12,9 +12,8 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import load
 from infra.preflight.batch.jobs import batch_example
 from servable.plan.command import plan
-from servable.plan.live import LiveState
+from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, planned
-from servable.plan.taken_names import TakenName
 from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, SECOND, git
@@ -75,13 +74,10 @@ def test_an_endpoint_joins_batches_in_one_deploy_and_a_batch_has_no_fleet(revisi
     assert json.loads(run(revision, alone(VALID), "--json").stdout)["new_fleet"] is False
 
 
-def test_a_removed_variant_that_scales_exits_1(revision: Path) -> None:
-    assert run(revision, SCALED).return_value == 1
-
-
-def test_a_removed_variant_is_first_let_go_by_scaling_as_that_revision_has_it(
+def test_a_removed_variant_that_scales_is_first_let_go_as_that_revision_has_it(
     revision: Path,
 ) -> None:
+    assert run(revision, SCALED).return_value == 1
     parsed = json.loads(run(revision, SCALED, "--json").stdout)
     assert [one["command"] for one in parsed["deploys"]] == [
         "git worktree add ../deployed HEAD && (cd ../deployed && cdk deploy 'prod/*' -c "
@@ -96,21 +92,16 @@ def test_an_override_of_this_run_stands_in_the_command(revision: Path) -> None:
     assert "    cdk deploy 'prod/*' -c prod.alarms.cpu_percent=80\n" in ran.stdout
 
 
-def test_a_file_with_an_error_is_not_planned(revision: Path) -> None:
-    ran = run(revision, SECOND.replace("ml.c5.xlarge", "ml.c5.xxlarge"))
-    assert (ran.return_value, "ml.c5.xxlarge" in ran.stderr) == (1, True)
-
-
-def test_a_revision_that_is_not_there_is_said(revision: Path) -> None:
-    ran = CliRunner().invoke(plan, ["prod", "--against", "nowhere"], standalone_mode=False)
-    wanted = r"--against nowhere: .*nowhere.*; give a commit, branch or tag that git log shows"
-    assert re.fullmatch(wanted, str(ran.exception))
-
-
-def test_an_embedded_aws_and_a_revision_are_wrong_use(revision: Path) -> None:
+def test_wrong_use_and_a_file_with_an_error_are_not_planned(revision: Path) -> None:
     options = ["prod", "--against", "HEAD", "--local"]
     ran = CliRunner().invoke(plan, options, standalone_mode=False)
     assert str(ran.exception) == "give --against or --local, not both"
+
+    ran = CliRunner().invoke(plan, ["prod", "--against", "nowhere"], standalone_mode=False)
+    wanted = r"--against nowhere: .*nowhere.*; give a commit, branch or tag that git log shows"
+    assert re.fullmatch(wanted, str(ran.exception))
+    ran = run(revision, SECOND.replace("ml.c5.xlarge", "ml.c5.xxlarge"))
+    assert (ran.return_value, "ml.c5.xxlarge" in ran.stderr) == (1, True)
 
 
 def test_renamed_variants_under_a_rollout_are_refused_with_the_way_that_works(
@@ -123,7 +114,7 @@ def test_renamed_variants_under_a_rollout_are_refused_with_the_way_that_works(
     assert "take [rollout] out for this deploy" in parsed["reasons"][0]
 
 
-def test_a_protected_endpoint_that_the_file_no_longer_has_is_said_to_be_kept(
+def test_a_protected_endpoint_that_the_file_renames_or_no_longer_has_is_said_to_be_kept(
     revision: Path,
 ) -> None:
     protected = SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
@@ -131,12 +122,6 @@ def test_a_protected_endpoint_that_the_file_no_longer_has_is_said_to_be_kept(
     git(revision, "commit", "--all", "--quiet", "--message", "protected")
     ran = run(revision, alone(protected), "--json")
     assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (1, "keep")
-
-
-def test_the_rename_of_a_protected_endpoint_is_said_to_keep_the_old_one(revision: Path) -> None:
-    protected = SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
-    run(revision, protected)
-    git(revision, "commit", "--all", "--quiet", "--message", "protected")
     ran = run(revision, protected.replace('"ranker"\nprotect', '"other"\nprotect'))
     assert (ran.return_value, "keeps ranker, which is protected" in ran.stderr) == (1, True)
 
@@ -170,26 +155,21 @@ def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
 LEFT = TakenName("endpoint", "an endpoint ranker exists already outside this stack", "delete it")
 
 
-def test_a_creation_that_failed_is_made_again_by_one_deploy(project: Path) -> None:
+def test_a_creation_that_failed_is_made_again_after_what_unlocks_it(project: Path) -> None:
     assert after_a_failed_creation(project).verdict == "create"
-
-
-@pytest.mark.parametrize(
-    ("taken", "words"),
-    [((), ["deleted"]), ((LEFT,), ["deleted", "outside this stack"])],
-    ids=["nothing is left", "an endpoint is left"],
-)
-def test_the_plan_of_a_locked_stack_says_all_that_is_in_the_way(
-    project: Path, taken: tuple[TakenName, ...], words: list[str]
-) -> None:
-    shown = after_a_failed_creation(project, unlocking="aws", taken=taken)
-    pairs = zip(words, shown.reasons, strict=True)
-    assert (shown.verdict, [word for word, reason in pairs if word in reason]) == ("refused", words)
-
-
-def test_the_plan_of_a_locked_stack_begins_with_what_unlocks_it(project: Path) -> None:
     deploys = after_a_failed_creation(project, unlocking="aws unlock").deploys
     assert [deploy.command for deploy in deploys] == ["aws unlock", "cdk deploy 'prod/*'"]
+    cases: list[tuple[tuple[TakenName, ...], list[str]]] = [
+        ((), ["deleted"]),
+        ((LEFT,), ["deleted", "outside this stack"]),
+    ]
+    for taken, words in cases:
+        shown = after_a_failed_creation(project, unlocking="aws", taken=taken)
+        pairs = zip(words, shown.reasons, strict=True)
+        assert (shown.verdict, [word for word, reason in pairs if word in reason]) == (
+            "refused",
+            words,
+        )
 
 
 def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path) -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
-from servable.plan.live import LiveState
+from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, planned
-from servable.plan.taken_names import TakenName
 from servable.plan.template_changes import (
     LONGEST_SHOWN,
     changes,
@@ -30,45 +29,25 @@ def listed(
     return [(change.what, change.before, change.after) for change in changes(before, after)]
 
 
-def test_a_property_inside_others_is_named_by_its_path() -> None:
+def test_a_property_is_named_by_its_path_in_the_order_of_the_names() -> None:
     before, after = one({"A": {"B": {"C": 1, "D": 2}}}), one({"A": {"B": {"C": 3, "D": 2}}})
     assert listed(before, after) == [("A.B.C", "1", "3")]
-
-
-def test_a_variable_of_a_container_has_its_key_beside_it() -> None:
-    key, variable = "container.gunicorn_workers", "SAGEMAKER_GUNICORN_WORKERS"
-    old, new = (one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in "24")
-    assert [str(change) for change in changes(old, new)] == [
-        "SageMaker::Model: C.Environment.OWN: 2 -> 4",
-        f"SageMaker::Model: C.Environment.{variable} ({key}): 2 -> 4",
-    ]
-
-
-def test_properties_stand_in_the_order_of_their_names() -> None:
     found = listed(one({"B": 1, "A": 1, "C": 1}), one({"C": 2, "A": 2, "B": 2}))
     assert [what for what, *_ in found] == ["A", "B", "C"]
+    assert listed(one({}), one({"A": {"Value": 1}})) == [("A.Value", None, "1")]
 
 
-@pytest.mark.parametrize(
-    "key", ["VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName"]
-)
-def test_elements_of_a_list_are_told_apart_by_their_name(key: str) -> None:
-    before, after = (one({"L": [{key: "a", "V": value}, {key: "b", "V": 1}]}) for value in (1, 2))
-    assert listed(before, after) == [("L[a].V", "1", "2")]
-
-
-def test_an_element_that_moves_in_its_list_is_no_change() -> None:
+def test_elements_of_a_list_are_told_apart_by_their_name() -> None:
+    for key in ["VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName"]:
+        before, after = (
+            one({"L": [{key: "a", "V": value}, {key: "b", "V": 1}]}) for value in (1, 2)
+        )
+        assert listed(before, after) == [("L[a].V", "1", "2")]
     before, after = ([{"Key": "a"}, {"Key": "b"}], [{"Key": "b"}, {"Key": "a"}])
     assert listed(one({"L": before}), one({"L": after})) == []
-
-
-def test_a_list_whose_elements_have_no_names_is_one_value() -> None:
     assert listed(one({"L": [1, {"V": 2}]}), one({"L": [1]})) == [
         ("L", '[1, {"V": 2}]', "[1]"),
     ]  # fmt: skip
-
-
-def test_an_empty_list_is_nothing() -> None:
     assert listed(one({"L": []}), one({"L": [{"Key": "a"}]})) == [("L[a].Key", None, "a")]
 
 
@@ -89,10 +68,6 @@ def test_values_are_shown_as_a_reader_of_a_template_writes_them(value: Any, show
     assert listed(one({}), one({"A": value})) == [("A", None, shown)]
 
 
-def test_an_object_of_one_ordinary_key_is_not_taken_for_a_function() -> None:
-    assert listed(one({}), one({"A": {"Value": 1}})) == [("A.Value", None, "1")]
-
-
 def test_a_policy_of_deletion_is_a_property() -> None:
     kept = one({}, "SageMaker::Endpoint", DeletionPolicy="Retain", UpdateReplacePolicy="Retain")
     assert listed(one({}, "SageMaker::Endpoint"), kept) == [
@@ -101,21 +76,18 @@ def test_a_policy_of_deletion_is_a_property() -> None:
     ]
 
 
-def test_rollback_alarms_are_counted_among_the_alarms_and_not_listed() -> None:
+def test_rollback_alarms_metadata_and_outputs_are_left_out() -> None:
     def endpoint(*names: str) -> dict[str, Any]:
         alarms = [{"AlarmName": name} for name in names]
         config = {"AutoRollbackConfiguration": {"Alarms": alarms}}
         return one({"DeploymentConfig": config}, "SageMaker::Endpoint")
 
     assert listed(endpoint("a"), endpoint("a", "b")) == []
-
-
-def test_metadata_and_outputs_are_left_out() -> None:
     after = one({"A": 1}, Metadata={"x": "y"}, DependsOn=["Other"])
     assert listed(one({"A": 1}), {**after, "Outputs": {"A": {"Value": 1}}}) == []
 
 
-def test_resources_of_other_services_are_counted_by_type() -> None:
+def test_new_resources_and_those_of_other_services_are_counted_by_type() -> None:
     def topics(*names: str, display: str = "") -> dict[str, Any]:
         kind = "AWS::SNS::Topic"
         properties = {"DisplayName": display}
@@ -124,24 +96,31 @@ def test_resources_of_other_services_are_counted_by_type() -> None:
     (change,) = changes(topics("a", "b", "c", "d"), topics("a", "b", "e", display="new"))
     assert (change.resource, change.what) == ("AWS::SNS::Topic", "2 changed, 2 gone, 1 new")
     assert (change.before, change.after) == (None, None)
-
-
-def test_a_new_resource_of_sagemaker_is_counted_too() -> None:
     (change,) = changes(None, one({"A": 1}))
     assert (change.resource, change.what) == ("AWS::SageMaker::Model", "1 new")
 
 
-@pytest.mark.parametrize(
-    ("kind", "replaced"),
-    [("SageMaker::Model", True), ("SageMaker::EndpointConfig", True), ("SNS::Topic", False)],
-)
-def test_another_model_or_configuration_is_a_new_fleet(kind: str, replaced: bool) -> None:
-    assert replaces_fleet(one({"A": 1}, kind), one({"A": 2}, kind)) == replaced
-
-
-def test_nothing_live_becomes_a_new_fleet() -> None:
+def test_another_model_or_configuration_of_the_endpoint_is_a_new_fleet() -> None:
+    for kind, replaced in [
+        ("SageMaker::Model", True),
+        ("SageMaker::EndpointConfig", True),
+        ("SNS::Topic", False),
+    ]:
+        assert replaces_fleet(one({"A": 1}, kind), one({"A": 2}, kind)) == replaced
     assert replaces_fleet(None, one({})) is True
     assert replaces_fleet(one({}), one({})) is False
+
+    def both(batch: int) -> dict[str, Any]:
+        config = {"ProductionVariants": [{"ModelName": {"Fn::GetAtt": ["Served", "ModelName"]}}]}
+        return {
+            "Resources": {
+                "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": config},
+                "Served": {"Type": "AWS::SageMaker::Model", "Properties": {"A": 1}},
+                "Batch": {"Type": "AWS::SageMaker::Model", "Properties": {"A": batch}},
+            }
+        }
+
+    assert replaces_fleet(both(1), both(2)) is False
 
 
 def test_a_template_without_an_endpoint_has_no_endpoints_name() -> None:
@@ -184,12 +163,17 @@ def plan(loaded: ValidFile, now: LiveState, after: dict[str, Any] = CHANGED) -> 
     return planned(loaded, now, after, against="what is live", folder="environments")
 
 
-@pytest.mark.parametrize(
-    "status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"]
-)
-def test_a_stack_at_rest_takes_a_deploy(loaded: ValidFile, status: str) -> None:
-    found = plan(loaded, replace(NOW, stack_status=status))
-    assert (found.verdict, found.needs_attention) == ("update", False)
+def test_a_stack_or_an_endpoint_at_rest_takes_a_deploy(loaded: ValidFile) -> None:
+    for status in [
+        "CREATE_COMPLETE",
+        "UPDATE_COMPLETE",
+        "UPDATE_ROLLBACK_COMPLETE",
+        "IMPORT_COMPLETE",
+    ]:
+        found = plan(loaded, replace(NOW, stack_status=status))
+        assert (found.verdict, found.needs_attention) == ("update", False)
+    for status in ["InService", "Failed", "OutOfService", None]:
+        assert plan(loaded, replace(NOW, endpoint_status=status)).verdict == "update"
 
 
 @pytest.mark.parametrize(
@@ -210,39 +194,26 @@ def test_a_stack_in_another_state_takes_no_deploy(
     assert (status in found.reasons[0], advice in found.reasons[0]) == (True, True)
 
 
-@pytest.mark.parametrize(
-    "status", ["Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"]
-)
-def test_an_endpoint_that_is_changing_takes_no_deploy(loaded: ValidFile, status: str) -> None:
-    found = plan(loaded, replace(NOW, endpoint_status=status))
-    expected = f"ranker is {status}: wait until it has finished"
-    assert (found.verdict, found.reasons) == ("refused", [expected])
+def test_an_endpoint_that_changes_or_belongs_to_others_takes_no_deploy(loaded: ValidFile) -> None:
+    for status in ["Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"]:
+        found = plan(loaded, replace(NOW, endpoint_status=status))
+        expected = f"ranker is {status}: wait until it has finished"
+        assert (found.verdict, found.reasons) == ("refused", [expected])
 
-
-@pytest.mark.parametrize("status", ["InService", "Failed", "OutOfService", None])
-def test_an_endpoint_at_rest_takes_a_deploy(loaded: ValidFile, status: str | None) -> None:
-    assert plan(loaded, replace(NOW, endpoint_status=status)).verdict == "update"
-
-
-def test_an_endpoint_of_inference_components_takes_no_deploy(loaded: ValidFile) -> None:
     found = plan(loaded, replace(NOW, components=True))
     assert found.verdict == "refused"
     assert found.reasons[0].startswith("ranker hosts inference components")
 
-
-def test_an_endpoint_of_that_name_outside_the_stack_takes_no_deploy(loaded: ValidFile) -> None:
     taken = TakenName("endpoint", "an endpoint ranker exists", "delete it")
     found = plan(loaded, LiveState(taken=[taken]))
     assert found.reasons == ["an endpoint ranker exists: delete it"]
 
 
-def test_the_same_template_is_no_deploy(loaded: ValidFile) -> None:
+def test_only_a_changed_template_is_a_deploy(loaded: ValidFile) -> None:
     found = plan(loaded, NOW, TEMPLATE)
     assert (found.verdict, found.deploys, found.new_fleet) == ("nothing", [], False)
-
-
-def test_a_stack_without_an_endpoint_is_updated(loaded: ValidFile) -> None:
     assert plan(loaded, replace(NOW, template=one({}, "SNS::Topic"))).verdict == "update"
+    assert plan(loaded, replace(NOW, instances={"primary": 3})).instances == {"primary": 3}
 
 
 def test_a_change_that_sagemaker_never_takes_is_refused_with_the_way_that_works(
@@ -259,15 +230,11 @@ def deployed_by_file(loaded: ValidFile) -> dict[str, DeployedVariant]:
     return dict(deployed_by(loaded.environment))
 
 
-def test_a_plan_knows_the_instances_that_run(loaded: ValidFile) -> None:
-    assert plan(loaded, replace(NOW, instances={"primary": 3})).instances == {"primary": 3}
-
-
 def pooled(*types: str) -> DeployedVariant:
     return DeployedVariant(instance_type=types[0], scales=True, pools=types)
 
 
-def test_pools_that_become_one_type_are_let_go_by_a_command_of_the_aws_cli(
+def test_removed_variants_and_pools_are_let_go_by_commands_of_the_aws_cli(
     loaded: ValidFile,
 ) -> None:
     live = replace(NOW, variants={"primary": pooled("ml.c5.xlarge", "ml.c6i.xlarge")})
@@ -275,8 +242,6 @@ def test_pools_that_become_one_type_are_let_go_by_a_command_of_the_aws_cli(
     assert first.command.startswith("aws application-autoscaling deregister-scalable-target ")
     assert (second.command, second.why) == ("cdk deploy 'prod/*'", "the change")
 
-
-def test_several_removed_variants_are_let_go_one_after_the_other(loaded: ValidFile) -> None:
     scaled = DeployedVariant(instance_type="ml.c5.xlarge", scales=True)
     live = replace(NOW, variants={**deployed_by_file(loaded), "b": scaled, "c": scaled})
     found = plan(loaded, live)
@@ -286,15 +251,10 @@ def test_several_removed_variants_are_let_go_one_after_the_other(loaded: ValidFi
     assert len(found.reasons) == 2
 
 
-def test_another_model_of_a_batch_is_no_new_fleet() -> None:
-    def both(batch: int) -> dict[str, Any]:
-        config = {"ProductionVariants": [{"ModelName": {"Fn::GetAtt": ["Served", "ModelName"]}}]}
-        return {
-            "Resources": {
-                "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": config},
-                "Served": {"Type": "AWS::SageMaker::Model", "Properties": {"A": 1}},
-                "Batch": {"Type": "AWS::SageMaker::Model", "Properties": {"A": batch}},
-            }
-        }
-
-    assert replaces_fleet(both(1), both(2)) is False
+def test_a_variable_of_a_container_has_its_key_beside_it() -> None:
+    key, variable = "container.gunicorn_workers", "SAGEMAKER_GUNICORN_WORKERS"
+    old, new = (one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in "24")
+    assert [str(change) for change in changes(old, new)] == [
+        "SageMaker::Model: C.Environment.OWN: 2 -> 4",
+        f"SageMaker::Model: C.Environment.{variable} ({key}): 2 -> 4",
+    ]

@@ -53,20 +53,11 @@ SCALED = DeployedVariant(instance_type="ml.c5.xlarge", scales=True)
 SERVERLESS = DeployedVariant(instance_type=None, scales=True)
 
 
-def test_scaling_lets_go_of_a_removed_variant_by_its_own_name() -> None:
+def test_scaling_lets_go_of_a_removed_variant_and_then_the_file_is_deployed() -> None:
     assert let_go(SCALED).resource_id == "endpoint/ranker-staging/variant/second"
-
-
-def test_of_machines_it_is_their_number() -> None:
     assert let_go(SCALED).scalable_dimension == "sagemaker:variant:DesiredInstanceCount"
-
-
-def test_of_a_serverless_variant_it_is_its_provisioned_concurrency() -> None:
     dimension = "sagemaker:variant:DesiredProvisionedConcurrency"
     assert let_go(SERVERLESS).scalable_dimension == dimension
-
-
-def test_then_the_file_is_deployed_as_it_is() -> None:
     assert deploys(SCALED)[1].command == "cdk deploy 'staging/*'"
 
 

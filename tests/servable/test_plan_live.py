@@ -146,37 +146,21 @@ def loaded(environment: Environment) -> ValidFile:
 SCALED_PRIMARY = ("endpoint/ranker/variant/primary",)
 
 
-def test_a_variant_that_is_a_scalable_target_is_live_as_one_that_scales(loaded: ValidFile) -> None:
+def test_a_variant_scales_if_a_page_has_its_own_scalable_target(loaded: ValidFile) -> None:
     assert look(loaded, pages=(SCALED_PRIMARY,)).variants["primary"].scales
-
-
-def test_a_scalable_target_on_a_later_page_counts(loaded: ValidFile) -> None:
     assert look(loaded, pages=((), (), SCALED_PRIMARY)).variants["primary"].scales
-
-
-@pytest.mark.parametrize(
-    "resource",
-    [
+    found = look(loaded, pages=(("endpoint/RANKER/variant/primary",),))
+    assert found.variants["primary"].scales
+    for resource in [
         "endpoint/ranker/variant/second",
         "endpoint/ranker-2/variant/primary",
         "endpoint/other/variant/primary",
         "inference-component/primary",
-    ],
-)
-def test_a_scalable_target_of_something_else_scales_no_variant(
-    loaded: ValidFile, resource: str
-) -> None:
-    assert not look(loaded, pages=((resource,),)).variants["primary"].scales
+    ]:
+        assert not look(loaded, pages=((resource,),)).variants["primary"].scales
 
 
-def test_names_of_endpoints_are_compared_without_their_case(loaded: ValidFile) -> None:
-    found = look(loaded, pages=(("endpoint/RANKER/variant/primary",),))
-    assert found.variants["primary"].scales
-
-
-def test_another_type_of_a_variant_that_is_live_and_scaled_takes_the_readmes_two_deploys(
-    loaded: ValidFile,
-) -> None:
+def test_another_type_takes_two_deploys_only_if_the_variant_scales(loaded: ValidFile) -> None:
     assert isinstance(loaded, ValidFile)
     now = look(
         loaded,
@@ -194,8 +178,6 @@ def test_another_type_of_a_variant_that_is_live_and_scaled_takes_the_readmes_two
         ],
     )
 
-
-def test_without_scaling_another_type_is_one_deploy(loaded: ValidFile) -> None:
     now = look(
         loaded, config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]}
     )
@@ -212,6 +194,17 @@ def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: ValidFile) -> N
         endpoint_name="ranker",
         endpoint_status="InService",
     )
+    running: list[dict[str, Any]] = [
+        {"VariantName": "primary", "CurrentInstanceCount": 3},
+        {"VariantName": "serverless"},
+    ]
+    assert look(loaded, running=running).instances == {"primary": 3}
+    queue = {"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://a/b"}}}
+    assert (look(loaded).queued, look(loaded, config=queue).queued) == (False, True)
+
+    bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
+    assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
+    assert not hosts_components({})
 
 
 def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: ValidFile) -> None:
@@ -239,66 +232,34 @@ def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: ValidFile) 
     }
 
 
-def test_instances_that_run_are_counted_and_an_unknown_count_is_left_out(loaded: ValidFile) -> None:
-    running: list[dict[str, Any]] = [
-        {"VariantName": "primary", "CurrentInstanceCount": 3},
-        {"VariantName": "serverless"},
-    ]
-    assert look(loaded, running=running).instances == {"primary": 3}
-
-
-def test_asynchronous_inference_is_what_the_configuration_has(loaded: ValidFile) -> None:
-    queue = {"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://a/b"}}}
-    assert (look(loaded).queued, look(loaded, config=queue).queued) == (False, True)
-
-
-def test_variants_without_a_model_are_inference_components(loaded: ValidFile) -> None:
-    bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
-    assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
-    assert not hosts_components({})
-
-
-@pytest.mark.parametrize("status", ["REVIEW_IN_PROGRESS", "DELETE_COMPLETE"])
-def test_a_stack_that_made_nothing_or_is_deleted_is_none(loaded: ValidFile, status: str) -> None:
-    found = look(loaded, status=status, exists=False)
-    assert found == LiveState()
-
-
-def test_neither_a_stack_nor_an_endpoint_is_nothing_live(loaded: ValidFile) -> None:
+def test_a_stack_that_made_nothing_is_none(loaded: ValidFile) -> None:
+    for status in ["REVIEW_IN_PROGRESS", "DELETE_COMPLETE"]:
+        found = look(loaded, status=status, exists=False)
+        assert found == LiveState()
     assert look(loaded, status=None, exists=False) == LiveState()
 
 
-def test_an_endpoint_of_the_files_name_outside_the_stack_is_seen(loaded: ValidFile) -> None:
-    found = look(loaded, status=None)
-    assert (found.template, found.endpoint_name) == (None, "ranker")
-
-
-def test_a_log_group_of_another_endpoint_whose_name_begins_alike_is_not_in_the_way(
+def test_an_endpoint_outside_the_stack_is_seen_and_one_that_is_gone_keeps_its_name(
     loaded: ValidFile,
 ) -> None:
+    found = look(loaded, status=None)
+    assert (found.template, found.endpoint_name) == (None, "ranker")
+    found = look(loaded, exists=False)
+    assert (found.endpoint_name, found.endpoint_status) == ("ranker", None)
+
+
+def test_a_log_group_of_exactly_the_files_name_is_in_the_way(loaded: ValidFile) -> None:
     assert look(loaded, groups=["/aws/sagemaker/Endpoints/ranker-2"]).taken == ()
-
-
-def test_an_endpoint_of_the_new_name_of_a_rename_is_in_the_way(environment: Environment) -> None:
-    renamed = environment(VALID, **{'name = "ranker"': 'name = "other"'})
-    assert [taken.resource for taken in look(renamed, other=True).taken] == ["endpoint"]
-
-
-def test_a_log_group_of_the_files_name_outside_the_stack_is_in_the_way(loaded: ValidFile) -> None:
     (taken,) = look(loaded, groups=["/aws/sagemaker/Endpoints/ranker"]).taken
     assert taken.resource == "log group"
 
 
-def test_the_stacks_own_endpoint_is_looked_at_where_the_file_renames_it(
+def test_a_rename_looks_at_the_stacks_own_endpoint_and_at_the_new_name(
     environment: Environment,
 ) -> None:
     renamed = environment(VALID, **{'name = "ranker"': 'name = "other"'})
     assert look(renamed).endpoint_name == "ranker"
-
-
-def test_a_stack_whose_endpoint_is_gone_keeps_its_name(loaded: ValidFile) -> None:
-    found = look(loaded, exists=False)
-    assert (found.endpoint_name, found.endpoint_status) == ("ranker", None)
+    assert [taken.resource for taken in look(renamed, other=True).taken] == ["endpoint"]
 
 
 def test_credentials_of_another_account_are_refused(loaded: ValidFile) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from servable.plan.template_changes import TemplateChange, changes
 
 
@@ -28,25 +26,16 @@ def change(before: Any, after: Any) -> tuple[str | None, str | None]:
 
 def test_another_version_is_named_with_the_old_one() -> None:
     assert change(arn("ranker/7"), arn("ranker/8")) == ("ranker/7", "ranker/8")
-
-
-def test_another_group_is_named_with_the_old_one() -> None:
     assert change(arn("ranker/7"), arn("search/1")) == ("ranker/7", "search/1")
+    whole = "arn:aws:sagemaker:eu-west-1:222222222222:model-package/ranker"
+    assert change(f"{whole}/7", f"{whole}/8") == ("ranker/7", "ranker/8")
 
 
-def test_a_version_of_another_registry_is_named_whole() -> None:
+def test_a_version_of_another_registry_or_instead_of_an_archive_is_named_whole() -> None:
     before, after = change(arn("ranker/7"), arn("ranker/7", region="us-east-1"))
     assert (before or "").endswith("eu-west-1:111111111111:model-package/ranker/7")
     assert (after or "").endswith("us-east-1:111111111111:model-package/ranker/7")
-
-
-@pytest.mark.parametrize("new", [True, False], ids=["new", "gone"])
-def test_a_version_instead_of_an_archive_is_named_whole(new: bool) -> None:
-    pair = change(None, arn("ranker/7")) if new else change(arn("ranker/7"), None)
-    whole = "arn:${AWS::Partition}:sagemaker:eu-west-1:111111111111:model-package/ranker/7"
-    assert whole in pair
-
-
-def test_an_arn_in_full_is_named_by_its_version() -> None:
-    whole = "arn:aws:sagemaker:eu-west-1:222222222222:model-package/ranker"
-    assert change(f"{whole}/7", f"{whole}/8") == ("ranker/7", "ranker/8")
+    for new in [True, False]:
+        pair = change(None, arn("ranker/7")) if new else change(arn("ranker/7"), None)
+        whole = "arn:${AWS::Partition}:sagemaker:eu-west-1:111111111111:model-package/ranker/7"
+        assert whole in pair

@@ -73,6 +73,13 @@ def test_without_a_revision_the_file_is_compared_with_what_is_live(plan: Planner
     ran = plan()
     assert (ran.return_value, ran.stdout) == (0, "prod, against what is live: nothing changes\n")
 
+    plan.live = LiveState()
+    ran = plan()
+    assert (ran.return_value, ran.stdout.splitlines()[0]) == (
+        0, "prod, against what is live: creates the endpoint: one deploy",
+    )  # fmt: skip
+    assert ran.stdout.endswith("\nthe change:\n    cdk deploy 'prod/*'\n")
+
 
 def test_with_local_it_is_the_local_aws_that_is_asked(
     plan: Planner, monkeypatch: pytest.MonkeyPatch
@@ -97,15 +104,6 @@ def test_an_account_that_cannot_be_read_is_one_sentence(
 
     monkeypatch.setattr(command, "live", failing)
     assert str(plan().exception) == "a.toml: cannot be read; look again"
-
-
-def test_nothing_live_is_created_in_one_deploy(plan: Planner) -> None:
-    plan.live = LiveState()
-    ran = plan()
-    assert (ran.return_value, ran.stdout.splitlines()[0]) == (
-        0, "prod, against what is live: creates the endpoint: one deploy",
-    )  # fmt: skip
-    assert ran.stdout.endswith("\nthe change:\n    cdk deploy 'prod/*'\n")
 
 
 @pytest.mark.parametrize(
@@ -137,11 +135,14 @@ def test_other_resources_are_counted(plan: Planner) -> None:
     assert ran.stdout.splitlines()[3] == "the fleet stays: no instance is replaced"
 
 
-def test_a_new_fleet_is_described_for_each_variant(plan: Planner) -> None:
+def test_a_new_fleet_is_described_for_each_variant_and_one_deploy_has_no_number(
+    plan: Planner,
+) -> None:
     plan.after = template(model="b")
     printed = plan().stdout
     assert "\nthe new fleet of primary\n  instances during an update  up to 2  " in printed
     assert "the fleet stays" not in printed
+    assert "\nthe change:\n    cdk deploy 'prod/*'\n" in plan().stdout
 
 
 def test_a_fleet_that_scales_is_described_with_the_instances_that_run(plan: Planner) -> None:
@@ -189,11 +190,6 @@ def test_two_deploys_are_numbered_and_exit_1(plan: Planner) -> None:
     assert (ran.return_value, first < second) == (1, True)
     assert f"    cdk deploy 'prod/*' {hold}\n" in ran.stdout
     assert "prod: variant primary is scaled: SageMaker does not change ml.c5.xlarge" in ran.stderr
-
-
-def test_one_deploy_has_no_number(plan: Planner) -> None:
-    plan.after = template(model="b")
-    assert "\nthe change:\n    cdk deploy 'prod/*'\n" in plan().stdout
 
 
 def test_json_of_a_file_that_is_refused_has_the_findings_in_the_same_shape(plan: Planner) -> None:

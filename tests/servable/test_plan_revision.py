@@ -42,13 +42,12 @@ def types(loaded: Loaded) -> list[str | None]:
 
 
 @needs_git
-def test_files_are_as_they_were_at_the_revision(committed: Path) -> None:
+def test_files_are_as_they_were_at_the_revision_and_stand_beside_those_of_today(
+    committed: Path,
+) -> None:
     then = files_at(committed, committed / "environments", "HEAD")
     assert {name: types(loaded) for name, loaded in then.items()} == {"prod": ["ml.c5.xlarge"]}
 
-
-@needs_git
-def test_each_environment_stands_beside_what_the_revision_deployed(committed: Path) -> None:
     files = committed / "environments"
     compared = {one.name: one for one in against(load(committed, files), committed, files, "HEAD")}
     prod, new = compared["prod"], compared["new"]
@@ -61,27 +60,23 @@ def test_each_environment_stands_beside_what_the_revision_deployed(committed: Pa
 
 
 @needs_git
-def test_a_checked_out_revision_has_its_own_files_while_the_block_lasts(committed: Path) -> None:
+def test_a_checked_out_revision_has_its_own_files_and_this_computers_wheels(
+    committed: Path,
+) -> None:
+    with checked_out(committed, committed / "environments", "HEAD") as then:
+        assert not (then["prod"].root / WHEELS).exists()
+
+    (committed / WHEELS).mkdir(parents=True)
+    (committed / WHEELS / "a.whl").write_bytes(b"wheel")
+    with checked_out(committed, committed / "environments", "HEAD") as then:
+        assert (then["prod"].root / WHEELS / "a.whl").read_bytes() == b"wheel"
+
     (committed / "code" / "inference.py").write_text("later")
     with checked_out(committed, committed / "environments", "HEAD") as then:
         root = then["prod"].root
         assert (root / "code" / "inference.py").read_text() != "later"
         assert types(then["prod"]) == ["ml.c5.xlarge"]
     assert not root.exists()
-
-
-@needs_git
-def test_wheels_of_a_checked_out_revision_are_those_of_this_computer(committed: Path) -> None:
-    (committed / WHEELS).mkdir(parents=True)
-    (committed / WHEELS / "a.whl").write_bytes(b"wheel")
-    with checked_out(committed, committed / "environments", "HEAD") as then:
-        assert (then["prod"].root / WHEELS / "a.whl").read_bytes() == b"wheel"
-
-
-@needs_git
-def test_without_wheels_a_checked_out_revision_has_none(committed: Path) -> None:
-    with checked_out(committed, committed / "environments", "HEAD") as then:
-        assert not (then["prod"].root / WHEELS).exists()
 
 
 @needs_git
@@ -196,25 +191,17 @@ def test_the_app_runs_in_the_project_with_its_context_and_overrides(
     assert "PATH" in app.given["env"]
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [("a trace\nthe reason\n", "the reason"), ("", "servable-app failed")],
-)
-def test_an_app_that_fails_is_its_last_line(
-    app: Assembled, loaded: ValidFile, words: str, reason: str
-) -> None:
-    app.fails = words
-    with pytest.raises(PackagingError) as raised:
-        synthesised(loaded, Path("environments"), {})
-    assert str(raised.value).endswith(f": {reason}; see `cdk synth`")
-
-
-def test_a_stack_without_resources_is_an_environment_that_was_refused(
+def test_an_app_that_fails_is_its_last_line_and_no_resources_are_a_refusal(
     app: Assembled, loaded: ValidFile
 ) -> None:
     app.templates["a.json"] = {}
     with pytest.raises(PackagingError, match=r"prod.toml: is refused; see `servable check prod`"):
         synthesised(loaded, Path("environments"), {})
+    for words, reason in [("a trace\nthe reason\n", "the reason"), ("", "servable-app failed")]:
+        app.fails = words
+        with pytest.raises(PackagingError) as raised:
+            synthesised(loaded, Path("environments"), {})
+        assert str(raised.value).endswith(f": {reason}; see `cdk synth`")
 
 
 def test_a_stacks_name_is_the_environments_with_its_kind(loaded: ValidFile) -> None:

@@ -35,22 +35,13 @@ def test_a_project_is_found_upwards(
     assert run("check").stderr.startswith(FOUND)
 
 
-@pytest.mark.parametrize(
-    "command", [["check"], ["cost", "prod"], ["serve", "prod"], ["verify", "prod"]]
-)
-def test_a_project_can_be_named_from_anywhere(
-    prod: Path,
-    command: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    assert FOUND.partition(": ")[2] in run("--project", str(prod), *command).stderr
-
-
-def test_a_named_project_goes_before_the_one_around(
+def test_a_project_can_be_named_from_anywhere_and_goes_before_the_one_around(
     prod: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    for command in [["check"], ["cost", "prod"], ["serve", "prod"], ["verify", "prod"]]:
+        monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        assert FOUND.partition(": ")[2] in run("--project", str(prod), *command).stderr
+
     other = tmp_path_factory.mktemp("other")
     (other / "environments").mkdir()
     (other / "environments" / "dev.toml").write_text("")
@@ -116,18 +107,11 @@ def test_other_environments_of_a_project_are_relative_to_it(
     assert ran.stderr.startswith(FOUND.replace("environments", "more"))
 
 
-@pytest.mark.parametrize("option", ["endpoint.name=x", "prod.endpoint.name=x"])
-def test_where_one_environment_is_named_a_key_is_set_with_and_without_its_name(
-    option: str, project: Path
-) -> None:
-    (project / "environments" / "prod.toml").write_text(VALID)
-    (loaded,) = loaded_with((option,), project, project / "environments", name="prod")
-    assert loaded.overrides == {"endpoint.name": "x"}
-
-
-def test_where_several_are_named_a_key_without_its_environment_is_refused_with_the_reason(
-    project: Path,
-) -> None:
+def test_a_key_is_set_without_its_environment_only_where_one_is_named(project: Path) -> None:
+    for option in ["endpoint.name=x", "prod.endpoint.name=x"]:
+        (project / "environments" / "prod.toml").write_text(VALID)
+        (loaded,) = loaded_with((option,), project, project / "environments", name="prod")
+        assert loaded.overrides == {"endpoint.name": "x"}
     with pytest.raises(click.UsageError, match="write --set prod.region=x to set the key of prod"):
         loaded_with(("region=x",), project, project / "environments")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servable.verify.resolving import UNKNOWN, AnyCase, DeployedEvaluator
+from servable.verify.deployed import UNKNOWN, AnyCase, DeployedEvaluator
 
 _PARTITION = {"Ref": "AWS::Partition"}
 _DEPLOYED = DeployedEvaluator(

@@ -28,16 +28,8 @@ def kept() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
-def test_it_ends_as_ctrl_c_does(number: signal.Signals) -> None:
+def test_it_ends_as_ctrl_c_does_with_the_exit_code_of_a_shell(number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_DFL)
-    end_on_ctrl_c()
-    raise_on_ctrl_c()
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(number)
-
-
-@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
-def test_its_exit_code_is_that_of_a_shell(number: signal.Signals) -> None:
     end_on_ctrl_c()
     raise_on_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
@@ -131,15 +123,9 @@ def test_ctrl_c_in_a_terminal_does_not_reach_the_load_generator(given: dict[str,
     assert given["process_group"] == 0
 
 
-def test_ctrl_c_in_a_terminal_does_not_reach_the_local_container(given: dict[str, Any]) -> None:
-    with pytest.raises(LaunchError):
-        launch(None, {"SAGEMAKER_MULTI_MODEL": "true"}, log=STDERR)
-    assert given["process_group"] == 0
-
-
-def test_a_log_on_stderr_is_written_by_this_process_and_not_opened_with_a_second_offset(
+def test_the_local_container_gets_no_ctrl_c_and_its_log_no_second_offset(
     given: dict[str, Any],
 ) -> None:
     with pytest.raises(LaunchError):
         launch(None, {"SAGEMAKER_MULTI_MODEL": "true"}, log=STDERR)
-    assert given["stderr"] == subprocess.PIPE
+    assert (given["process_group"], given["stderr"]) == (0, subprocess.PIPE)

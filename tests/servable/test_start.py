@@ -20,7 +20,7 @@ from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.console.extras import missing
 from servable.init import first_request
 from servable.init.command import init
-from servable.init.golden_request import _least_bytes, _sizes, golden_request
+from servable.init.model_folder import _least_bytes, _sizes, golden_request
 from tests.conftest import RANKER
 
 
@@ -39,13 +39,11 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(init, told, standalone_mode=False)
 
 
-def test_the_file_that_it_writes_passes_the_checks(begun: Path) -> None:
+def test_the_file_that_it_writes_passes_the_checks_and_takes_arrays(begun: Path) -> None:
     assert run("model", "--name", "first").return_value == 0
     (loaded,) = load(begun, begun / "environments")
     assert [str(finding) for finding in check(loaded) if finding.severity is Severity.ERROR] == []
 
-
-def test_what_answers_takes_arrays(begun: Path) -> None:
     run("model", "--name", "first")
     (loaded,) = load(begun, begun / "environments")
     assert isinstance(loaded, ValidFile)
@@ -188,12 +186,10 @@ def test_a_file_that_is_there_is_never_written_over(begun: Path) -> None:
     assert (begun / "environments" / "first.toml").read_text() == "# mine"
 
 
-def test_a_folder_that_holds_no_saved_model_is_refused_without_a_trace(begun: Path) -> None:
+def test_a_folder_without_a_saved_model_is_refused_with_what_to_do(begun: Path) -> None:
     ran = run("code")
     assert (ran.return_value, "holds no version folder" in ran.stderr) == (1, True)
 
-
-def test_a_keras_file_is_told_how_to_become_a_saved_model(begun: Path) -> None:
     (begun / "mine.keras").write_bytes(b"PK")
     ran = run("mine.keras")
     assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
@@ -341,20 +337,18 @@ def signature_of(**inputs: tuple[str, tuple[int | None, ...] | None]) -> Signatu
 def test_a_shape_too_large_for_a_request_is_noted_and_nothing_is_built(
     dtype: str, shape: tuple[int, ...], note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("servable.init.golden_request._tensor")
+    monkeypatch.delattr("servable.init.model_folder._tensor")
     notes: list[str] = []
     assert golden_request("serving_default", signature_of(x=(dtype, shape)), notes) is None
     assert note in notes[0]
 
 
-def test_a_request_of_254_dimensions_is_written() -> None:
-    assert golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
-
-
-def test_the_largest_list_of_integers_is_written_and_a_larger_one_is_not(
+def test_the_largest_request_is_written_and_a_larger_one_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("servable.init.golden_request.LARGEST_REQUEST_BYTES", 1_001)
+    assert golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
+
+    monkeypatch.setattr("servable.init.model_folder.LARGEST_REQUEST_BYTES", 1_001)
     most = (1_001 + 1 - len('{"inputs":{"x":[]}}\n')) // 2
     written = [
         golden_request("serving_default", signature_of(x=("int64", (count,))), []) is not None

@@ -24,8 +24,8 @@ from servable.console.findings import styled_echo
 from servable.console.lines import EscapingConsole
 from servable.console.terminal import escape_output, escaped, escaped_name
 from servable.doctor import command as doctor_command
-from servable.doctor.check_result import CheckResult
 from servable.doctor.command import doctor
+from servable.doctor.machine import CheckResult
 from servable_local.aws import command as local_aws
 from servable_local.container.launch import EndpointProcess, UnpackFolder
 from tests.checkouts import ROOT
@@ -337,14 +337,13 @@ def test_hostile_answers_are_escaped(run: Run, hostile_project: Path, status: in
     assert ("owned" in shown, controls(shown)) == (True, "")
 
 
-def test_hostile_keys_of_captured_requests_are_escaped(run: Run, hostile_project: Path) -> None:
+def test_hostile_keys_of_captured_requests_are_escaped_and_begin_no_line(
+    run: Run, hostile_project: Path
+) -> None:
     body = json.dumps({"inputs": {HOSTILE: [1.0]}}).encode()
     written(hostile_project / f"{HOSTILE}.jsonl", request(body=body))
     shown = run("golden", "prod", "--from-captured", f"{HOSTILE}.jsonl")
     assert ("owned" in shown, controls(shown)) == (True, "")
-
-
-def test_a_key_of_a_captured_request_begins_no_line(run: Run, hostile_project: Path) -> None:
     written(hostile_project / "a.jsonl", request(body=b'{"inputs": {"a\\ngate: met": [1.0]}}'))
     assert "\ngate: met" not in run("golden", "prod", "--from-captured", "a.jsonl")
 

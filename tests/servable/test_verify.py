@@ -13,15 +13,14 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
 from servable.doctor import command as doctor_command
-from servable.doctor.check_result import CheckResult
+from servable.doctor.machine import CheckResult
 from servable.plan.synthesis import SynthesisedStack
 from servable.project.account import remedy_for
 from servable.verify import command as verify_command
+from servable.verify.alarms import compare_latency
+from servable.verify.command import compare_template
 from servable.verify.deployed import DeployedStack
-from servable.verify.difference import Answers
-from servable.verify.latency import look
-from servable.verify.run import Difference, Report
-from servable.verify.stack import template
+from servable.verify.difference import Answers, Difference, Report
 from tests.conftest import VALID
 
 SIDES = ("wanted", "found")
@@ -46,28 +45,20 @@ def verified(
             raise answer
         return Report(environment="prod", differences=answer, answers=answers)
 
-    patch.setattr(verify_command, "verify_environment", found)
+    patch.setattr(verify_command, "compare_environment", found)
     return CliRunner().invoke(verify_command.verify, ["prod", *more], standalone_mode=False)
 
 
-def test_as_deployed_is_0(in_project: pytest.MonkeyPatch) -> None:
-    assert verified(in_project, []).return_value == 0
-
-
-@pytest.mark.parametrize("answers", ["not asked", "not compared"])
-def test_without_a_known_answer_it_cannot_be_told_and_is_3(
-    in_project: pytest.MonkeyPatch, answers: Answers
+def test_the_exit_code_and_json_tell_whether_answers_are_known(
+    in_project: pytest.MonkeyPatch,
 ) -> None:
-    ran = verified(in_project, [], answers=answers)
-    assert (ran.return_value, ran.stdout) == (3, f"prod  as deployed, answers {answers}\n")
-
-
-def test_programs_read_that_it_cannot_be_told(in_project: pytest.MonkeyPatch) -> None:
+    assert verified(in_project, []).return_value == 0
+    cases: list[Answers] = ["not asked", "not compared"]
+    for answers in cases:
+        ran = verified(in_project, [], answers=answers)
+        assert (ran.return_value, ran.stdout) == (3, f"prod  as deployed, answers {answers}\n")
     parsed = json.loads(verified(in_project, [], "--json", answers="not asked").stdout)
     assert (parsed["ok"], parsed["verdict"]) == (False, "cannot be told")
-
-
-def test_whoever_wants_no_request_to_be_sent_gets_0() -> None:
     report = Report(environment="prod", invoke=False)
     assert (report.verdict, report.words) == ("holds", "as deployed, answers not asked")
 
@@ -76,28 +67,24 @@ def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.Monkey
     ran = verified(in_project, [DIFFERENCE])
     assert ran.return_value == 1
     assert ran.stderr == "ranker/primary: drifted weight: live 5, deployed 9; deploy again\n"
+    parsed = json.loads(verified(in_project, [DIFFERENCE], "--json").stdout)
+    assert (parsed["ok"], parsed["differences"][0]["kind"]) == (False, "drifted weight")
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
+def test_each_value_of_a_difference_is_named_by_what_changed() -> None:
+    for kind, said in [
         ("not as in the file", "deployed 2, in the file 5"),
         ("golden answer", "got 2, wanted 5"),
-    ],
-)
-def test_each_value_of_a_difference_is_named(kind: str, said: str) -> None:
-    difference = Difference(kind=kind, resource="x", wanted=5, found=2, remedy="deploy")
-    assert str(difference) == f"x: {kind}: {said}; deploy"
-
-
-@pytest.mark.parametrize(("old", "new"), [("100", "120"), ("", "all")])
-def test_the_excerpts_of_long_values_hold_what_changed(old: str, new: str) -> None:
-    texts = (f"{'before ' * 60}{value}{' after' * 60}" for value in (new, old))
-    difference = Difference(
-        kind="model", resource="x", **dict(zip(SIDES, texts, strict=True)), remedy="y"
-    )
-    assert f"before {old} after" in str(difference)
-    assert f"before {new} after" in str(difference)
+    ]:
+        difference = Difference(kind=kind, resource="x", wanted=5, found=2, remedy="deploy")
+        assert str(difference) == f"x: {kind}: {said}; deploy"
+    for old, new in [("100", "120"), ("", "all")]:
+        texts = (f"{'before ' * 60}{value}{' after' * 60}" for value in (new, old))
+        difference = Difference(
+            kind="model", resource="x", **dict(zip(SIDES, texts, strict=True)), remedy="y"
+        )
+        assert f"before {old} after" in str(difference)
+        assert f"before {new} after" in str(difference)
 
 
 def resource(kind: str, **properties: Any) -> dict[str, Any]:
@@ -118,24 +105,13 @@ def differing(**changed: int) -> list[str]:
 
     stack = SynthesisedStack(kind="endpoint", name="s", template=made(**changed))
     deployed = DeployedStack(account=Mock(), name="s", status="", template=made(), resources=())
-    return [difference.key for difference in template(stack, deployed)]
+    return [difference.key for difference in compare_template(stack, deployed)]
 
 
-def test_a_changed_number_is_one_difference_though_texts_and_dashboards_show_it_too() -> None:
+def test_a_change_is_one_difference_though_texts_and_dashboards_show_it_too() -> None:
     assert differing(limit=5, text=5, seen=5) == ["Properties.Threshold"]
-
-
-def test_a_dashboard_that_alone_differs_is_one_difference() -> None:
     assert differing(seen=5) == ["Properties.DashboardBody.Fn::Join[1][2]"]
-
-
-def test_a_deployment_that_only_its_record_tells_apart_is_a_difference() -> None:
     assert differing(text=5) == ["Properties.AlarmDescription"]
-
-
-def test_programs_read_differences_as_json(in_project: pytest.MonkeyPatch) -> None:
-    parsed = json.loads(verified(in_project, [DIFFERENCE], "--json").stdout)
-    assert (parsed["ok"], parsed["differences"][0]["kind"]) == (False, "drifted weight")
 
 
 def test_what_could_not_be_asked_is_2_in_a_sentence(in_project: pytest.MonkeyPatch) -> None:
@@ -166,12 +142,9 @@ def test_the_verdict_of_doctor_is_its_worst_check(
     assert (last["state"], last["said"]) == verdict
 
 
-def test_the_remedy_for_a_stopped_local_aws_is_to_start_it() -> None:
+def test_the_remedy_is_to_start_the_local_aws_only_if_it_has_stopped() -> None:
     stopped = EndpointConnectionError(endpoint_url="http://127.0.0.1:1/")
     assert 'eval "$(servable local up)"' in remedy_for(stopped, "give credentials")
-
-
-def test_the_remedy_for_aws_that_is_not_reached_is_another() -> None:
     away = EndpointConnectionError(endpoint_url="https://sts.eu-west-1.amazonaws.com/")
     assert remedy_for(away, "give credentials") == "give credentials"
 
@@ -192,5 +165,5 @@ def test_a_minute_of_the_clock_is_said_without_its_seconds(project: Path) -> Non
     account.client("sagemaker").describe_endpoint.return_value = {"LastModifiedTime": updated}
     account.client("cloudwatch").get_metric_statistics.return_value = {"Datapoints": []}
     notes: list[str] = []
-    assert list(look(account, loaded.environment, {}, notes.append)) == []
+    assert list(compare_latency(account, loaded.environment, {}, notes.append)) == []
     assert notes == ["primary: nobody called in the first 15 minutes since 2026-11-23 09:12 UTC"]

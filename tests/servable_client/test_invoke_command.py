@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.invoke.command import invoke
-from servable.invoke.named_inputs import body_of
+from servable.invoke.invoke import body_of
 from tests.conftest import VALID
 from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
 

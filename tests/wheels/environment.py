@@ -26,7 +26,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scripts.build_wheels import build
-from servable.new.release_wheel import DISTRIBUTION, wheel_bytes
+from servable.new.project_files import DISTRIBUTION, wheel_bytes
 
 MOST_MEGABYTES = 60
 MOST_HELP_SECONDS = 0.3

@@ -11,7 +11,7 @@ import pytest
 
 from model_packaging.digest import sha256_of
 from scripts.build_wheels import OF_A_PROJECT
-from servable.new.release_wheel import DISTRIBUTION
+from servable.new.project_files import DISTRIBUTION
 from tests.checkouts import ROOT
 from tests.conftest import RANKER
 from tests.wheels.built import file_of
@@ -139,7 +139,7 @@ def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project(by_pip: Path) -> No
 
 def test_a_command_of_pips_pins_the_same_hash_as_one_of_uvs(by_pip: Path, wheels: Path) -> None:
     """Each installer adds files of its own to what it installs."""
-    code = "from servable.new.release_wheel import installed_sha256; print(installed_sha256())"
+    code = "from servable.new.project_files import installed_sha256; print(installed_sha256())"
     ran = subprocess.run(
         [sys.executable, "-c", code],
         cwd=by_pip,

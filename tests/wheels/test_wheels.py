@@ -23,8 +23,7 @@ from servable import __version__
 from servable.console.extras import COMMANDS, MODULES
 from servable.doctor.machine import LEAST_PYTHON
 from servable.main import COMMANDS as EVERY_COMMAND
-from servable.new.project_files import STAMP
-from servable.new.release_wheel import DISTRIBUTION
+from servable.new.project_files import DISTRIBUTION, STAMP
 from tests.checkouts import PYTHONS, ROOT
 from tests.wheels.built import REPOSITORY, file_of, metadata
 from tests.wheels.environment import requirements_of

@@ -13,11 +13,11 @@ from hypothesis import strategies as some
 from infra.parameters.environment import Environment
 from infra.policy.scaling import invocations_per_instance_per_minute
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.environment_text import environment_text
 from servable.init.adoption.expressed import Expressed, expressed
 from servable.init.adoption.expressed_model import is_secret
 from servable.init.adoption.live_fields import LiveFields, NotCarried
 from servable.init.adoption.live_picture import LiveArchive, LivePicture
+from servable.init.from_live import environment_text
 from tests.servable.adoption.pictures import ARCHIVE, IMAGE, URI, alarm, picture, target, tracking
 
 # Every key of what a file may hold; values of each kind that JSON has.
@@ -161,17 +161,11 @@ def test_a_variable_that_is_no_secret_is_kept(name: str, value: str) -> None:
     assert not is_secret(name, value)
 
 
-def test_the_text_is_the_tables() -> None:
+def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
     result = expressed(picture(targets=[target()], policies=[tracking()]))
     assert tomllib.loads(environment_text(result, source="endpoint ranker")) == result.tables
-
-
-def test_the_tables_are_an_environment() -> None:
     environment = Environment.model_validate(expressed(picture()).tables)
     assert environment.variants["AllTraffic"].min_instances == 2
-
-
-def test_a_role_of_all_models_is_written_once() -> None:
     tables = expressed(picture()).tables
     assert (
         tables["endpoint"]["execution_role"],
@@ -179,20 +173,16 @@ def test_a_role_of_all_models_is_written_once() -> None:
     ) == ("arn:aws:iam::123456789012:role/sagemaker", False)
 
 
-def test_a_model_whose_folder_cannot_name_a_table_has_it_as_its_default_model() -> None:
+def test_what_the_archive_leaves_open_is_listed_or_becomes_the_default_model() -> None:
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={"half_two": [1]})
     (table,) = expressed(picture(archive=archive)).tables["models"].values()
     assert table["artifact"]["default_model"] == "half_two"
 
-
-def test_of_several_models_that_no_variable_chooses_among_the_choice_is_listed() -> None:
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001,
                           models={"a": [1], "b": [1]})  # fmt: skip
     result = expressed(picture(archive=archive))
     assert any("the container finds a, b" in row.reason for row in result.not_carried)
 
-
-def test_a_wrong_layout_is_named() -> None:
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={},
                           problems=["export/saved_model.pb: is in no folder named with digits"])  # fmt: skip
     result = expressed(picture(archive=archive))
@@ -301,7 +291,7 @@ def test_a_deployment_configuration_is_the_rollout(
     assert expressed(live).tables["rollout"] == table
 
 
-def test_a_canary_by_instances_is_listed_and_not_guessed() -> None:
+def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
     size = {"Type": "INSTANCE_COUNT", "Value": 1}
     routing = {"Type": "CANARY", "WaitIntervalInSeconds": 600, "CanarySize": size}
     policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
@@ -310,6 +300,12 @@ def test_a_canary_by_instances_is_listed_and_not_guessed() -> None:
         False,
         True,
     )
+
+    rolling = {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
+    deployment = {"RollingUpdatePolicy": rolling,
+                  "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}  # fmt: skip
+    rows = expressed(picture(endpoint={"LastDeploymentConfig": deployment})).not_carried
+    assert "slow" in [row.value for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -329,26 +325,20 @@ def test_what_no_file_can_describe_is_refused_with_the_reason(
         expressed(live)
 
 
-def test_what_could_not_be_read_is_listed_and_not_taken_for_none() -> None:
+def test_what_belongs_to_others_or_could_not_be_read_is_listed() -> None:
     result = expressed(picture(unread={"alarms": "AccessDenied"}))
     assert [row.where for row in result.not_carried if "AccessDenied" in row.reason] == ["alarms"]
 
-
-def test_tags_of_aws_stay_out_and_the_stack_that_owns_the_endpoint_is_named() -> None:
     live = picture(tags={"team": "ranking", "aws:cloudformation:stack-name": "old"})
     result = expressed(live)
     named = [row for row in result.not_carried if "that stack owns the endpoint" in row.reason]
     assert (result.tables["tags"], [row.value for row in named]) == ({"team": "ranking"}, ["old"])
 
-
-def test_a_role_that_goes_with_another_stack_is_listed() -> None:
     role = "arn:aws:iam::123456789012:role/sagemaker"
     result = expressed(picture(stacks_of_roles={role: "old"}))
     named = [row.value for row in result.not_carried if "belongs to stack old" in row.reason]
     assert named == [role]
 
-
-def test_logs_that_are_kept_for_ever_are_listed() -> None:
     group = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
     listed = [row for row in expressed(picture(log_group=group)).not_carried
               if row.where.startswith("log group")]  # fmt: skip
@@ -404,14 +394,6 @@ def test_without_an_endpoint_it_is_named_after_what_is_read() -> None:
     model = replace(picture(), endpoint={}, config={})
     files = [expressed(each).tables for each in (replace(picture(), endpoint={}), model)]
     assert [tables["endpoint"]["name"] for tables in files] == ["config", "ranker-1"]
-
-
-def test_alarms_that_roll_back_an_update_no_key_says_are_listed() -> None:
-    rolling = {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
-    deployment = {"RollingUpdatePolicy": rolling,
-                  "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}  # fmt: skip
-    rows = expressed(picture(endpoint={"LastDeploymentConfig": deployment})).not_carried
-    assert "slow" in [row.value for row in rows]
 
 
 @pytest.mark.parametrize("uri", [URI, "s3://team/files/"])

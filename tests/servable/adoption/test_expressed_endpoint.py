@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.environment_text import environment_text
 from servable.init.adoption.expressed import Expressed, expressed
 from servable.init.adoption.live_fields import Effect, NotCarried
 from servable.init.adoption.live_picture import LivePicture
+from servable.init.from_live import environment_text
 from tests.servable.adoption.pictures import ARCHIVE, IMAGE, alarm, picture, target, tracking
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.fetched import fetch, locate
+from servable.init.from_live import fetch, locate
 from tests.servable_local.aws.live_endpoints import archive
 
 Tables = dict[str, dict[str, Any]]
@@ -39,23 +39,22 @@ def fetched(root: Path, objects: dict[str, bytes], uri: str) -> list[str]:
     return sorted(each.relative_to(root).as_posix() for each in root.rglob("*") if each.is_file())
 
 
-def test_files_below_a_prefix_lie_in_the_folder(tmp_path: Path) -> None:
+def test_files_below_a_prefix_lie_in_the_folder_and_no_key_leads_out_of_it(tmp_path: Path) -> None:
+    assert (
+        fetched(tmp_path / "1", {"live/../../x": b"", "live//etc/x": b""}, "s3://bucket/live/")
+        == []
+    )
     objects = {"live/1/saved_model.pb": b"graph", "live/code/": b"", "other/1/saved_model.pb": b""}
-    assert fetched(tmp_path, objects, "s3://bucket/live/") == ["models/ranker/1/saved_model.pb"]
+    assert fetched(tmp_path / "2", objects, "s3://bucket/live/") == [
+        "models/ranker/1/saved_model.pb"
+    ]
 
 
-def test_a_key_that_leads_out_of_the_folder_is_not_written(tmp_path: Path) -> None:
-    assert fetched(tmp_path, {"live/../../x": b"", "live//etc/x": b""}, "s3://bucket/live/") == []
-
-
-def test_an_archive_is_unpacked_into_the_folder(tmp_path: Path) -> None:
-    files = fetched(tmp_path, {"many/a.tar.gz": archive()}, "s3://bucket/many/a.tar.gz")
+def test_an_archive_is_unpacked_and_anything_else_is_refused_by_its_address(tmp_path: Path) -> None:
+    files = fetched(tmp_path / "3", {"many/a.tar.gz": archive()}, "s3://bucket/many/a.tar.gz")
     assert "models/ranker/1/saved_model.pb" in files
-
-
-def test_what_is_no_archive_is_refused_by_its_address(tmp_path: Path) -> None:
     with pytest.raises(PackagingError, match=r"s3:/+bucket/many/a\.tar\.gz: cannot be fetched"):
-        fetched(tmp_path, {"many/a.tar.gz": b"text"}, "s3://bucket/many/a.tar.gz")
+        fetched(tmp_path / "4", {"many/a.tar.gz": b"text"}, "s3://bucket/many/a.tar.gz")
 
 
 def located(root: Path, *files: str) -> tuple[Tables, list[str]]:
@@ -83,13 +82,10 @@ def test_the_table_names_the_folder_of_the_versions_and_the_code(
     assert located(tmp_path, *files)[0]["ranker"] == table
 
 
-def test_a_second_model_in_the_folder_is_listed(tmp_path: Path) -> None:
+def test_what_the_folder_leaves_open_is_listed(tmp_path: Path) -> None:
+    assert "no <version>/saved_model.pb" in located(tmp_path, "saved_model.pb")[1][0]
     tables, reasons = located(tmp_path, "other/1/saved_model.pb", "ranker/1/saved_model.pb")
     assert (tables["ranker"]["saved_model"], len(reasons)) == ("models/ranker/ranker", 1)
-
-
-def test_a_folder_without_a_version_is_listed(tmp_path: Path) -> None:
-    assert "no <version>/saved_model.pb" in located(tmp_path, "saved_model.pb")[1][0]
 
 
 def test_what_aws_does_not_give_is_refused_by_its_address(tmp_path: Path) -> None:

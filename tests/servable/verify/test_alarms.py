@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from servable.verify.alarms import look
-from servable.verify.deployed import Resource
+from servable.verify.alarms import compare
+from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
-from servable.verify.resolving import UNKNOWN
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:alarms"
@@ -41,7 +40,7 @@ def find(*resources: Resource, live: list[Mapping[str, Any]]) -> list[Difference
             "CompositeAlarms": [alarm for alarm in named if "AlarmRule" in alarm],
         }
 
-    return list(look(stack(AnsweringAccount(DescribeAlarms=describe), *resources)))
+    return list(compare(stack(AnsweringAccount(DescribeAlarms=describe), *resources)))
 
 
 def test_alarms_as_deployed_have_no_difference() -> None:

@@ -11,9 +11,9 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
-from servable.verify import golden, latency, model
+from servable.verify import alarms, golden, model
+from servable.verify.command import judge_patching
 from servable.verify.difference import Difference, Report
-from servable.verify.patching import verdict
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import Answer, AnsweringAccount, body, resource, stack
 
@@ -49,7 +49,7 @@ def loaded(root: Path, text: str = VALID) -> ValidFile:
 def ask(environment: Environment, **answers: Answer) -> tuple[Report, AnsweringAccount]:
     account = AnsweringAccount(**answers)
     report = Report(environment="prod")
-    report.add(golden.look(account, environment, report))
+    report.add(golden.compare(account, environment, report))
     return report, account
 
 
@@ -223,7 +223,7 @@ def look_at(
         DescribeEndpoint=ENDPOINT, GetMetricStatistics=minutes(*latencies_ms)
     )
     environment = loaded(root, f"{VALID}\n[alarms]\n{limit}").environment
-    found = list(latency.look(account, environment, measured, notes.append))
+    found = list(alarms.compare_latency(account, environment, measured, notes.append))
     asked = dict(account.calls)["GetMetricStatistics"]
     assert (asked["StartTime"], asked["EndTime"]) == (
         TIME.replace(second=0),
@@ -373,9 +373,9 @@ def test_what_keeps_aws_from_patching_is_named(kind: str, name: str, begins: str
         resource("IAM::Policy", "policy", Roles=["serving"]),
         resource("IAM::Policy", "else", Roles=["another"]),
     )
-    said = verdict(deployed, [Difference(kind=kind, resource=name, remedy="")])
+    said = judge_patching(deployed, [Difference(kind=kind, resource=name, remedy="")])
     assert said.startswith(begins)
     assert said.startswith("yes") or f"{kind} ({name})" in said
-    assert "nor is" not in verdict(deployed, [])
+    assert "nor is" not in judge_patching(deployed, [])
     alone = stack(AnsweringAccount(), *deployed.resources[:1])
-    assert verdict(alone, []).endswith("; nor is serving, which is not the stack's")
+    assert judge_patching(alone, []).endswith("; nor is serving, which is not the stack's")

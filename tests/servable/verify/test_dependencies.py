@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable.verify.dependencies import look
-from servable.verify.deployed import Resource
+from servable.verify.dependencies import compare
+from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
-from servable.verify.resolving import UNKNOWN
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 GROUP, TOPIC = "/aws/sagemaker/Endpoints/ranker", "arn:aws:sns:us-east-1:111111111111:alarms"
@@ -90,7 +89,7 @@ LIVE: dict[str, Any] = {
 
 def find(*resources: Resource, **live: Any) -> list[Difference]:
     account = AnsweringAccount(**{**LIVE, **live})
-    return list(look(stack(account, *(resources or DEPLOYED.values()))))
+    return list(compare(stack(account, *(resources or DEPLOYED.values()))))
 
 
 def test_what_is_as_deployed_has_no_difference() -> None:

@@ -11,7 +11,7 @@ import pytest
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.batch.jobs import batch_example
 from servable.plan.synthesis import SynthesisedStack
-from servable.verify import run, stack
+from servable.verify import command
 from servable.verify.deployed import DeployedStack, deployed
 from servable.verify.difference import Difference
 from tests.conftest import VALID, valid
@@ -134,7 +134,7 @@ def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() 
     ],
 )
 def test_a_stack_that_is_not_at_rest_is_a_difference(status: str, remedy: str | None) -> None:
-    found = list(stack.status(read(status=status)))
+    found = list(command.check_status(read(status=status)))
     assert [each.remedy for each in found] == ([] if remedy is None else [remedy])
     assert all((each.found, each.wanted) == (status, "UPDATE_COMPLETE") for each in found)
 
@@ -142,7 +142,7 @@ def test_a_stack_that_is_not_at_rest_is_a_difference(status: str, remedy: str | 
 def test_overrides_are_compared_both_ways() -> None:
     template = {**TEMPLATE, "Metadata": {"Overrides": {"a": "1", "b": "2"}}}
     found = list(
-        stack.overrides(
+        command.compare_overrides(
             read(GetTemplate={"TemplateBody": json.dumps(template)}), {"b": "2", "c": "3"}
         )
     )
@@ -167,22 +167,26 @@ def synthesised(kind: str = "endpoint", **changes: Any) -> SynthesisedStack:
 
 def test_a_template_is_compared_with_the_files_in_both_directions() -> None:
     extra = {"Type": "AWS::SNS::Topic", "Properties": {}}
-    found = list(stack.template(synthesised(New=extra), read()))
+    found = list(command.compare_template(synthesised(New=extra), read()))
     assert [(each.resource, each.wanted, each.found) for each in found] == [
         ("prod-endpoint/New", "there", "not there")
     ]
     role = {"Type": "AWS::IAM::Role", "Properties": {"Path": "/a/"}, "Metadata": {"x": 1}}
-    (changed,) = stack.template(synthesised(Role=role), read())
+    (changed,) = command.compare_template(synthesised(Role=role), read())
     assert (changed.key, changed.wanted, changed.found) == ("Properties.Path", "/a/", None)
     topic = {"Type": "AWS::SNS::Topic", "Properties": {}}
-    (gone,) = stack.template(synthesised(Topic=topic), read())
+    (gone,) = command.compare_template(synthesised(Topic=topic), read())
     assert (gone.key, gone.wanted, gone.found) == (
         "Properties.TopicName.Ref",
         None,
         "AWS::StackName",
     )
     assert (
-        list(stack.template(synthesised(Role={"Type": "AWS::IAM::Role", "Metadata": 1}), read()))
+        list(
+            command.compare_template(
+                synthesised(Role={"Type": "AWS::IAM::Role", "Metadata": 1}), read()
+            )
+        )
         == []
     )
 
@@ -208,32 +212,30 @@ class Compared:
     def report(self, *stacks: SynthesisedStack, invoke: bool = True, **answers: Any) -> Any:
         self.asked.clear()
         live = account(**answers)
-        return run.compare(
+        return command.compare_stacks(
             self.loaded, list(stacks or (synthesised(),)), live, meant={}, invoke=invoke
         )
 
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "dependencies": ("look",),
-    "roles": ("look",),
-    "endpoint": ("look", "batch_models"),
-    "scaling": ("look",),
-    "alarms": ("look",),
+    "dependencies": ("compare", "compare_roles"),
+    "endpoint": ("compare", "batch_models"),
+    "scaling": ("compare",),
+    "alarms": ("compare", "compare_latency"),
     "model": ("archives", "patched_images"),
-    "golden": ("look",),
-    "latency": ("look",),
+    "golden": ("compare",),
 }
 EVERY = [
-    "dependencies.look",
-    "roles.look",
-    "endpoint.look",
+    "dependencies.compare",
+    "dependencies.compare_roles",
+    "endpoint.compare",
     "endpoint.batch_models",
-    "scaling.look",
-    "alarms.look",
+    "scaling.compare",
+    "alarms.compare",
     "model.archives",
     "model.patched_images",
-    "golden.look",
-    "latency.look",
+    "golden.compare",
+    "alarms.compare_latency",
 ]
 
 
@@ -258,14 +260,14 @@ def test_every_part_is_asked_and_every_difference_is_in_the_report(compared: Com
 def test_without_invoking_no_request_is_sent(compared: Compared) -> None:
     report = compared.report(invoke=False)
     assert (report.invoke, report.verdict) == (False, "holds")
-    assert compared.asked == [name for name in EVERY if name != "golden.look"]
+    assert compared.asked == [name for name in EVERY if name != "golden.compare"]
 
 
 @pytest.mark.parametrize("kind", ["endpoint missing", "inference components"])
 def test_an_endpoint_that_is_not_compared_is_neither_asked_nor_called_patchable(
     compared: Compared, kind: str
 ) -> None:
-    compared.found = {"endpoint.look": [difference(kind)]}
+    compared.found = {"endpoint.compare": [difference(kind)]}
     report = compared.report()
     assert (report.patchable, [each.kind for each in report.differences]) == (None, [kind])
     assert compared.asked == EVERY[:-2]
@@ -280,14 +282,14 @@ def test_an_environment_of_batches_alone_has_no_endpoint_to_ask(compared: Compar
     report = compared.report()
     assert (report.invoke, report.patchable) == (False, None)
     assert report.notes == ["there is no endpoint: nothing answers a golden request"]
-    assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.look"]
+    assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.compare"]
 
 
 def test_the_data_stack_has_no_endpoint_and_an_absent_stack_is_one_difference(
     compared: Compared,
 ) -> None:
     compared.report(synthesised("data"))
-    assert compared.asked == ["dependencies.look", "roles.look"]
+    assert compared.asked == ["dependencies.compare", "dependencies.compare_roles"]
     report = compared.report(synthesised("data"), synthesised(), DescribeStacks=None)
     assert [str(each) for each in report.differences] == [
         "prod-endpoint: not deployed; `cdk deploy 'prod/*'`"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from servable.verify.deployed import UNKNOWN
 from servable.verify.difference import (
     RESTORE,
     Difference,
@@ -14,7 +15,6 @@ from servable.verify.difference import (
     undeclared,
     unequal,
 )
-from servable.verify.resolving import UNKNOWN
 
 
 @pytest.mark.parametrize(

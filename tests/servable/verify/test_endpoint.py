@@ -8,7 +8,7 @@ import pytest
 
 from servable.verify.deployed import Resource
 from servable.verify.difference import RESTORE, Difference
-from servable.verify.endpoint import batch_models, fleets, look
+from servable.verify.endpoint import batch_models, compare, fleets
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 ARN, TIME = "arn:aws:sagemaker:us-east-1:111111111111", "2026-11-29T00:00:00Z"
@@ -98,7 +98,7 @@ class Live:
         return stack(account, *self.resources)
 
     def find(self) -> list[Difference]:
-        return list(look(self.stack()))
+        return list(compare(self.stack()))
 
     def named(self) -> list[tuple[str, str, str]]:
         return [(each.kind, each.resource, each.key) for each in self.find()]

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from servable.verify.deployed import Resource
+from servable.verify.dependencies import compare_roles
+from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
-from servable.verify.resolving import UNKNOWN
-from servable.verify.roles import look
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 TRUST = {
@@ -86,7 +85,7 @@ class Live:
             },
             ListEntitiesForPolicy={"PolicyRoles": [{"RoleName": name} for name in self.holders]},
         )  # fmt: skip
-        return list(look(stack(account, *(resources or (role(), INLINE, MANAGED)))))
+        return list(compare_roles(stack(account, *(resources or (role(), INLINE, MANAGED)))))
 
 
 @pytest.fixture

@@ -13,11 +13,10 @@ import pytest
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
-from servable.init.adoption.environment_text import environment_text
 from servable.init.adoption.expressed import Expressed, expressed
 from servable.init.adoption.live_picture import LivePicture, live_picture
 from servable.init.adoption.live_template import COMPARED, live_template, same_in_effect
-from servable.init.from_live import bring
+from servable.init.from_live import bring, environment_text
 from servable.plan.synthesis import endpoint_template
 from servable.plan.template_changes import TemplateChange, changes
 from servable_local.aws.local_aws import LocalAws

@@ -12,8 +12,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from infra.parameters.environment import Environment
 from servable import __version__
 from servable.doctor.account import account, assets, endpoint_stack, needed, network, quotas
-from servable.doctor.check_result import CheckResult
-from servable.doctor.machine import machine
+from servable.doctor.machine import CheckResult, machine
 from servable.doctor.machine import project_files as project_files_look
 from servable.new.project_files import STAMP, project_files, write_all
 from servable.project.account import Account

@@ -2,7 +2,7 @@
 
 import pytest
 
-from servable.verify.run import Report
+from servable.verify.difference import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified_kind import VerifiedKind, written

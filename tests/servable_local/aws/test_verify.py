@@ -17,7 +17,7 @@ from servable.project.account import Account
 from servable.verify import golden
 from servable.verify import model as verified_model
 from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.run import Report
+from servable.verify.difference import Report
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _reads
@@ -66,7 +66,7 @@ def golden_of(untouched: Verified, **change: Any) -> Report:
         model = model.model_copy(update={"golden": None})
     report = Report(environment="prod")
     changed = environment.model_copy(update={"models": {"ranker": model}})
-    report.differences += golden.look(untouched.asked, changed, report)
+    report.differences += golden.compare(untouched.asked, changed, report)
     return report
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from infra.parameters.loading import ValidFile
 from servable.pin.command import PinError, approved
-from servable.verify.run import Report
+from servable.verify.difference import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import IMAGE

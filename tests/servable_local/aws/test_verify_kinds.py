@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable.verify.run import Difference, Report
+from servable.verify.difference import Difference, Report
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified_kind import VerifiedKind, written

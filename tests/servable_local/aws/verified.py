@@ -8,7 +8,8 @@ from infra.parameters.loading import ValidFile, load
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack, synthesised
 from servable.project import account as operations_account
-from servable.verify.run import Report, compare
+from servable.verify.command import compare_stacks
+from servable.verify.difference import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
@@ -122,7 +123,7 @@ class Verified:
         )
 
     def report(self, **meant: str) -> Report:
-        return compare(self.project.loaded, self.stacks(), self.asked, meant=meant)
+        return compare_stacks(self.project.loaded, self.stacks(), self.asked, meant=meant)
 
     def kinds(self) -> set[str]:
         return {difference.kind for difference in self.report().differences}

@@ -10,7 +10,8 @@ from infra.parameters.loading import ValidFile, load
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack
 from servable.project import account as operations_account
-from servable.verify.run import Report, compare
+from servable.verify.command import compare_stacks
+from servable.verify.difference import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
@@ -98,7 +99,7 @@ class VerifiedKind:
         return self.account.client(service)
 
     def report(self) -> Report:
-        return compare(self.loaded, self.stacks, self.asked, meant={})
+        return compare_stacks(self.loaded, self.stacks, self.asked, meant={})
 
     def config(self) -> dict[str, Any]:
         """The live configuration, as CreateEndpointConfig takes it."""

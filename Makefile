@@ -106,7 +106,7 @@ audit: .venv/.synth  # known vulnerabilities of what is locked; says so when it 
 # The pages, and what they link to.
 SITE := README.md AGENTS.md CHANGELOG.md .github packages LICENSE docs examples
 site: .venv/.everything  # README, docs/ and the examples' pages as a site with search, into build/site
-	@mkdir -p build/pages && ln -sfn $(addprefix $(CURDIR)/,$(SITE) docs/llms.txt) build/pages/
+	@rm -rf build/pages && mkdir -p build/pages && ln -sfn $(addprefix $(CURDIR)/,$(SITE) docs/llms.txt) build/pages/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site: serve it with $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
 

@@ -20,8 +20,8 @@ help:            # this list
 
 install: .venv/.tuning  # .venv and node_modules: every command; what tests and checks need, make test and make check install
 
-demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CLI, and invoke it
-	@$(BIN)/python -m scripts.demo
+demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CLI, and invoke it; V=1 shows stack events
+	@$(BIN)/python -m scripts.demo $(if $(V),-v)
 
 test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
 # Three workers for two cores: tests wait for sockets, clocks and processes a quarter of their time.
@@ -104,9 +104,9 @@ audit: .venv/.synth  # known vulnerabilities of what is locked; says so when it 
 	@$(BIN)/python -m scripts.audit
 
 # The pages, and what they link to.
-SITE := README.md CHANGELOG.md .github packages LICENSE docs examples
+SITE := README.md AGENTS.md CHANGELOG.md .github packages LICENSE docs examples
 site: .venv/.everything  # README, docs/ and the examples' pages as a site with search, into build/site
-	@mkdir -p build/pages && ln -sfn $(addprefix $(CURDIR)/,$(SITE)) build/pages/
+	@mkdir -p build/pages && ln -sfn $(addprefix $(CURDIR)/,$(SITE) docs/llms.txt) build/pages/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site: serve it with $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
 

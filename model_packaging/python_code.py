@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterator
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
+from packaging.utils import parse_wheel_filename
+
 from model_packaging.code_faults.extensions import foreign_extensions
 from model_packaging.code_faults.hidden_modules import IMAGE_MODULES, hidden_by, hiding_files
 from model_packaging.code_faults.module_names import missing_names
 from model_packaging.code_faults.undefined_names import undefined_names
 from model_packaging.code_faults.values import value_faults
-from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies import locked, requirements_file
 from model_packaging.handler_functions import CodeFinding, function_findings
 from model_packaging.python_source import (
     PYTHON,
@@ -23,6 +25,7 @@ from model_packaging.python_source import (
     standard_library,
     wrong_bytes,
 )
+from model_packaging.refusal import PackagingError
 from model_packaging.request_path import HOOKS, PACKAGES, wants_ours
 
 # Where a package is named differently from what it is imported as; the common ones.
@@ -47,6 +50,7 @@ _WITHOUT_TENSORFLOW = {
     "tensorflow_serving": "it is in the image, but it imports tensorflow, which is not",
     "keras": "Keras is not in the serving image, and would need TensorFlow there",
 }
+_RESOLVE = 'run: servable package ENV (its lock shows it), or write [acknowledge] code = "a reason"'
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
 # inference.py is no part of a package there, and what it imports from beside it is not either.
 _RELATIVE = ("imports relatively, outside a package", "import it by its name alone")
@@ -232,8 +236,17 @@ class CodeFolder:
         return self.has_requirements and module.lower() in self._required
 
     @cached_property
+    def resolved(self) -> frozenset[str] | None:
+        """Names of the packages in requirements.lock; None without a lock of these requirements."""
+        try:
+            wheels = locked(self._folder)
+        except PackagingError:
+            return None
+        return frozenset(str(parse_wheel_filename(wheel.name)[0]) for wheel in wheels)
+
+    @cached_property
     def _required(self) -> set[str]:
-        named = requirements_file.names(self._folder)
+        named = {*requirements_file.names(self._folder), *(self.resolved or ())}
         return {_IMPORTED_AS.get(name, name.replace("-", "_")) for name in named}
 
     def _module(self, base: Path, parts: list[str]) -> list[Path]:
@@ -283,7 +296,11 @@ def _missing(
             remedy = "give AWS's image: the modules of another one are not known"
             yield CodeFinding(file, imported.line, statement, remedy, "not checked")
     elif why and not code.requires(top):
-        yield CodeFinding(file, imported.line, f"{statement}; {why}", _CALL_SERVER)
+        if not code.has_requirements or code.resolved is not None:
+            yield CodeFinding(file, imported.line, f"{statement}; {why}", _CALL_SERVER)
+            return
+        problem = f"{statement}; {why}, unless a package of requirements.txt brings it"
+        yield CodeFinding(file, imported.line, problem, _RESOLVE, "warning")
     elif code.has_requirements:
         if not code.requires(top):
             problem = f"{statement}, which no line of requirements.txt is named after"

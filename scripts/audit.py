@@ -1,7 +1,8 @@
 """Ask OSV and npm's registry about known vulnerabilities of the locked packages: `make audit`.
 
-`uv audit` asks about requirements.txt and requirements/*.txt, `npm audit` about package-lock.json. Exit codes: 0
-where both know of none, 1 where one knows a vulnerability, 3 where none is known but a database did not answer.
+`uv audit` asks about requirements.txt and requirements/*.txt, `npm audit` about package-lock.json.
+Exit codes: 0 where both know of none, 1 where one knows a vulnerability, 3 where none is known but a
+database did not answer.
 """
 
 import argparse

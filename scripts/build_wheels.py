@@ -34,7 +34,7 @@ REQUIREMENTS = "servable/new/template/requirements.txt"
 _LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 PACKAGES = sorted({*_LINTER["root_packages"]} - {"benchmarks", "scripts"})
 # Package -> its folder: a wheel of its own, or the main one.
-FOLDERS = {folder.name: folder for folder in ROOT.glob("packages/*/servable_*")}
+FOLDERS = {file.parent.name: file.parent for file in ROOT.glob("packages/*/*/__init__.py")}
 FOLDERS |= {name: ROOT / name for name in PACKAGES if name not in FOLDERS}
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 

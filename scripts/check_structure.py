@@ -176,11 +176,11 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # The bounds of lines: all .py files outside tests/ and examples/, then those of each group of packages. They
 # are what was reached, and fall: the goal is 85,500 lines, of which servable 24,800, servable_local 19,500,
 # infra 21,300, and model_packaging 5,600. A bound rises only with a feature that needs it.
-MOST_LINES = 90_770
+MOST_LINES = 91_119
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 27_160,
-    ("servable_local",): 20_830,
-    ("infra", "stacks", "app"): 21_620,
+    ("servable",): 27_177,
+    ("servable_local",): 20_848,
+    ("infra", "stacks", "app"): 21_930,
     ("model_packaging",): 6_520,
     ("benchmarks", "scripts"): 3_600,
     ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_060,

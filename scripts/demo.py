@@ -1,10 +1,13 @@
-"""`make demo`: examples/ranker deployed to a local AWS with the real CDK CLI, asked, changed, and destroyed.
+"""Deploy examples/ranker to a local AWS with the real CDK CLI, invoke it, change it, and destroy it.
 
-Every step shows its command, what that prints, and how long it took. Whatever ends this
-process, Ctrl-C at any step included, ends everything it started.
+python -m scripts.demo [-v]        -v prints everything that the commands print, stack events included
+
+Each step prints its command, what it showed, and how long it took. Ending this process ends everything
+that it started, at every step.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +18,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from servable_local.aws import LocalAws, LocalAwsStartError, running
+from servable_local.aws.cdk_toolkit import BootstrapError, bootstrap
 from servable_local.aws.local_aws import ACCOUNT, REGION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,45 +26,40 @@ DEPLOY = "cdk deploy local/* --require-approval never"
 
 
 class DemoStep(NamedTuple):
-    """One command that a user types. `expected`: words that it must print."""
+    """One command that a user types. `expected`: a pattern of the line that shows its result."""
 
     title: str
     command: str
-    expected: str = ""
+    expected: str
 
 
 STEPS = (
     DemoStep(
-        "Bootstrap its account, as every CDK account is", f"cdk bootstrap aws://{ACCOUNT}/{REGION}"
+        "Deploy environments/local.toml", DEPLOY, "CREATE_COMPLETE +AWS::SageMaker::Endpoint "
     ),
-    DemoStep("Deploy environments/local.toml", DEPLOY),
     DemoStep(
-        "Ask the endpoint for predictions",
+        "Invoke the endpoint",
         "servable invoke local --body examples/ranker/golden/request-rows.json",
         "predictions",
     ),
     DemoStep(
-        "Compare what runs with the file, and its answers with TensorFlow's own",
+        "Compare the deployed resources with the file, and responses with TensorFlow's",
         "servable verify local",
         "as deployed",
     ),
-    DemoStep("Deploy again: nothing changes", DEPLOY, "(no changes)"),
+    DemoStep("Deploy again", DEPLOY, r"\(no changes\)"),
     DemoStep(
-        "Change one parameter for one run",
+        "Override one setting for one deployment",
         f"{DEPLOY} -c local.variants.primary.max_instances=4",
-        "AWS::ApplicationAutoScaling::ScalableTarget",
+        "UPDATE_COMPLETE +AWS::ApplicationAutoScaling::ScalableTarget",
     ),
-    DemoStep("Destroy everything", "cdk destroy local/* --force"),
+    DemoStep("Destroy everything", "cdk destroy local/* --force", "destroyed"),
 )
-NEXT = f"""
-Next: deploy it to a local AWS that keeps running, and check it:
-
-    export PATH=$PWD/.venv/bin:$PATH
-    eval "$(servable local up)"
-    cdk bootstrap aws://{ACCOUNT}/{REGION}
-    cdk deploy 'local/*' --require-approval never
-    servable verify local --local
-    servable local down
+NEXT = """
+Next, deploy to a local AWS that keeps running; `servable local down` ends it:
+    source .venv/bin/activate
+    eval "$(servable local up local)"
+    cdk deploy 'local/*'
 """
 # Wide enough for a resource's name where there is no terminal to ask.
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
@@ -70,19 +69,18 @@ class DemoError(Exception):
     """A step did not show what it should. `str()` says what."""
 
 
-def run(step: DemoStep, aws: LocalAws) -> None:
-    """Runs the command in the project, and shows each line as it comes. Raises DemoError.
+def run(step: DemoStep, aws: LocalAws, *, verbose: bool) -> None:
+    """Run the command in the project, and print its result, or with `verbose` every line.
 
-    In a process group of its own, which is ended whole when anything interrupts us: the
-    CLI runs the app, and the app runs jsii.
+    Raises DemoError.
     """
-    console.print(f"\n{step.title}", style="bold cyan")
-    console.print(f"  $ {step.command}", style="bold")
+    console.print(f"[bold cyan]{step.title}:[/] {step.command}")
     start = time.monotonic()
+    # The CLI runs the app, and the app runs jsii: their process group ends when anything interrupts us.
     process = subprocess.Popen(
         step.command.split(),
         cwd=ROOT,
-        # The CLI's --output, in the folder that goes with the local AWS.
+        # The CLI's --output, in the folder that is deleted with the local AWS.
         env=aws.environment_over(os.environ) | {"CDK_OUTPUT": str(aws.folder / "cdk.out")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -90,54 +88,64 @@ def run(step: DemoStep, aws: LocalAws) -> None:
         text=True,
         start_new_session=True,
     )
-    output = ""
+    lines = []
     try:
-        assert process.stdout is not None  # asked for as a pipe
+        assert process.stdout is not None  # requested as a pipe
         for line in process.stdout:
-            output += line
-            show(line.rstrip())
+            lines.append(format_line(line))
+            if verbose and lines[-1]:
+                print_line(lines[-1])
         code = process.wait()
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
-    if code:
-        raise DemoError(f"`{step.command}` exited with code {code}; see its words above")
-    if step.expected not in output:
-        raise DemoError(f"`{step.command}` did not print {step.expected!r}")
-    console.print(f"  {time.monotonic() - start:.1f} s", style="green")
+    shown = next((line for line in lines if re.search(step.expected, line)), None)
+    if code or shown is None:
+        for line in [] if verbose else filter(None, lines):
+            print_line(line)
+        problem = f"exited with code {code}" if code else f"did not print {step.expected!r}"
+        raise DemoError(f"`{step.command}` {problem}; see its output above")
+    console.print(f"  [green]{time.monotonic() - start:4.1f} s[/]", end="  ")
+    print_line(shown)
 
 
-def show(line: str) -> None:
-    """Prints a line; of the CDK CLI's events that a resource is made, without every stage before it."""
+def format_line(line: str) -> str:
+    """Return a line of output: of a stack event, the result alone; empty while it is in progress."""
     event = [part.strip() for part in line.split("|")]
-    if len(event) == 6:
-        _, progress, _, status, kind, name = event
-        line = "" if "IN_PROGRESS" in status else f"{progress:>6}  {status:16} {kind:42} {name}"
-    if line:
-        console.print(f"  | {line}", style="dim", markup=False)
+    if len(event) != 6:
+        return line.rstrip()
+    _, progress, _, status, kind, name = event
+    return "" if "IN_PROGRESS" in status else f"{progress:>6}  {status:16} {kind:42} {name}"
+
+
+def print_line(line: str) -> None:
+    console.print(line.strip(), style="dim", markup=False)
 
 
 def main() -> None:
     start = time.monotonic()
+    verbose = "-v" in sys.argv[1:]
     # Set explicitly, because a shell starts background jobs with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    console.print("\nA local AWS on this computer", style="bold cyan")
+    console.print("[bold cyan]A local AWS on this computer[/], bootstrapped for the CDK")
     try:
         with running() as aws:
-            console.print(f"  {aws.url}\n  {time.monotonic() - start:.1f} s", style="green")
+            if not bootstrap(aws, account=ACCOUNT, region=REGION, folder=ROOT):
+                raise DemoError("the CDK CLI isn't installed here; run `make demo`")
+            console.print(f"  [green]{time.monotonic() - start:4.1f} s[/]  [dim]{aws.url}")
             for step in STEPS:
-                run(step, aws)
+                run(step, aws, verbose=verbose)
     except KeyboardInterrupt:
         console.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
-    except (DemoError, LocalAwsStartError) as failed:
-        console.print(f"\nthe demo stopped: {failed}", style="red")
+    except (BootstrapError, DemoError, LocalAwsStartError) as failed:
+        console.print(f"\nthe demo stopped: {failed}", style="red", markup=False)
         sys.exit(1)
     seconds = time.monotonic() - start
-    console.print(f"\nDone in {seconds:.0f} s. Nothing is left running.", style="bold")
-    console.print(NEXT, highlight=False, markup=False)
+    console.print(f"Done in {seconds:.0f} s. Nothing is left running.", style="bold")
+    console.print(NEXT, end="", markup=False)
 
 
 if __name__ == "__main__":

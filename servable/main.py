@@ -38,6 +38,7 @@ COMMANDS = {
     "history": "List what was deployed when, and restore an earlier deployment.",
     "verify": "Compare what is live with what was deployed.",
     "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",
+    "openapi": "Print an OpenAPI description of the JSON that an endpoint takes and returns.",
     "batch": "Run a table through an environment's model, by a transform job or on this computer.",
     "serve": "Serve an environment's endpoint on this computer.",
     "tune": "Search the best container settings of an environment.",
@@ -112,8 +113,20 @@ def show_version() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """The console script: runs the command and turns errors of use into a message and an exit code."""
+    """Run the console script."""
     escape_output()
+    words = {*(sys.argv[1:] if arguments is None else arguments)}
+    try:
+        _exit_with_code(arguments)
+    except BaseException as end:
+        # `eval "$(servable local up)" && cdk deploy` must not deploy with the shell's own credentials.
+        if "local" in words and not words & {"status", "down"} and getattr(end, "code", True):
+            print("false")
+        raise
+
+
+def _exit_with_code(arguments: list[str] | None) -> Any:
+    """Run the command, turn errors of use into a message, and exit."""
     try:
         refuse_hidden()
         code = _run(arguments) or 0

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from servable_local.aws import LocalAws
+from servable_local.aws.cdk_toolkit import bootstrap as bootstrap_account
 from servable_local.aws.local_aws import ACCOUNT, REGION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,11 +30,6 @@ NOT_COPIED = shutil.ignore_patterns(
 PATH = f"{ROOT / '.venv/bin'}:{ROOT / 'node_modules/.bin'}:{os.environ['PATH']}"
 
 HERE = f"aws://{ACCOUNT}/{REGION}"
-BOOTSTRAP_TEMPLATE = ROOT / "node_modules/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml"
-BOOTSTRAP_PARAMETERS = {  # what the command gives where nothing is chosen
-    "FileAssetsBucketKmsKeyId": "AWS_MANAGED_KEY",
-    "CloudFormationExecutionPolicies": "arn:aws:iam::aws:policy/AdministratorAccess",
-}
 
 Ran = subprocess.CompletedProcess[str]
 
@@ -53,19 +49,8 @@ def bootstrap(
 
 
 def bootstrapped(aws: LocalAws, *, account: str = ACCOUNT, region: str = REGION) -> None:
-    """The stack that `cdk bootstrap` makes, of the CLI's own template, without the CLI's two seconds."""
-    cloudformation = aws.client("cloudformation", account=account, region=region)
-    cloudformation.create_stack(
-        StackName="CDKToolkit",
-        TemplateBody=BOOTSTRAP_TEMPLATE.read_text(encoding="utf-8"),
-        Parameters=[
-            {"ParameterKey": name, "ParameterValue": value}
-            for name, value in BOOTSTRAP_PARAMETERS.items()
-        ],
-        Capabilities=["CAPABILITY_NAMED_IAM"],
-    )
-    made = cloudformation.get_waiter("stack_create_complete")
-    made.wait(StackName="CDKToolkit", WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    """Create the stack of `cdk bootstrap` without the two seconds that the CLI takes."""
+    assert bootstrap_account(aws, account=account, region=region, folder=ROOT)
 
 
 def run_in(

@@ -38,14 +38,24 @@ class Finding:
     acknowledgeable: bool = False
     line: int | None = None
     """Line of the file that sets the key, or the table around it; None if it was not looked for."""
+    variable: str = ""
+    """Container environment variable that states the key in the file; empty if the file has the key."""
     reads: tuple[str, ...] = ()
     """Other keys that the finding depends on: it is not shown while one of them has a problem itself."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
-        where += f"{self.key}: " if self.key else ""
+        where += f"{self.key} ({self.variable}): " if self.variable else ""
+        where += f"{self.key}: " if self.key and not self.variable else ""
         allowed = f"; allowed: {self.allowed}" if self.allowed else ""
         return f"{where}{self.problem}{allowed}; {self.remedy}"
+
+    @property
+    def written_key(self) -> str:
+        """The key as the file has it: that of the variable, if it states the key."""
+        if not self.variable:
+            return self.key
+        return f"{self.key.partition('.container.')[0]}.environment.{self.variable}"
 
     @property
     def acknowledgement(self) -> str:

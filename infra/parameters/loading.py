@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from infra.parameters import overrides as override
+from infra.parameters.container_environment import KeyPath
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, file_error
+from infra.parameters.finding import Finding, Severity, file_error
 from infra.parameters.problems import finding
-from infra.parameters.sources import KeyPath, Source, names, read, shown_path
+from infra.parameters.sources import Source, names, read, shown_path
 from infra.policy.refused_updates import DeployedVariant, EndpointState
 
 
@@ -143,23 +144,28 @@ def load_one(
     """Loads one environment, without looking at the others of its folder."""
     shown = shown_path(folder / f"{name}.toml", root)
     source = read(root, folder, name)
-    findings = list(source.findings)
+    findings = [*source.findings, *source.spelling]
     if not re.fullmatch(NAME, name):
         problem = f"{name!r} is not a valid name for an environment"
         allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
         error = file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
         findings.insert(0, error)
     findings += override.apply(source, name, overrides, option)
+    source.read_environments()
     _name_batches(source, name, shown)
     draft, wrong = _validated(source, shown, root)
     findings += wrong
-    kind: type[Loaded] = Loaded if findings or draft is None else ValidFile
+    findings.sort(
+        key=lambda finding: finding.severity is not Severity.ERROR
+    )  # what is invalid first
+    invalid = draft is None or (findings and findings[0].severity is Severity.ERROR)
+    kind: type[Loaded] = Loaded if invalid else ValidFile
     return kind(
         name=name,
         file=shown,
         root=root,
         draft=draft,
-        findings=tuple(findings),
+        findings=tuple(source.name_variable(finding) for finding in findings),
         source=source,
         overrides=dict(sorted(overrides.items())),
     )

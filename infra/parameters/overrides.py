@@ -5,10 +5,12 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from infra.parameters.container_environment import KeyPath, find_set_twice, rename_variables
 from infra.parameters.finding import Finding, file_error, meant
 from infra.parameters.shape import type_at
 from infra.parameters.sources import Source
 from infra.parameters.table import ProjectPath
+from infra.policy.container import SETTINGS
 
 # Tables whose inner tables have names that the file chooses: an override changes one, and never adds one.
 NAMED = ("models", "variants")
@@ -66,18 +68,36 @@ def apply(
     Returns a finding for each override that cannot apply: inside a model or variant that does not
     exist, or inside a value that another override gives.
     """
-    problems = []
+    problems: list[Finding] = []
+    layer = Source()
     for dotted, text in overrides.items():
-        key = tuple(dotted.split("."))
         origin = f"{option} {environment}.{dotted}"
+        key, given, old = _read(tuple(dotted.split(".")), text, origin)
         problem = _not_meant(source, key, origin, option)
-        if problem is None and not text and type_at(key) not in (str, ProjectPath):
+        problems += old if problem is None else [problem]
+        if problem is not None:
+            continue
+        layer.put(key, given, origin)
+        source.take_out_other_spellings(key, given, whole=True)
+        is_setting = key[-2:-1] == ("environment",) and key[-1] in SETTINGS
+        if not text and (is_setting or type_at(key) not in (str, ProjectPath)):
             source.take_out(key)
-        elif problem is None:
-            source.put(key, value(text, key), origin)
         else:
-            problems.append(problem)
-    return problems
+            source.put(key, given, origin)
+    return problems + find_set_twice(layer.values, f"{option} {environment}")
+
+
+def _read(key: KeyPath, text: str, origin: str) -> tuple[KeyPath, Any, list[Finding]]:
+    """Return (key, value, findings) of an override, with the present names of renamed keys."""
+    inside: Any = value(text, key)
+    for name in reversed(key):
+        inside = {name: inside}
+    findings = rename_variables(inside, origin)
+    present = []
+    for _ in key:
+        ((name, inside),) = inside.items()
+        present.append(name)
+    return tuple(present), inside, findings
 
 
 def _not_meant(source: Source, key: tuple[str, ...], origin: str, option: str) -> Finding | None:

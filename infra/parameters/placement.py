@@ -187,7 +187,7 @@ class Placement:
             settings=self.settings,
             default_model=self.model.default_name(self.variant.model),
             own_image=self.model.image,
-            own_variables=self.variant.variables,
+            own_variables=self.variant.environment,
         )
 
 

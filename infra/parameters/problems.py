@@ -124,6 +124,8 @@ def _words(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, s
         close = nearest(key[-1], keys)
         remedy = f"did you mean {close}?" if close else "take it out"
         return f"unknown key {key[-1]!r}", ", ".join(keys), remedy
+    if key[-2:] == ("container", "batching") and isinstance(given, str):
+        return f"{_shown(given)} is not true or false", "true, false", "use one of those"
     if kind in _TYPES:
         allowed = ", ".join(part for part in (_TYPES[kind], _bounds(key)) if part)
         return f"{_shown(given)} is not {_TYPES[kind]}", allowed, _instead(kind, given)

@@ -15,6 +15,7 @@ from pydantic_core.core_schema import ModelSchema
 from infra.parameters.environment import Environment
 from infra.parameters.shape import bare, meaning
 from infra.parameters.table import ProjectPath
+from infra.policy.container import KEYLESS, SETTINGS, Batching, ContainerSettings, variable_of
 
 _EXTENDS = (
     "Name of another file of this folder that this one changes. Only tables merge, key by key."
@@ -77,8 +78,33 @@ class _WithMeanings(GenerateJsonSchema):
         described = super().model_schema(schema)
         described.pop("required", None)
         for name, field in described["properties"].items():
-            field["description"] = meaning(schema["cls"], name)
+            variable = _variable(schema["cls"], name)
+            is_variable = f" The container environment variable is {variable}." if variable else ""
+            field["description"] = _meaning(schema["cls"], name) + is_variable
+            if name == "environment":
+                field["properties"] = _known_variables()
         return described
+
+
+def _known_variables() -> dict[str, Any]:
+    """Return the properties of [environment] that an editor completes."""
+    keys = {variable: f"The key container.{setting}." for variable, setting in SETTINGS.items()}
+    keys |= dict.fromkeys(KEYLESS, "Read by old images only. It has no key.")
+    return {name: {"type": "string", "description": text} for name, text in sorted(keys.items())}
+
+
+def _variable(table: type[BaseModel], name: str) -> str | None:
+    """Return the container environment variable of a key; None for keys of other tables."""
+    if table is ContainerSettings:
+        return variable_of(name)
+    return variable_of(f"batching.{name}") if table is Batching else None
+
+
+def _meaning(table: type[BaseModel], name: str) -> str:
+    text = meaning(table, name)
+    if name == "environment":
+        text += f" {' and '.join(KEYLESS)}, which only old images read, have no key."
+    return text
 
 
 def markdown() -> str:
@@ -89,14 +115,17 @@ def markdown() -> str:
         lines += ["", f"## [{title}]", ""]
         if table.__doc__:
             lines += [inspect.cleandoc(table.__doc__), ""]
-        lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+        key = "| key | container environment variable |"
+        head = key if table in (ContainerSettings, Batching) else "| key |"
+        lines += [f"{head} type | default | meaning |", "|---" * (head.count("|") + 2) + "|"]
         lines += list(_rows(table))
     return "\n".join(lines) + "\n"
 
 
 def _rows(table: type[BaseModel]) -> Iterator[str]:
-    for name, field in table.model_fields.items():
-        yield f"| `{name}` | {_type(field)} | {_default(field)} | {meaning(table, name)} |"
+    for key, field in table.model_fields.items():
+        variable = f" `{name}` |" if (name := _variable(table, key)) else ""
+        yield f"| `{key}` |{variable} {_type(field)} | {_default(field)} | {_meaning(table, key)} |"
 
 
 def _tables(table: type[BaseModel], at: str) -> Iterator[tuple[str, type[BaseModel]]]:

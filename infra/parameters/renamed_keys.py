@@ -1,4 +1,4 @@
-"""Renamed keys of environment files: the old name is refused with a message that gives the new one.
+"""Renamed keys of environment files: the old name is rejected with a message that gives the new one.
 
 Rows are never removed, because somebody upgrades over many versions.
 """
@@ -7,9 +7,14 @@ from collections.abc import Mapping
 
 RENAMED: Mapping[str, str] = {
     "prices.serverless_usd_per_gb_processed": "prices.usd_per_gb_processed",
+    "variants.NAME.variables": "variants.NAME.environment",
+    "variants.NAME.components.NAME.variables": "variants.NAME.components.NAME.environment",
+    "batch.NAME.variables": "batch.NAME.environment",
 }
 """Old dotted key to new dotted key. NAME stands for a name that the file chooses, as in
 models.NAME.golden."""
+# The old name and the new one of what is read with a warning until the release after the next one.
+STILL_READ = ("variables", "environment")
 
 
 def renamed(key: tuple[str, ...]) -> str | None:

@@ -2,13 +2,22 @@
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.finding import Finding, file_error, meant
+from pydantic import ValidationError
 
-KeyPath = tuple[str, ...]
+from infra.parameters.container_environment import (
+    KeyPath,
+    container_tables,
+    find_set_twice,
+    other_spellings,
+    rename_variables,
+)
+from infra.parameters.finding import Finding, file_error, meant
+from infra.policy.container import SETTINGS, ContainerSettings, read_environment
 
 
 @dataclass
@@ -18,6 +27,11 @@ class Source:
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[KeyPath, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    """Errors of files that cannot be read."""
+    spelling: list[Finding] = field(default_factory=list)
+    """Findings about old names, and about settings that one file states twice."""
+    variables: dict[KeyPath, str] = field(default_factory=dict)
+    """Key of a container's setting to the variable that states it."""
 
     def put(self, key: KeyPath, value: Any, origin: str) -> None:
         """Sets a value or a table, and records the origin of all keys in it."""
@@ -41,6 +55,36 @@ class Source:
             into.pop(key[-1], None)
         self._forget(key)
 
+    def take_out_other_spellings(self, key: KeyPath, value: Any, *, whole: bool = False) -> None:
+        """Remove what earlier files state in the other spelling, where `key` is about to replace it."""
+        for other in other_spellings(key, value, whole=whole):
+            self.take_out(other)
+
+    def name_variable(self, finding: Finding) -> Finding:
+        """Return the finding with the variable that states its key, if one does."""
+        return replace(finding, variable=self.variables.get(tuple(finding.key.split(".")), ""))
+
+    def read_environments(self) -> None:
+        """Turn the variables of the containers into keys, after all files and overrides are merged."""
+        for table, values in container_tables(self.values):
+            container, environment = values.get("container", {}), values.get("environment")
+            batching = container.get("batching") if isinstance(container, dict) else container
+            if not isinstance(batching, dict | None) or not isinstance(environment, dict):
+                continue  # the validation rejects it
+            texts = {name: text for name, text in environment.items() if isinstance(text, str)}
+            own, settings = read_environment(texts, batching=batching is not None)
+            for name in sorted(texts.keys() - own.keys(), key=SETTINGS.__getitem__):
+                written, setting = (*table, "environment", name), SETTINGS[name]
+                key = (*table, "container", *setting.split("."))
+                origin = self.origin(written, "")
+                self.take_out(written)
+                if setting in settings:
+                    self.variables[key] = name
+                    if settings[setting] != {} or batching is None:
+                        self.put(key, settings[setting], origin)
+            if texts and not environment:
+                self.take_out((*table, "environment"))
+
     def _forget(self, key: KeyPath) -> None:
         for inner in [origin for origin in self.origins if origin[: len(key)] == key]:
             del self.origins[inner]
@@ -52,6 +96,33 @@ class Source:
                 return self.origins[key]
             key = key[:-1]
         return otherwise
+
+
+def read_pasted(given: Any) -> Any:
+    """Return a table's values, as a construct gets them, with the container's variables as keys.
+
+    Raises ValueError for a value that its key can't hold, and for a setting that is stated twice.
+    """
+    environment = given.get("environment") if isinstance(given, dict) else None
+    if not isinstance(environment, Mapping) or not SETTINGS.keys() & environment.keys():
+        return given
+    container = given.get("container", {})
+    if isinstance(container, ContainerSettings):
+        container = container.model_dump(exclude_unset=True, exclude_none=True)
+    table = {**given, "environment": dict(environment), "container": container}
+    source = Source(values={"batch": {"given": table}})
+    for finding in find_set_twice(source.values, ""):
+        raise ValueError(finding.problem + "; " + finding.remedy)
+    source.read_environments()
+    try:
+        ContainerSettings.model_validate(container)
+    except ValidationError as wrong:
+        for error in wrong.errors():
+            key = ("batch", "given", "container", *map(str, error["loc"]))
+            if variable := source.variables.get(key):
+                text = f"environment.{variable}: {environment[variable]!r}: {error['msg']}"
+                raise ValueError(text) from None
+    return table
 
 
 def is_base(name: str) -> bool:
@@ -87,6 +158,7 @@ def read(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ()) -> Sou
     except OSError as wrong:
         problem = f"cannot be read: {wrong.strerror}"
         return Source(findings=[file_error(shown, "", problem, "make it readable")])
+    spelling = [*rename_variables(values, shown), *find_set_twice(values, shown)]
     base, seen = values.pop("extends", None), (*seen, name)
     stems = set() if base is None else {file.stem for file in folder.glob("*.toml")}
     others = sorted(stems - set(seen))
@@ -102,6 +174,7 @@ def read(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ()) -> Sou
         allowed = ", ".join(others) or "nothing: there is no other file"
         error = file_error(shown, "extends", problem, remedy, given=base, allowed=allowed)
         source = Source(findings=[error])
+    source.spelling += spelling
     _merge(source, values, shown, ())
     return source
 
@@ -126,6 +199,7 @@ def _merge(source: Source, values: dict[str, Any], file: str, at: KeyPath) -> No
         into = into[key]
     for key, value in values.items():
         here = (*at, key)
+        source.take_out_other_spellings(here, value)
         if not isinstance(value, dict):
             source.put(here, value, file)
             continue

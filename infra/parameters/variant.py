@@ -2,11 +2,12 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from infra.catalog.instances import Instance
 from infra.catalog.limits import least, most
 from infra.parameters.scaling import Scaling
+from infra.parameters.sources import read_pasted
 from infra.parameters.table import KmsKeyArn, Name, Table
 from infra.policy.container import ContainerSettings
 from infra.policy.sizing import machine
@@ -99,17 +100,19 @@ class Component(Table):
     component; of a single one as many as keep a second copy off the instance."""
     gpus: Annotated[int, Field(ge=0, le=64)] | None = None
     """GPUs that one copy reserves for itself; with 0 it runs the image for CPUs. Default: an equal part."""
-    variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
-    """Environment variables for inference.py, as those of a variant."""
+    environment: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
+    """Container environment variables, as those of a variant."""
     container: ContainerSettings = ContainerSettings()
     """Settings of the container of one copy. Omitted keys are chosen for the copy's part of the instance."""
     scaling: Scaling | None = None
     """When copies are added and removed: what its keys say of an instance is true of a copy. Default: never,
     but for sleep_after_minutes."""
 
+    _read_pasted = model_validator(mode="before")(read_pasted)
+
 
 # Keys of a variant that each of its components has for itself.
-OF_COMPONENTS = ("model", "sleep_after_minutes", "variables", "container", "scaling")
+OF_COMPONENTS = ("model", "sleep_after_minutes", "environment", "container", "scaling")
 
 
 class Variant(Table):
@@ -189,13 +192,17 @@ class Variant(Table):
     """Whether AWS Systems Manager may open a shell in the containers, for debugging."""
     core_dumps: CoreDumps | None = None
     """Where SageMaker puts the memory of a process that crashed. Default: nowhere."""
-    variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
-    """Environment variables for inference.py. The container's own variables are keys of [container]."""
+    environment: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
+    """Container environment variables, one NAME = "value" a line: your own for inference.py, and those of
+    the image, as an article, an SDK script, or the console has them. A variable of the image is read into
+    its key of [container]; set each in one of the two."""
     container: ContainerSettings = ContainerSettings()
     """Settings of the container on its instance. Omitted keys are chosen for the instance type, the model and
     the code; `servable check --explain` shows them."""
     scaling: Scaling | None = None
     """When instances are added and removed. Default: never."""
+
+    _read_pasted = model_validator(mode="before")(read_pasted)
 
     @property
     def starts_with(self) -> int:

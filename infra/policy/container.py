@@ -5,9 +5,10 @@ Source of names, defaults and accepted values: the image's public source,
 https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts, 2026-11-22).
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -112,6 +113,14 @@ IMAGE_DEFAULTS = ContainerSettings(
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 BATCHING_SWITCH = "SAGEMAKER_TFS_ENABLE_BATCHING"
 MULTI_MODEL_SWITCH = "SAGEMAKER_MULTI_MODEL"
+_UNIVERSAL_CODE = "`code` of the model; the image would fetch code from S3 at every start"
+UNSUPPORTED: Mapping[str, str] = {
+    "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET": _UNIVERSAL_CODE,
+    "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX": _UNIVERSAL_CODE,
+    MULTI_MODEL_SWITCH: "`multi_model` of the model, for which SageMaker sets it",
+    "SAGEMAKER_BATCH": "[batch.NAME], for which SageMaker sets it",
+}
+"""Variable that changes what the image serves, to what a file has for it."""
 
 
 OPENMP_THREADS = "OMP_NUM_THREADS"
@@ -195,21 +204,64 @@ _BATCHING_VARIABLES: dict[str, str] = {
 }
 
 
+SETTINGS: Mapping[str, str] = {
+    **_VARIABLES,
+    BATCHING_SWITCH: "batching",
+    **{variable: f"batching.{field}" for variable, field in _BATCHING_VARIABLES.items()},
+}
+"""Variable to the dotted key of [variants.NAME.container] that says the same."""
+_VARIABLE_OF = {setting: variable for variable, setting in SETTINGS.items()}
+KEYLESS = (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH)
+"""Variables that only images with Intel's TensorFlow read. They remain variables."""
+_WORDS = ("gunicorn_worker_class", "gunicorn_log_level", "nginx_log_level", "transport")
+_SWITCHES = ("onednn", "timing_header")
+
+
 def setting_of(variable: str, value: str = "") -> str | None:
     """The key of [variants.NAME.container] that writes this variable; None if none can write the value."""
     if variable == OPENMP_THREADS and "," in value:
         return None
-    if variable in _VARIABLES:
-        return _VARIABLES[variable]
-    if variable == BATCHING_SWITCH:
-        return "batching"
-    field = _BATCHING_VARIABLES.get(variable)
-    return f"batching.{field}" if field else None
+    return SETTINGS.get(variable)
 
 
-def variable_of(setting: str) -> str:
-    """The variable that a key of [variants.NAME.container] writes. Raises KeyError."""
-    return {field: variable for variable, field in _VARIABLES.items()}[setting]
+def variable_of(setting: str) -> str | None:
+    """Return the variable that a dotted key of [variants.NAME.container] writes; None for other keys."""
+    return _VARIABLE_OF.get(setting)
+
+
+def read_environment(
+    environment: Mapping[str, str], *, batching: bool = False
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return (variables of your own, dotted keys of [container]) that an environment dict holds.
+
+    `batching`: a key switches batching on. Without it, and without its switch, the image doesn't read the
+    variables of batching, and they remain variables. A value that its key can't hold remains a text, which
+    the key's validation rejects.
+    """
+    own: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    batches = batching or environment.get(BATCHING_SWITCH, "").lower() == "true"
+    for variable, value in environment.items():
+        key = setting_of(variable, value)
+        if key is None or (key.startswith("batching.") and not batches):
+            own[variable] = value
+        elif variable != BATCHING_SWITCH:
+            settings[key] = _parse(key, value)
+        elif value.lower() != "false":  # that is the image's default
+            settings[key] = {} if batches else value
+    return own, settings
+
+
+def _parse(key: str, value: str) -> Any:
+    """Return the value of a dotted key as its variable's text states it, or else the text."""
+    if key in _WORDS:
+        return value
+    if key in _SWITCHES:
+        return {"1": True, "true": True, "0": False, "false": False}.get(value.lower(), value)
+    for read in (int, float):
+        with contextlib.suppress(ValueError):
+            return read(value)
+    return value
 
 
 def inert_reason(variable: str, value: str = "", *, tensorflow: str) -> str | None:
@@ -224,8 +276,15 @@ def inert_reason(variable: str, value: str = "", *, tensorflow: str) -> str | No
         return f"it is a key of `container`; write container.{variable} = {value}"
     if key := _OF_AN_ENDPOINT.get(variable.replace("_", "").lower().removesuffix("inseconds")):
         return f"no container reads it; use the key {key} of the variant"
-    if variable in (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH) and is_upstream(tensorflow):
-        return f"TensorFlow {tensorflow} does not read it; use the key onednn"
+    if is_upstream(tensorflow):
+        if variable == OLD_ONEDNN_SWITCH:
+            return f"TensorFlow {tensorflow} does not read it; use the key onednn"
+        if variable == OLD_POOL_SWITCH:
+            return f"TensorFlow {tensorflow} does not read it, and has no switch for it"
+        if variable.startswith("KMP_"):  # what Intel's OpenMP reads
+            return f"TensorFlow {tensorflow} has no OpenMP"
+    if SETTINGS.get(variable, "").startswith("batching."):  # with the switch they are keys
+        return f'without {BATCHING_SWITCH} = "true" the image does not read it'
     if variable.startswith(_OF_THE_IMAGE) and setting_of(variable) is None:
         return _INERT.get(variable, "the image reads no variable of this name")
     return _INERT.get(variable)

@@ -39,6 +39,7 @@ def check_all(loaded: Loaded) -> list[Finding]:
             keys = (finding.key, *finding.reads)
             if not any(_touch(key, invalid) for key in keys for invalid in invalid_keys):
                 # Two variants of one model give the same finding about it: once is enough.
+                finding = loaded.source.name_variable(finding)
                 findings[finding.rule, finding.key, str(finding)] = finding
     return [*loaded.findings, *_acknowledged(loaded, loaded.draft, list(findings.values()))]
 
@@ -76,7 +77,7 @@ def _accepts_nothing(
     unchecked = {finding.rule for finding in findings if finding.severity is Severity.NOT_CHECKED}
     if rule not in acceptable:
         problem, remedy = f"no rule {rule!r} can be accepted", meant(rule, acceptable)
-    elif loaded.findings or rule in unchecked:
+    elif errors(loaded.findings) or rule in unchecked:
         return  # its finding may be in the part that cannot be read, or was not checked
     else:
         problem, remedy = "accepts a finding that does not exist", "take it out"

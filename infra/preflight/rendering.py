@@ -51,16 +51,25 @@ def summary(findings: Sequence[Finding]) -> str:
     )
 
 
-def not_checked(by_environment: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """For each missing input: its environments and what to give, then the rules that need it."""
-    rules: dict[str, dict[str, None]] = {}
+def list_unchecked(
+    by_environment: Mapping[str, Sequence[Finding]], *, with_rules: bool = False
+) -> list[str]:
+    """Return a sentence for each question that stays open: its environments, and the inputs to give.
+
+    `with_rules`: name the rules that need them too.
+    """
+    inputs: dict[str, dict[str, None]] = {}
     environments: dict[str, dict[str, None]] = {}
+    rules: dict[str, dict[str, None]] = {}
     for name, findings in by_environment.items():
         for finding in findings:
             if finding.severity is Severity.NOT_CHECKED and not is_untold(finding):
-                rules.setdefault(finding.remedy, {})[finding.rule] = None
-                environments.setdefault(finding.remedy, {})[name] = None
-    return [
-        f"not checked in {', '.join(environments[remedy])} until you {remedy}:\n  {', '.join(names)}"
-        for remedy, names in rules.items()
-    ]
+                inputs.setdefault(finding.problem, {})[finding.remedy.removeprefix("give ")] = None
+                environments.setdefault(finding.problem, {})[name] = None
+                rules.setdefault(finding.problem, {})[finding.rule] = None
+    texts = []
+    for question, needed in inputs.items():
+        where = f" in {', '.join(environments[question])}" if len(by_environment) > 1 else ""
+        named = f" [{', '.join(rules[question])}]" if with_rules else ""
+        texts.append(f"not checked{where}: {question}; give {' and '.join(needed)}{named}")
+    return texts

@@ -111,10 +111,10 @@ class Rule(ABC):
             reads=reads,
         )
 
-    def not_checked(self, key: str, needs: str) -> Finding:
-        """The finding that says that the rule lacks an input."""
-        problem, remedy = f"{self.id} is not checked", f"give {needs}"
-        finding = self.finding(key, problem, given=None, allowed="", remedy=remedy, reads=())
+    def not_checked(self, key: str, needs: str, question: str) -> Finding:
+        """Return the finding that the rule lacks an input. `question`: what stays open, "whether …"."""
+        remedy = f"give {needs}"
+        finding = self.finding(key, question, given=None, allowed="", remedy=remedy, reads=())
         return replace(finding, severity=Severity.NOT_CHECKED, acknowledgeable=False)
 
     @classmethod
@@ -175,11 +175,12 @@ class VariantRule(Rule):
         """Yields "not checked" if the file does not give the model's size; bad folders are reported
         by other rules."""
         key = f"models.{placement.variant.model}"
+        question = "whether the model fits in memory and on disk"
         if placement.model.artifact is not None:
-            yield self.not_checked(f"{key}.artifact", f"{key}.artifact.size_gib")
+            yield self.not_checked(f"{key}.artifact", f"{key}.artifact.size_gib", question)
         elif placement.model.multi_model is not None:
             needs = "a load test: which of the models are loaded together is not known"
-            yield self.not_checked(f"{key}.multi_model", needs)
+            yield self.not_checked(f"{key}.multi_model", needs, question)
 
 
 class ContainerRule(VariantRule):

@@ -172,7 +172,7 @@ class _Values:
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
                 name = self._text(node.slice) if last_name(node.value) == "environ" else None
                 if name is not None and name not in given and not name.startswith(_SET_PREFIXES):
-                    remedy = f"set {name} in the variant's variables, or use os.environ.get"
+                    remedy = f"set {name} in the variant's environment, or use os.environ.get"
                     yield node.lineno, f"reads os.environ[{name!r}], which is not set", remedy
 
     def _read(self, call: ast.Call) -> str | None:

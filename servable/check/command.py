@@ -77,7 +77,7 @@ def check(
     finished = not runs or _run(chosen, findings_by_name)
     for loaded in chosen:
         findings_by_name[loaded.name] = [
-            replace(finding, line=line_number(loaded.root / finding.file, finding.key))
+            replace(finding, line=line_number(loaded.root / finding.file, finding.written_key))
             for finding in findings_by_name[loaded.name]
         ]
     verdict = _verdict(findings_by_name.values())
@@ -154,7 +154,7 @@ def _print_json(
         if explain:
             from servable.check.explain import explained  # only where it is asked for
 
-            settings = [asdict(line) for line in explained(loaded)]
+            settings = [asdict(each) | {"variable": each.variable} for each in explained(loaded)]
             output[loaded.name] = {"findings": findings, "settings": settings}
     click.echo(json.dumps(output | {VERDICT: verdict}, indent=2, default=str))
 
@@ -175,7 +175,8 @@ def _explain(chosen: list[Loaded]) -> None:
             cells = [
                 f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
             ]
-            click.echo(f"  {'  '.join(cells)}  {line.reason}")
+            variable = f" [{line.variable}]" if line.variable else ""
+            click.echo(f"  {'  '.join(cells)}  {line.reason}{variable}")
         click.echo()
 
 

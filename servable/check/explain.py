@@ -10,7 +10,7 @@ from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements, placements_of
 from infra.parameters.rollout import FAULTS, MOST_ALARMS, Rollout
 from infra.parameters.variant import Variant
-from infra.policy.container import Batching
+from infra.policy.container import Batching, variable_of
 from infra.policy.derived_settings import Choice
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
 from infra.policy.sizing import (
@@ -48,6 +48,11 @@ class ExplainedSetting:
     """file, derived, image (the image's default), or sizing (computed, not set)."""
     reason: str
 
+    @property
+    def variable(self) -> str:
+        """The container environment variable of the setting; empty if it has none."""
+        return variable_of(self.name) or ""
+
 
 def explained(loaded: Loaded) -> list[ExplainedSetting]:
     """Return the settings of every variant whose instance type and model are known.
@@ -68,9 +73,10 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
         settings += [ExplainedSetting(name, *line) for line in _shared(loaded.draft, variant)]
     for job in batch_jobs(loaded.draft):
         for choice in (*job.choices, *job.derived.choices, job.placement.version):
-            batching = isinstance(choice.value, Batching)
-            shown = replace(choice, value=choice.value.max_batch_size) if batching else choice
-            settings.append(ExplainedSetting(f"batch {job.name}", *_chosen(shown)))
+            if isinstance(choice.value, Batching):
+                size = choice.value.max_batch_size
+                choice = replace(choice, name="batching.max_batch_size", value=size)
+            settings.append(ExplainedSetting(f"batch {job.name}", *_chosen(choice)))
     return settings
 
 

@@ -10,12 +10,9 @@ import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
-from infra.preflight.rendering import is_untold, line, not_checked, summary
+from infra.preflight.rendering import is_untold, line, list_unchecked, summary
 from servable.console.terminal import escaped, plain, uses_color
 
-UNCHECKED = (
-    "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
-)
 COLOURS = {
     Severity.ERROR: "red",
     Severity.WARNING: "yellow",
@@ -39,16 +36,7 @@ def print_findings(
     print_lines(every, whole=explain)
     # After an error they would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
-    if explain:
-        texts = not_checked(mended)
-    else:
-        unchecked = (
-            each.severity is Severity.NOT_CHECKED and not is_untold(each)
-            for found in mended.values()
-            for each in found
-        )
-        texts = [UNCHECKED] if any(unchecked) else []
-    for text in texts:
+    for text in list_unchecked(mended, with_rules=explain):
         styled_echo(text, dim=True, err=True)
 
 

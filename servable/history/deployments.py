@@ -7,6 +7,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from infra.parameters.container_environment import rename_variables
 from infra.policy.account_names import BOOTSTRAP_BUCKET
 from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
@@ -137,6 +138,7 @@ def _records(account: Account, bucket: str, prefix: str) -> Iterator[tuple[str, 
         body = s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read()
         try:
             record = json.loads(body)
+            rename_variables(record["settings"], str(item["Key"]))
             yield str(record["fingerprint"]), record
         except (ValueError, KeyError, TypeError):
             continue  # not a record of Servable

@@ -313,10 +313,10 @@ def _show(first: Start, account: str | None, where: str) -> None:
     if PINS in first.project:
         click.echo("  npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI")
     if account is None:
-        click.echo(
-            '  eval "$(servable local up)"    # no credentials found: the file has the local AWS\'s account'
-        )
+        note = "no credentials found: the file has the local AWS's account"
+        click.echo(f'  eval "$(servable local up {name})"    # {note}')
     program = "cdk" if PINS in first.project else cdk()
-    click.echo(f"  {program} bootstrap aws://{account or ACCOUNT}/{where}    # once")
+    if account is not None:
+        click.echo(f"  {program} bootstrap aws://{account}/{where}    # once")
     click.echo(f"  {program} deploy '{name}/*'")
     click.echo(f"  servable verify {name}")

@@ -17,6 +17,7 @@ from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole
 from servable.invoke.invoke import ARRAY_FILES, arrays_in, as_json, connected, written
+from servable.invoke.named_inputs import body_of, signature_of
 from servable.project.cdk_cli import cdk
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import (
@@ -47,6 +48,7 @@ class InvokeOptions:
     """Values of the options, each under its parameter's name."""
 
     body: Path | None
+    inputs: tuple[str, ...]
     local: bool
     url: str | None
     content_type: str | None
@@ -70,6 +72,14 @@ class InvokeOptions:
     type=FILE,
     help="File to send: arrays (.npy, .npz), or a body that is sent unchanged; - for standard input "
     "(default: the model's golden request).",
+)
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Input by name, as JSON, or as text for strings; NAME=@FILE reads .npy, .json, or bytes.",
 )
 @ENVIRONMENTS
 @SET
@@ -119,24 +129,26 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
     options = InvokeOptions(**values)
     if options.local and options.url:
         raise click.UsageError("give --local or --url, not both")
+    if options.inputs and (options.body or options.content_type):
+        raise click.UsageError("give -i or --body, not both; -i sends JSON")
     loaded = _environment(environment, folder, sets)
-    if options.body is None:
+    if options.body is None and not options.inputs:
         options = _golden(loaded, options)
     body = options.body
-    assert body is not None
-    arrays = body.suffix in ARRAY_FILES and options.content_type is None
+    arrays = body is not None and body.suffix in ARRAY_FILES and options.content_type is None
     if not arrays and (options.split or options.form):
         raise click.UsageError(
             "--split and --format apply to arrays only: give a .npy or .npz file"
         )
     plain = _without_handler(loaded, options.variant)
-    if options.signature and not arrays and plain:
+    if options.signature and body is not None and not arrays and plain:
         raise click.UsageError(
             f"--signature {options.signature}: models.{plain} has no handler, and the container ignores "
             'the name and answers with its default; write it into a JSON body as "signature_name", or '
             f'set models.{plain}.handler = "servable"'
         )
     try:
+        named = _named(loaded, options) if options.inputs else None
         with connected(
             loaded,
             url=options.url,
@@ -149,9 +161,7 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
             retry_unsafe=options.retry_unsafe,
         ) as endpoint:
             began = time.monotonic()
-            answer = (
-                _predicted(endpoint, body, options) if arrays else _sent(endpoint, body, options)
-            )
+            answer = _answer(endpoint, named, body, options, arrays=arrays)
             seconds = time.monotonic() - began
         _show(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
@@ -162,13 +172,40 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
     return 0
 
 
+def _answer(
+    endpoint: Endpoint,
+    named: bytes | None,
+    body: Path | None,
+    options: InvokeOptions,
+    *,
+    arrays: bool,
+) -> Answer | Outputs:
+    if named is not None:
+        return endpoint.invoke(named, content_type="application/json", accept=options.accept)
+    assert body is not None
+    return _predicted(endpoint, body, options) if arrays else _sent(endpoint, body, options)
+
+
+def _named(environment: Environment, options: InvokeOptions) -> bytes:
+    """Return the request of the inputs that are given by name."""
+    model = _model(environment, options)
+    signature = signature_of(environment, model, options.signature)
+    return body_of(options.inputs, signature, options.signature)
+
+
+def _model(environment: Environment, options: InvokeOptions) -> str:
+    """Return the model that answers: --model if the file has it, else that of the variant."""
+    if options.model in environment.models:
+        return str(options.model)
+    variants = environment.served
+    chosen = options.variant if options.variant in variants else next(iter(variants))
+    return variants[str(chosen)].model
+
+
 def _golden(environment: Environment, options: InvokeOptions) -> InvokeOptions:
     """Return the options with the golden request of the model. Raises click.UsageError without one."""
-    variants = environment.served
-    variant = (
-        variants[options.variant] if options.variant in variants else next(iter(variants.values()))
-    )
-    for golden in environment.models[variant.model].golden_requests.values():
+    name = _model(environment, replace(options, model=None))
+    for golden in environment.models[name].golden_requests.values():
         file = golden.request.path
         if not file.is_file():
             raise click.UsageError(
@@ -177,8 +214,8 @@ def _golden(environment: Environment, options: InvokeOptions) -> InvokeOptions:
         kind = None if file.suffix in ARRAY_FILES else golden.sent_as
         return replace(options, body=file, content_type=options.content_type or kind)
     raise click.UsageError(
-        f"models.{variant.model} has no golden request; give --body FILE, or set "
-        f"models.{variant.model}.golden.request"
+        f"models.{name} has no golden request; give --body FILE or -i NAME=VALUE, or set "
+        f"models.{name}.golden.request"
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from infra.policy.container import setting_of
+
 Template = Mapping[str, Any]
 
 # Where a reader wants every value; of everything else, how many.
@@ -194,7 +196,9 @@ def _properties(
                 )
                 if slash and registry == other:
                     before, after = old_version, new_version
-            yield TemplateChange(resource=kind, what=path, before=before, after=after)
+            setting = setting_of(path.rpartition(".")[2])
+            what = f"{path} (container.{setting})" if setting else path
+            yield TemplateChange(resource=kind, what=what, before=before, after=after)
 
 
 def _orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -100,7 +100,7 @@ class ServeOptions:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
-    """Serve ENV on 127.0.0.1 with the container variables that are deployed, until Ctrl-C."""
+    """Serve ENV on 127.0.0.1 with the deployed container environment variables, until Ctrl-C."""
     options = ServeOptions(**values)
     loaded, _ = environment_with_endpoint(environment, folder, sets)
     if problems := refused(loaded):

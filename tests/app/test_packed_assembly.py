@@ -40,21 +40,12 @@ def packed(tmp_path: Path) -> Path:
     return manifest
 
 
-def test_the_manifest_names_a_file_beside_it(packed: Path) -> None:
+def test_a_packed_file_lies_beside_its_manifest_and_goes_where_it_did(packed: Path) -> None:
     source = files(packed)["key/model.tar.gz"]["source"]
     assert source == {"path": "packed/key/model.tar.gz", "packaging": "file"}
-
-
-def test_the_file_is_the_one_that_the_last_line_of_output_names(packed: Path) -> None:
     assert (packed.parent / "packed" / "key" / "model.tar.gz").read_text() == "packed"
-
-
-def test_where_it_is_published_stays(packed: Path) -> None:
     destinations = files(packed)["key/model.tar.gz"]["destinations"]
     assert destinations == {"here": {"objectKey": "key/model.tar.gz"}}
-
-
-def test_what_is_a_file_already_stays(packed: Path) -> None:
     assert files(packed)["template"] == KEPT
 
 

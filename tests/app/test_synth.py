@@ -57,41 +57,30 @@ def test_synth_twice_gives_the_same_bytes(project: Project, synthesised: Ran) ->
 
 
 @pytest.mark.usefixtures("synthesised")
-def test_synth_packs_nothing(project: Project) -> None:
+def test_synth_packs_nothing_and_names_no_override(project: Project) -> None:
     assert not (project.root / ".servable" / "archives").exists()
-
-
-@pytest.mark.usefixtures("synthesised")
-def test_without_an_override_none_is_said(project: Project) -> None:
     assert "Overrides" not in prod(project.root / "first")["Outputs"]
 
 
-def test_an_override_reaches_the_template(overridden: dict[str, Any]) -> None:
+def test_an_override_reaches_the_template_its_metadata_and_an_output(
+    overridden: dict[str, Any],
+) -> None:
     kinds = {
         resource["Type"]: resource["Properties"] for resource in overridden["Resources"].values()
     }
     assert kinds["AWS::ApplicationAutoScaling::ScalableTarget"]["MaxCapacity"] == 9
-
-
-def test_an_override_is_seen_in_the_templates_metadata(overridden: dict[str, Any]) -> None:
     assert overridden["Metadata"]["Overrides"] == {"variants.primary.max_instances": "9"}
-
-
-def test_an_override_is_seen_in_an_output(overridden: dict[str, Any]) -> None:
     said = json.loads(overridden["Outputs"]["Overrides"]["Value"])
     assert said == {"variants.primary.max_instances": "9"}
 
 
-def test_an_override_of_an_unknown_environment_stops_with_a_sentence(project: Project) -> None:
+def test_an_unknown_environment_and_a_missing_folder_stop_with_a_sentence(project: Project) -> None:
     ran = project.app('{"prdo.region": "eu-west-1"}')
     assert (ran.returncode, ran.stderr) == (
         1,
         "-c prdo.region: there is no environment 'prdo'; allowed: dev, local, prod, staging; "
         "did you mean prod?\n",
     )
-
-
-def test_a_folder_of_environments_that_is_not_there_is_said(project: Project) -> None:
     ran = project.app('{"environments": "nowhere"}')
     assert ran.stderr.endswith(
         "nowhere: there is no such folder; give one with -c environments=FOLDER\n"

@@ -77,9 +77,6 @@ def test_every_ratio_has_a_bound() -> None:
         assert set(measured) <= set(frame.load_benchmark(file.stem).BOUNDS)
 
 
-def test_each_repeat_starts_with_a_different_way() -> None:
+def test_each_repeat_starts_with_a_different_way_and_has_its_own_ratio() -> None:
     assert [*frame.take_turns("abc", 3)] == [*"abc", *"bca", *"cab"]
-
-
-def test_a_ratio_is_of_the_same_repeat() -> None:
     assert frame.divide([2.0, 9.0], [1.0, 3.0]) == [2.5, 2.0, 3.0]

@@ -79,20 +79,14 @@ def test_patches_of_what_is_older_than_an_ended_version_have_ended(
 DIGEST = "sha256:" + "a" * 64
 
 
-@pytest.mark.parametrize(
-    ("uri", "tag"),
-    [
+def test_an_image_of_ones_own_keeps_its_address_and_is_in_ecr() -> None:
+    for uri, tag in [
         ("111111111111.dkr.ecr.eu-west-1.amazonaws.com/team/serving:v3", "v3"),
         ("111111111111.dkr.ecr.eu-west-1.amazonaws.com/team/serving", "latest"),
         (f"111111111111.dkr.ecr.cn-north-1.amazonaws.com.cn/serving@{DIGEST}", ""),
-    ],
-)
-def test_an_image_of_ones_own_keeps_its_address_and_has_its_tag(uri: str, tag: str) -> None:
-    image = images.own_image(uri)
-    assert image is not None
-    assert (image.uri, image.tag) == (uri, tag)
-
-
-@pytest.mark.parametrize("uri", ["serving:v3", "docker.io/library/nginx:1", "1.dkr.ecr.x.y/z"])
-def test_an_address_outside_ecr_is_no_image_of_ones_own(uri: str) -> None:
-    assert images.own_image(uri) is None
+    ]:
+        image = images.own_image(uri)
+        assert image is not None
+        assert (image.uri, image.tag) == (uri, tag)
+    for uri in ["serving:v3", "docker.io/library/nginx:1", "1.dkr.ecr.x.y/z"]:
+        assert images.own_image(uri) is None

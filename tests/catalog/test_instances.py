@@ -20,10 +20,18 @@ FAMILIES = ("c5", "c5d", "c6i", "c7i", "m5", "m6i", "m7i", "r5", "t2", "g4dn", "
 BY_TABLE = sorted(name for name in instances() if name.split(".")[1] in FAMILIES)
 
 
-def test_every_instance_type_is_one_that_sagemaker_accepts() -> None:
+def test_every_type_and_successor_exists_and_every_gpu_family_has_an_ami() -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
     accepted = set(model.shape_for("ProductionVariantInstanceType").enum)
     assert set(instances()) - accepted == set()
+
+    successors = {instance.successor for instance in instances().values() if instance.successor}
+    assert [name for name in successors if instances()[name].successor] == []
+    families = {instance.family: instance for instance in instances().values() if instance.gpus}
+    assert sorted(name for name in families if ami_for(cuda="12.2", family=name) is None) == [
+        "p2",
+        "p3",
+    ]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "p2", "p3"])
@@ -71,18 +79,16 @@ def test_a_retired_machine_has_what_aws_documents(
     assert found == (vcpus, memory_gib, gpus, gpu_memory_gib)
 
 
-def test_every_successor_is_known_and_not_retired_itself() -> None:
-    successors = {instance.successor for instance in instances().values() if instance.successor}
-    assert [name for name in successors if instances()[name].successor] == []
-
-
-@pytest.mark.parametrize(
-    ("gpu", "oldest", "capability"), [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]
-)
-def test_a_gpu_has_its_oldest_cuda_and_compute_capability(
-    gpu: str, oldest: str | None, capability: float
-) -> None:
-    assert (gpus.oldest_cuda(gpu), gpus.compute_capability(gpu)) == (oldest, capability)
+def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
+    for gpu, oldest, capability in [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]:
+        assert (gpus.oldest_cuda(gpu), gpus.compute_capability(gpu)) == (oldest, capability)
+    for ami, cuda, yes in [
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),
+        ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
+        ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
+    ]:
+        assert carries(ami, cuda) is yes
 
 
 @pytest.mark.parametrize(
@@ -101,24 +107,3 @@ def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda(
     cuda: str, family: str, ami: str | None
 ) -> None:
     assert ami_for(cuda=cuda, family=family) == ami
-
-
-def test_every_gpu_family_but_the_retired_ones_has_an_ami() -> None:
-    families = {instance.family: instance for instance in instances().values() if instance.gpus}
-    assert sorted(name for name in families if ami_for(cuda="12.2", family=name) is None) == [
-        "p2",
-        "p3",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("ami", "cuda", "yes"),
-    [
-        ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
-        ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),
-        ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
-        ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
-    ],
-)
-def test_a_driver_carries_its_cuda_and_older_ones(ami: str, cuda: str, yes: bool) -> None:
-    assert carries(ami, cuda) is yes

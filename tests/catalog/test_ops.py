@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from infra.catalog import images, ops
 from infra.catalog.ops import op_table
 from scripts.ops_table import ADDED, as_rows, as_tables, as_text
@@ -20,22 +18,19 @@ TABLES = {
 }
 
 
-def test_a_definition_stands_where_it_is_new() -> None:
+def test_rows_keep_each_definition_where_it_is_new_and_give_the_tables_back() -> None:
     assert as_rows(TABLES) == {
         "A": {"2.9": {"x": 1}, "2.11": {"x": 2}},
         "B": {"2.9": {}, "2.10": None, "2.11": {}},
     }
-
-
-def test_the_tables_come_back() -> None:
     assert as_tables(as_rows(TABLES), TABLES) == TABLES
 
-
-def test_writing_the_tables_again_changes_nothing() -> None:
     text = (CATALOG / "ops.jsonl").read_text(encoding="utf-8")
     known = json.loads((CATALOG / "op_versions.json").read_text(encoding="utf-8"))["versions"]
     rows = dict(json.loads(line) for line in text.splitlines())
     assert as_text(as_rows(as_tables(rows, known))) == text
+
+    assert (CATALOG / "ops.jsonl").stat().st_size < 1_000_000
 
 
 def test_a_default_is_as_it_is_read_from_the_file_again() -> None:
@@ -44,7 +39,7 @@ def test_a_default_is_as_it_is_read_from_the_file_again() -> None:
     assert found == json.loads(json.dumps(found))
 
 
-def test_kernels_of_one_attribute_become_one() -> None:
+def test_kernels_are_merged_by_one_attribute_only() -> None:
     kernels = [
         {"T": [1], "S": [3]},
         {"T": [2], "S": [3]},
@@ -52,38 +47,20 @@ def test_kernels_of_one_attribute_become_one() -> None:
         {"T": [2], "S": [9]},
     ]
     assert merged(kernels) == [{"S": [3, 9], "T": [1, 2]}]
-
-
-def test_kernels_of_unlike_types_stay_apart() -> None:
     kernels = [{"T": [1], "S": [3]}, {"T": [2], "S": [9]}]
     assert merged(kernels) == [{"S": [3], "T": [1]}, {"S": [9], "T": [2]}]
-
-
-def test_a_kernel_for_any_type_is_all() -> None:
     assert merged([{"T": [1]}, {}]) == [{}]
 
 
-@pytest.mark.parametrize(("version", "known"), [("2.11", False), ("2.12", True), ("2.12.1", True)])
-def test_tables_begin_with_2_12(version: str, known: bool) -> None:
-    assert (op_table(version) is not None) is known
+def test_every_image_from_2_12_on_has_a_table_of_operations() -> None:
+    for version, known in [("2.11", False), ("2.12", True), ("2.12.1", True)]:
+        assert (op_table(version) is not None) is known
 
-
-def test_every_image_from_2_12_on_has_a_table() -> None:
     new = [version for version in images.versions() if images.number(version) >= (2, 12)]
     assert [one for one in new if op_table(one) is None] == []
-
-
-@pytest.mark.parametrize("op", ["Abs", "XlaCallModule", "NoOp", "WordpieceTokenizeWithOffsets"])
-@pytest.mark.parametrize("version", ["2.12", "2.20"])
-def test_an_operation_is_known(op: str, version: str) -> None:
-    table = op_table(version)
-    assert table is not None
-    assert op in table
-
-
-def test_what_serving_links_is_of_versions_that_have_an_image() -> None:
     assert {since for since, *_ in ADDED} <= set(images.versions())
-
-
-def test_the_table_is_small() -> None:
-    assert (CATALOG / "ops.jsonl").stat().st_size < 1_000_000
+    for op in ["Abs", "XlaCallModule", "NoOp", "WordpieceTokenizeWithOffsets"]:
+        for version in ["2.12", "2.20"]:
+            table = op_table(version)
+            assert table is not None
+            assert op in table

@@ -23,12 +23,8 @@ GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_table_has_a_source(name: str) -> None:
+def test_a_table_has_a_source_and_a_date(name: str) -> None:
     assert table(name)["source"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_table_has_a_date(name: str) -> None:
     assert datetime.date.fromisoformat(table(name)["date"])
 
 
@@ -67,21 +63,13 @@ def test_a_limit_has_both_ends(shape: str, least: int, most: int) -> None:
     assert (limits.least(shape), limits.most(shape)) == (least, most)
 
 
-def test_a_price_has_a_source_and_a_date() -> None:
+def test_a_price_has_a_source_a_date_and_one_region() -> None:
     rows = [row for name in ("prices", "serverless", "data") for row in table("prices")[name]]
     assert [row for row in rows if not (row["source"] and row["as_of"])] == []
-
-
-def test_an_instance_has_one_price_for_a_region() -> None:
     places = [(row["instance"], row["region"]) for row in table("prices")["prices"]]
     assert len(set(places)) == len(places)
-
-
-def test_a_price_that_nobody_states_is_unknown() -> None:
     assert prices.price("ml.r7i.xlarge", "eu-west-1") is None
 
-
-def test_a_price_of_another_region_says_whose_it_is() -> None:
     found = prices.price("ml.c5.9xlarge", "eu-west-1")
     assert found is not None
     assert (found.usd_per_hour, found.region) == (1.836, "us-west-2")
@@ -103,15 +91,12 @@ PRODUCT = {
 }
 
 
-def test_a_product_of_the_price_list_becomes_a_row() -> None:
+def test_a_product_of_the_price_list_becomes_a_row_that_replaces_the_old_one() -> None:
     (row,) = rows_of([PRODUCT], as_of="2026-11-21")
     assert (row["instance"], row["usd_per_hour"], row["region"]) == (
         "ml.c5.xlarge",
         0.231,
         "eu-west-1",
     )
-
-
-def test_a_newer_row_takes_the_place_of_the_old_one() -> None:
     (new,) = rows_of([PRODUCT], as_of="2026-11-21")
     assert merged([{**new, "usd_per_hour": 9.0}], [new]) == [new]

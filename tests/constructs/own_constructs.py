@@ -80,7 +80,7 @@ def full(stack: cdk.Stack, name: str) -> None:
         instance_type=TYPE,
         tensorflow="2.20",
         container=own.ContainerSettings(batching=own.Batching(max_batch_size=64)),
-        variables={"LOG": "short"},
+        environment={"LOG": "short"},
         logs=logs,
         vpc=vpc,
         vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),

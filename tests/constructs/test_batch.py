@@ -46,7 +46,7 @@ def _flat(value: Any) -> str:
     return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
 
 
-def test_the_job_is_started_with_the_request_of_the_command(
+def test_the_job_is_started_with_the_request_of_the_command_and_waited_for(
     synthesise: Synthesise, environment: Environment
 ) -> None:
     started = job_of(synthesise(TEXT))["Parameters"]
@@ -57,40 +57,39 @@ def test_the_job_is_started_with_the_request_of_the_command(
     del wanted["TransformJobName"]
     assert (started, name) == (wanted, "States.Format('ranker-nightly-{}', $.run)")
 
-
-def test_a_job_is_waited_for_as_long_as_the_file_says(synthesise: Synthesise) -> None:
     job = job_of(synthesise(TEXT))
     assert job["TimeoutSeconds"] == 120 * 60
     assert job["Resource"].endswith(":states:::sagemaker:createTransformJob.sync")
 
 
-def test_every_failure_is_told_and_ends_the_run_as_failed(synthesise: Synthesise) -> None:
+def test_a_run_that_fails_completes_or_is_late_ends_or_is_told_so(synthesise: Synthesise) -> None:
     states = definition(synthesise(TEXT))["States"]
     assert states["Run"]["Catch"][-1]["ErrorEquals"] == ["States.ALL"]
     assert (states["Tell"]["Next"], states["Tell"]["Catch"][0]["Next"]) == ("Failed", "Failed")
 
-
-def test_a_job_that_completes_ends_the_wait_and_the_run_succeeds(synthesise: Synthesise) -> None:
     found = synthesise(TEXT)
     ended = branches(found)[0][job_of(found)["Next"]]
     states = definition(found)["States"]
     (caught,) = [c for c in states["Run"]["Catch"] if c["ErrorEquals"] == [ended["Error"]]]
     assert (ended["Type"], states[caught["Next"]]["Type"]) == ("Fail", "Succeed")
 
-
-def test_a_run_that_is_late_is_told_to_the_topic_while_it_runs(synthesise: Synthesise) -> None:
     late = branches(synthesise(TEXT))[1]
     assert late["Wait"]["Seconds"] == 90 * 60
     message = late[late["Wait"]["Next"]]["Parameters"]["Message.$"]
     assert "is late: its job ranker-nightly-{} has not ended 90 minutes after" in message
 
-
-def test_a_message_that_cannot_be_sent_ends_no_job(synthesise: Synthesise) -> None:
-    late = branches(synthesise(TEXT))[1]
     assert late[late["TellLate"]["Catch"][0]["Next"]]["Type"] == "Succeed"
 
 
-def test_a_start_that_fails_is_an_alarm_on_the_schedule_s_own_group(synthesise: Synthesise) -> None:
+def test_failed_late_and_unstarted_runs_are_alarms(synthesise: Synthesise) -> None:
+    alarms = synthesise(TEXT).all("AWS::CloudWatch::Alarm")
+    states = [one for one in alarms if one.get("Namespace") == "AWS/States"]
+    shown = {one["AlarmName"]: (one["MetricName"], one["Threshold"]) for one in states}
+    assert shown == {
+        "ranker-nightly-batch-failed": ("ExecutionsFailed", 0),
+        "ranker-nightly-batch-late": ("ExecutionTime", 90 * 60_000),
+    }
+
     found = synthesise(TEXT)
     group = found.one("AWS::Scheduler::ScheduleGroup")["Name"]
     alarms = found.all("AWS::CloudWatch::Alarm")
@@ -103,10 +102,17 @@ def test_a_start_that_fails_is_an_alarm_on_the_schedule_s_own_group(synthesise: 
     }
 
 
-def test_a_long_name_leaves_room_for_a_number_in_the_job_s(synthesise: Synthesise) -> None:
+def test_a_batch_has_its_own_model_and_numbered_jobs(synthesise: Synthesise) -> None:
     text = TEXT.replace("nightly", "n" * 57)
     prefix = job_of(synthesise(text))["Parameters"]["TransformJobName.$"]
     assert len(prefix.split("'")[1].replace("{}", "u" * 36)) == 63
+
+    models = synthesise(TEXT).all("AWS::SageMaker::Model")
+    waits = [
+        model["PrimaryContainer"]["Environment"].get("SAGEMAKER_TFS_WAIT_TIME_SECONDS")
+        for model in models
+    ]
+    assert sorted(map(str, waits)) == ["630", "None"]
 
 
 def allowed(found: Synthesised, role: str) -> dict[str, str]:
@@ -123,7 +129,7 @@ def _listed(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-def test_the_state_machine_may_run_its_own_jobs_and_nothing_else(synthesise: Synthesise) -> None:
+def test_the_state_machine_may_run_its_jobs_and_be_started(synthesise: Synthesise) -> None:
     actions = allowed(synthesise(TEXT), "BatchnightlyPolicy")
     jobs = "arn:aws:sagemaker:eu-west-1:111111111111:transform-job/ranker-nightly-*"
     of_sagemaker = {a: r for a, r in actions.items() if a.startswith("sagemaker:")}
@@ -131,45 +137,18 @@ def test_the_state_machine_may_run_its_own_jobs_and_nothing_else(synthesise: Syn
     others = {action.split(":")[0] for action in actions} - {"sagemaker"}
     assert others == {"events", "iam", "kms", "logs", "sns"}
 
-
-def test_only_the_delivery_of_logs_is_allowed_on_everything(synthesise: Synthesise) -> None:
-    actions = allowed(synthesise(TEXT), "BatchnightlyPolicy")
     assert {a.split(":")[0] for a, resource in actions.items() if resource == "*"} == {"logs"}
-
-
-def test_the_schedule_may_start_that_state_machine(synthesise: Synthesise) -> None:
     assert set(allowed(synthesise(TEXT), "Schedule")) == {"states:StartExecution"}
 
 
-def test_the_schedule_is_the_file_s(synthesise: Synthesise) -> None:
+def test_the_schedule_is_the_file_s_and_has_a_role(synthesise: Synthesise) -> None:
     schedule = synthesise(TEXT).one("AWS::Scheduler::Schedule")
     expression = schedule["ScheduleExpression"], schedule["ScheduleExpressionTimezone"]
     assert expression == ("cron(0 2 * * ? *)", "Europe/Berlin")
 
-
-def test_without_a_schedule_there_is_none_and_no_role_for_it(synthesise: Synthesise) -> None:
     found = synthesise(f"{batch_example()}\n{VALID}")
     assert found.all("AWS::Scheduler::Schedule") == []
     assert [name for name in found.ids("AWS::IAM::Role") if "Schedule" in name] == []
-
-
-def test_alarms_are_on_failed_runs_and_on_late_ones_in_milliseconds(synthesise: Synthesise) -> None:
-    alarms = synthesise(TEXT).all("AWS::CloudWatch::Alarm")
-    states = [one for one in alarms if one.get("Namespace") == "AWS/States"]
-    shown = {one["AlarmName"]: (one["MetricName"], one["Threshold"]) for one in states}
-    assert shown == {
-        "ranker-nightly-batch-failed": ("ExecutionsFailed", 0),
-        "ranker-nightly-batch-late": ("ExecutionTime", 90 * 60_000),
-    }
-
-
-def test_a_batch_has_a_model_of_its_own_with_the_job_s_timeouts(synthesise: Synthesise) -> None:
-    models = synthesise(TEXT).all("AWS::SageMaker::Model")
-    waits = [
-        model["PrimaryContainer"]["Environment"].get("SAGEMAKER_TFS_WAIT_TIME_SECONDS")
-        for model in models
-    ]
-    assert sorted(map(str, waits)) == ["630", "None"]
 
 
 def test_batches_alone_have_no_endpoint_and_nothing_of_one(synthesise: Synthesise) -> None:
@@ -180,9 +159,7 @@ def test_batches_alone_have_no_endpoint_and_nothing_of_one(synthesise: Synthesis
     assert {"AWS::SNS::Topic", "AWS::CloudWatch::Dashboard", "AWS::SSM::Parameter"} <= kinds
 
 
-def test_the_record_of_a_deployment_has_what_each_batch_runs(
-    environment: Environment,
-) -> None:
+def test_the_record_of_a_deployment_has_what_each_batch_runs(environment: Environment) -> None:
     stack = stack_of(environment, TEXT)
     (batch,) = stack._recorded
     assert (batch["batch"], batch["model"]) == ("nightly", "ranker")
@@ -212,22 +189,13 @@ def own_app(**keys: Any) -> Synthesised:
     return Synthesised(Template.from_stack(stack).to_json())
 
 
-def test_an_app_of_one_s_own_makes_one_from_a_model_and_settings() -> None:
+def test_an_app_of_one_s_own_makes_one_from_a_model_for_a_batch() -> None:
     job = job_of(own_app())["Parameters"]
     assert job["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] == "s3://tables/rows/"
-
-
-def test_a_model_and_its_batch_name_one_instance_type() -> None:
     with pytest.raises(ValueError, match=r"instance_type is 'ml.c5.xlarge', and the model's is"):
         own_app(instance_type="ml.c5.2xlarge")
-
-
-def test_a_model_of_an_endpoint_is_refused() -> None:
     logs = EndpointLogs(cdk.Stack(cdk.App(), "Other"), "Logs", endpoint_name="own")
     with pytest.raises(ValueError, match="give packed_model a batch"):
         own_app(batch=None, logs=logs)
-
-
-def test_a_model_of_neither_an_endpoint_nor_a_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="give logs, or batch"):
         own_app(batch=None)

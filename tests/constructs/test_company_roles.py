@@ -23,14 +23,12 @@ def endpoint_role(text: str = VALID) -> str:
     return text.replace('name = "ranker"', f'name = "ranker"\nexecution_role = "{SERVING}"', 1)
 
 
-def test_a_role_of_the_endpoint_is_its_models_and_none_is_made(synthesise: Synthesise) -> None:
+def test_the_endpoints_role_is_its_models_unless_one_has_its_own(synthesise: Synthesise) -> None:
     found = synthesise(endpoint_role())
     (model,) = found.all("AWS::SageMaker::Model")
     assert model["ExecutionRoleArn"] == SERVING
     assert found.all("AWS::IAM::Role") == found.all("AWS::IAM::Policy") == []
 
-
-def test_a_models_own_role_goes_first(synthesise: Synthesise) -> None:
     text = endpoint_role().replace(
         'tensorflow = "2.20"', f'tensorflow = "2.20"\nexecution_role = "{OTHER}"', 1
     )
@@ -38,15 +36,13 @@ def test_a_models_own_role_goes_first(synthesise: Synthesise) -> None:
     assert model["ExecutionRoleArn"] == OTHER
 
 
-def test_every_role_has_the_boundary_and_the_path(synthesise: Synthesise) -> None:
+def test_every_role_has_the_boundary_and_the_path_that_are_given(synthesise: Synthesise) -> None:
     found = synthesise(VALID.replace('name = "ranker"', CALLERS, 1) + RULES)
     (role,) = found.all("AWS::IAM::Role")
     (policy,) = found.all("AWS::IAM::ManagedPolicy")
     assert (role["PermissionsBoundary"], role["Path"]) == (BOUNDARY, "/service/ranker/")
     assert policy["Path"] == "/service/ranker/"
 
-
-def test_without_the_keys_nothing_is_said_of_either(synthesise: Synthesise) -> None:
     (role,) = synthesise().all("AWS::IAM::Role")
     assert not {"PermissionsBoundary", "Path"} & set(role)
 

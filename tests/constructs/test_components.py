@@ -259,14 +259,12 @@ def test_a_component_waits_for_its_endpoint_and_its_target_for_it(synthesise: Sy
     assert (name, depends) == ({"Fn::GetAtt": [endpoint, "EndpointName"]}, [component])
 
 
-def test_each_component_writes_into_a_log_group_of_its_own(synthesise: Synthesise) -> None:
+def test_each_component_has_its_log_group_and_alarms(synthesise: Synthesise) -> None:
     found = synthesise(file(copies="", other=""))
     groups = [group["LogGroupName"] for group in found.all("AWS::Logs::LogGroup")]
     prefix = "/aws/sagemaker/InferenceComponents/ranker-"
     assert groups == [f"{prefix}copies", f"{prefix}other"]
 
-
-def test_requests_are_watched_by_component_and_machines_once(synthesise: Synthesise) -> None:
     alarms = synthesise(file(copies="", other="")).all("AWS::CloudWatch::Alarm")
     names = {alarm["AlarmName"].removeprefix("ranker-") for alarm in alarms}
     assert names >= {"copies-5xx", "other-5xx", "primary-cpu", "primary-memory", "primary-disk"}

@@ -1,6 +1,8 @@
 """One screen: every question's graph, side by side for several variants."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,7 +52,9 @@ def test_it_shows_state_traffic_latency_errors_saturation_instances_cost_and_log
     ]
 
 
-def test_several_variants_stand_side_by_side(synthesise: Synthesise) -> None:
+def test_several_variants_stand_side_by_side_and_one_alone_where_it_has_a_graph(
+    synthesise: Synthesise,
+) -> None:
     placed = {
         widget["properties"]["title"]: (widget["y"], widget["width"])
         for widget in widgets(synthesise(VALID + SECOND))
@@ -58,8 +62,6 @@ def test_several_variants_stand_side_by_side(synthesise: Synthesise) -> None:
     }
     assert placed["primary: latency (ms)"] == placed["challenger: latency (ms)"]
 
-
-def test_a_graph_that_one_variant_alone_has_is_shown(synthesise: Synthesise) -> None:
     metrics = "[metrics]\nenhanced_metrics = true\npublish_seconds = 60\n"
     gpu = SECOND.replace("ml.c5.xlarge", "ml.g5.xlarge")
     shown = titles(synthesise(VALID + gpu + metrics))
@@ -68,24 +70,20 @@ def test_a_graph_that_one_variant_alone_has_is_shown(synthesise: Synthesise) -> 
     ]
 
 
-def test_instances_are_drawn_between_min_and_max(synthesise: Synthesise) -> None:
+def test_instances_are_drawn_between_min_and_max_and_percent_of_the_whole_machine(
+    synthesise: Synthesise,
+) -> None:
     lines = graph(synthesise(SCALED), "instances that answer")["annotations"]["horizontal"]
     assert [(line["value"], line["label"]) for line in lines] == [(2, "min 2"), (6, "max 6")]
-
-
-def test_cost_is_the_instances_times_the_price(synthesise: Synthesise) -> None:
-    shown = graph(synthesise(), "cost per hour")["metrics"][0][0]
-    assert shown["expression"] == "requests / per_instance * 0.204"
-
-
-def test_a_price_that_no_source_states_is_not_invented(synthesise: Synthesise) -> None:
-    found = synthesise(**{"ml.c5.xlarge": "ml.m7i.48xlarge"})
-    assert "no price of ml.m7i.48xlarge is known" in graph(found, "cost per hour")["markdown"]
-
-
-def test_percent_on_the_dashboard_is_of_the_whole_machine(synthesise: Synthesise) -> None:
     shown = graph(synthesise(), "saturation")["metrics"][0][0]
     assert (shown["label"], shown["expression"]) == ("CPU, mean", "m0 / 4")
+
+
+def test_cost_is_the_instances_times_a_price_that_a_source_states(synthesise: Synthesise) -> None:
+    shown = graph(synthesise(), "cost per hour")["metrics"][0][0]
+    assert shown["expression"] == "requests / per_instance * 0.204"
+    found = synthesise(**{"ml.c5.xlarge": "ml.m7i.48xlarge"})
+    assert "no price of ml.m7i.48xlarge is known" in graph(found, "cost per hour")["markdown"]
 
 
 @pytest.mark.parametrize(("rollout", "count"), [("", 0), ('[rollout]\nstrategy = "canary"\n', 2)])
@@ -94,3 +92,87 @@ def test_the_fleets_of_a_guarded_update_are_shown_apart(
 ) -> None:
     found = titles(synthesise(VALID + rollout))
     assert len([one for one in found if one.startswith("during an update")]) == count
+
+
+POOLS = """[variants.pools]
+model = "ranker"
+instance_pools = [{ instance_type = "ml.g4dn.12xlarge" }, { instance_type = "ml.g5.xlarge" }]
+[metrics]
+enhanced_metrics = true
+publish_seconds = 10
+[alarms]
+p99_latency_ms = 80
+error_4xx_percent = 5
+[prices]
+as_of = "2026-11-29"
+instance_usd_per_hour = { "ml.c5.xlarge" = 0.25, "ml.g4dn.12xlarge" = 4, "ml.g5.xlarge" = 1.5 }
+"""
+BATCH = """[batch.nightly]
+model = "ranker"
+instance_type = "ml.c5.xlarge"
+input = "s3://tables/rows/"
+output = "s3://tables/scores/"
+content_type = "text/csv"
+schedule = "rate(1 day)"
+late_minutes = 90
+"""
+SHARED = """max_instances = 3
+[variants.primary.components]
+a = { model = "ranker", max_copies = 3, scaling = { max_rps_per_instance = 4 } }
+b = { model = "ranker" }
+"""
+BOARDS = {
+    "pools": SCALED + POOLS,
+    "queue": f"{VALID}[asynchronous]\n[alarms]\noldest_request_minutes = 60\n",
+    "serverless": VALID.replace(
+        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 4 }"
+    ),
+    "batch": VALID[: VALID.index("[variants")] + BATCH,
+    "components": VALID.replace('model = "ranker"\n', "").replace("c5.x", "c6i.2x") + SHARED,
+}
+
+
+def drawn(properties: dict[str, Any]) -> Iterator[str]:
+    """Return each series as LABEL = FORMULA, with the metrics instead of their ids, and each line."""
+    metrics: dict[str, str] = {}
+    series: list[tuple[str, str]] = []
+    for *entry, options in properties["metrics"]:
+        if "expression" in options:
+            series.append((options.get("label", "-"), options["expression"]))
+            continue
+        namespace, name, *dimensions = entry
+        named = dict(zip(dimensions[::2], dimensions[1::2], strict=True))
+        of = named.get("InstanceType") or named.get("InferenceComponentName", "")
+        text = " ".join(filter(None, (name, options.get("stat", "Average"), of)))
+        assert namespace.startswith(("AWS/", "/aws/", "Servable/"))
+        text += "" if options["period"] == 60 else f" in {options['period']} s"
+        if options.get("visible", True):
+            series.append((options.get("label", "-"), text))
+        else:
+            metrics[options["id"]] = text
+    for label, formula in series:
+        shown = re.sub(r"\b[a-z]\w*\b", lambda one: metrics.get(one[0], one[0]), formula)
+        yield f"  {label} = {shown}"
+    for line in properties.get("annotations", {}).get("horizontal", []):
+        yield f"  {line['yAxis']} {line['value']}: {line['label']}"
+
+
+def described(found: Synthesised) -> Iterator[str]:
+    """Return the graphs of a dashboard: title, position, and axes, then what each draws."""
+    for widget in widgets(found):
+        properties = widget["properties"]
+        if "metrics" not in properties:
+            continue
+        axes = " and ".join(f"{side} {axis['label']}" for side, axis in properties["yAxis"].items())
+        assert {axis["min"] for axis in properties["yAxis"].values()} == {0}
+        yield f"{properties['title']} at {widget['x']}, {widget['y']}: {axes}"
+        yield from drawn(properties)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_each_graph_draws_its_metrics_in_the_unit_of_its_axis(
+    synthesise: Synthesise, name: str
+) -> None:
+    boards = (Path(__file__).parent / "drawn_graphs.txt").read_text().split("== ")
+    (expected,) = (board for board in boards if board.startswith(f"{name}\n"))
+    assert [*described(synthesise(BOARDS[name]))] == expected.splitlines()[1:]

@@ -21,16 +21,20 @@ def dependencies(found: Synthesised, kind: str) -> list[str]:
     return list(resource.get("DependsOn", []))
 
 
-def test_the_endpoint_has_the_name_of_the_file(synthesise: Synthesise) -> None:
+def test_the_endpoint_has_the_name_of_the_file_and_puts_it_out(synthesise: Synthesise) -> None:
     assert synthesise().one("AWS::SageMaker::Endpoint")["EndpointName"] == "ranker"
 
+    found = synthesise()
+    (endpoint,) = found.ids("AWS::SageMaker::Endpoint")
+    value = found.template["Outputs"]["EndpointName"]["Value"]
+    assert value == {"Fn::GetAtt": [endpoint, "EndpointName"]}
 
-def test_the_log_group_exists_before_sagemaker_would_make_one(synthesise: Synthesise) -> None:
+
+def test_the_log_group_has_the_files_retention_before_sagemaker_would_make_one(
+    synthesise: Synthesise,
+) -> None:
     found = synthesise()
     assert found.ids("AWS::Logs::LogGroup")[0] in dependencies(found, "AWS::SageMaker::Endpoint")
-
-
-def test_the_log_group_has_the_retention_of_the_file(synthesise: Synthesise) -> None:
     text = VALID.replace('name = "ranker"', 'name = "ranker"\nlog_retention_days = 7')
     assert synthesise(text).one("AWS::Logs::LogGroup") == {
         "LogGroupName": "/aws/sagemaker/Endpoints/ranker",
@@ -41,18 +45,9 @@ def test_the_log_group_has_the_retention_of_the_file(synthesise: Synthesise) -> 
 def test_an_update_keeps_the_count_that_scaling_reached(synthesise: Synthesise) -> None:
     endpoint = synthesise(VALID + SCALING).one("AWS::SageMaker::Endpoint")
     assert endpoint["RetainAllVariantProperties"] is True
-
-
-def test_an_update_takes_the_weights_from_the_file(synthesise: Synthesise) -> None:
-    endpoint = synthesise(VALID + SCALING).one("AWS::SageMaker::Endpoint")
     assert endpoint["ExcludeRetainedVariantProperties"] == [
         {"VariantPropertyType": "DesiredWeight"}
     ]
-
-
-def test_an_update_takes_the_count_from_the_file_where_nothing_scales(
-    synthesise: Synthesise,
-) -> None:
     endpoint = synthesise().one("AWS::SageMaker::Endpoint")
     assert endpoint["ExcludeRetainedVariantProperties"] == [
         {"VariantPropertyType": "DesiredWeight"},
@@ -60,11 +55,10 @@ def test_an_update_takes_the_count_from_the_file_where_nothing_scales(
     ]
 
 
-def test_without_a_rollout_the_template_says_nothing_of_one(synthesise: Synthesise) -> None:
+def test_a_canary_shifts_its_share_and_bakes_and_without_a_rollout_there_is_none(
+    synthesise: Synthesise,
+) -> None:
     assert "DeploymentConfig" not in synthesise().one("AWS::SageMaker::Endpoint")
-
-
-def test_a_canary_shifts_its_share_and_bakes(synthesise: Synthesise) -> None:
     config = synthesise(CANARY).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
     assert config["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"] == {
         "Type": "CANARY",
@@ -73,7 +67,7 @@ def test_a_canary_shifts_its_share_and_bakes(synthesise: Synthesise) -> None:
     }
 
 
-def test_a_rolling_update_replaces_batch_by_batch(synthesise: Synthesise) -> None:
+def test_a_rolling_update_replaces_batch_by_batch_and_so_goes_back(synthesise: Synthesise) -> None:
     text = CANARY.replace('"canary"', '"rolling"\nbatch_percent = 25')
     config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
     assert config["RollingUpdatePolicy"] == {
@@ -83,25 +77,17 @@ def test_a_rolling_update_replaces_batch_by_batch(synthesise: Synthesise) -> Non
         "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
     }
 
-
-def test_the_batch_of_a_rollback_may_be_another(synthesise: Synthesise) -> None:
     text = CANARY.replace('"canary"', '"rolling"\nrollback_batch_percent = 100')
     config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
     back = config["RollingUpdatePolicy"]["RollbackMaximumBatchSize"]
     assert back == {"Type": "CAPACITY_PERCENT", "Value": 100}
 
 
-def test_the_bake_of_an_update_all_at_once_is_the_wait_before_the_old_fleet_goes(
-    synthesise: Synthesise,
-) -> None:
+def test_the_old_fleet_stays_until_an_alarm_can_have_fired(synthesise: Synthesise) -> None:
     text = CANARY.replace('"canary"', '"all_at_once"\nbake_minutes = 7')
     config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
     assert config["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] == 7 * 60
 
-
-def test_after_the_last_step_the_old_fleet_stays_until_an_alarm_can_have_fired(
-    synthesise: Synthesise,
-) -> None:
     text = CANARY.replace("p99_latency_ms = 100", "p99_latency_ms = 100\nwindow_minutes = 5")
     config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
     assert config["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] == (5 + 1) * 60
@@ -111,7 +97,9 @@ def rollback_alarms(found: Synthesised) -> list[str]:
     return [name for name in found.ids("AWS::CloudWatch::Alarm") if "Rollback" in name]
 
 
-def test_a_rollback_judges_the_latency_of_the_new_fleet_alone(synthesise: Synthesise) -> None:
+def test_a_rollback_judges_the_new_fleet_alone_and_another_configuration_anew(
+    synthesise: Synthesise,
+) -> None:
     (latency,) = [
         alarm
         for alarm in synthesise(CANARY).all("AWS::CloudWatch::Alarm")
@@ -120,8 +108,6 @@ def test_a_rollback_judges_the_latency_of_the_new_fleet_alone(synthesise: Synthe
     names = {dimension["Name"] for dimension in latency["Dimensions"]}
     assert names == {"EndpointConfigName", "EndpointName", "VariantName"}
 
-
-def test_another_configuration_gets_other_rollback_alarms(synthesise: Synthesise) -> None:
     before = rollback_alarms(synthesise(CANARY))
     after = rollback_alarms(synthesise(CANARY.replace("c5.xlarge", "c5.2xlarge")))
     assert set(before) & set(after) == set()
@@ -148,13 +134,9 @@ def test_another_place_of_the_same_model_gets_other_rollback_alarms(
     assert set(alarms[0]) & set(alarms[1]) == set()
 
 
-def test_other_tags_keep_the_rollback_alarms(synthesise: Synthesise) -> None:
+def test_other_tags_and_another_threshold_keep_the_rollback_alarms(synthesise: Synthesise) -> None:
     before = rollback_alarms(synthesise(CANARY))
     assert rollback_alarms(synthesise(CANARY + '[tags]\nteam = "search"\n')) == before
-
-
-def test_another_threshold_keeps_the_rollback_alarms(synthesise: Synthesise) -> None:
-    before = rollback_alarms(synthesise(CANARY))
     assert rollback_alarms(synthesise(CANARY.replace("= 100", "= 200"))) == before
 
 
@@ -175,13 +157,6 @@ def test_a_caller_may_invoke_this_endpoint_and_no_other(environment: Environment
     ]
 
 
-def test_the_endpoints_name_is_an_output(synthesise: Synthesise) -> None:
-    found = synthesise()
-    (endpoint,) = found.ids("AWS::SageMaker::Endpoint")
-    value = found.template["Outputs"]["EndpointName"]["Value"]
-    assert value == {"Fn::GetAtt": [endpoint, "EndpointName"]}
-
-
 def test_tags_of_the_file_reach_the_endpoint(environment: Environment) -> None:
     stack = stack_of(environment, VALID + '[tags]\nteam = "ranking"\n')
     (artefact,) = cdk.App.of(stack).synth().get_nested_assembly("assembly-prod").stacks  # type: ignore[union-attr]
@@ -194,7 +169,9 @@ def fleet(found: Synthesised) -> dict[str, object]:
     return {"config": config, "ids": found.ids("AWS::SageMaker::EndpointConfig")}
 
 
-def test_raising_the_minimum_of_a_scaled_variant_replaces_no_fleet(synthesise: Synthesise) -> None:
+def test_a_scaled_variant_starts_apart_from_its_minimum_which_replaces_no_fleet(
+    synthesise: Synthesise,
+) -> None:
     primary = "[variants.primary]\n"
     two, three = (
         synthesise(
@@ -207,54 +184,35 @@ def test_raising_the_minimum_of_a_scaled_variant_replaces_no_fleet(synthesise: S
     assert fleet(two) == fleet(three)
     assert rollback_alarms(two) == rollback_alarms(three)
     assert three.one("AWS::ApplicationAutoScaling::ScalableTarget")["MinCapacity"] == 3
-
-
-@pytest.mark.parametrize(
-    ("lines", "count"),
-    [
+    for lines, count in [
         ("min_instances = 3\n", 3),
         (f"min_instances = 2\nmax_instances = 4\n{SCALING}", 1),
         (f"min_instances = 2\nmax_instances = 4\ninitial_instances = 2\n{SCALING}", 2),
-    ],
-    ids=["fixed", "scaled", "given"],
-)
-def test_a_scaled_variant_starts_apart_from_its_minimum(
-    synthesise: Synthesise, lines: str, count: int
-) -> None:
-    config = synthesise(VALID + lines).one("AWS::SageMaker::EndpointConfig")
-    assert config["ProductionVariants"][0]["InitialInstanceCount"] == count
+    ]:
+        config = synthesise(VALID + lines).one("AWS::SageMaker::EndpointConfig")
+        assert config["ProductionVariants"][0]["InitialInstanceCount"] == count
 
 
-@pytest.mark.parametrize(
-    ("line", "policy"),
-    [("", "Delete"), ('\nlog_removal = "retain"', "RetainExceptOnCreate")],
-    ids=["left out", "retain"],
-)
-def test_the_logs_go_with_the_stack_or_outlive_it(
-    synthesise: Synthesise, line: str, policy: str
-) -> None:
+def test_the_logs_go_with_the_stack_or_outlive_it(synthesise: Synthesise) -> None:
     """Those of golden requests, too, and also where a rename replaces them."""
-    golden = '{ body = "code/inference.py", content_type = "text/csv" }'
-    text = f'{VALID}[rollout]\nstrategy = "canary"\ngolden_requests = {golden}\n'
-    text += '[acknowledge]\nrollout-golden-request = "any file will do"\n'
-    found = synthesise(text.replace('name = "ranker"', f'name = "ranker"{line}'))
-    groups = [
-        (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
-        for resource in found.template["Resources"].values()
-        if resource["Type"] == "AWS::Logs::LogGroup"
-    ]
-    assert groups == [(policy, "Retain" if line else policy)] * 2
+    for line, policy in [("", "Delete"), ('\nlog_removal = "retain"', "RetainExceptOnCreate")]:
+        golden = '{ body = "code/inference.py", content_type = "text/csv" }'
+        text = f'{VALID}[rollout]\nstrategy = "canary"\ngolden_requests = {golden}\n'
+        text += '[acknowledge]\nrollout-golden-request = "any file will do"\n'
+        found = synthesise(text.replace('name = "ranker"', f'name = "ranker"{line}'))
+        groups = [
+            (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
+            for resource in found.template["Resources"].values()
+            if resource["Type"] == "AWS::Logs::LogGroup"
+        ]
+        assert groups == [(policy, "Retain" if line else policy)] * 2
 
 
-@pytest.mark.parametrize(
-    ("size", "tagged"), [(6_291_456, None), (6_291_457, "6291457"), (25_000_000, "25000000")]
-)
-def test_the_endpoint_says_which_larger_request_is_acknowledged(
-    synthesise: Synthesise, size: int, tagged: str | None
-) -> None:
-    text = f"{VALID}[traffic]\nrequest_bytes = {size}\n"
-    if tagged:
-        text += '[acknowledge]\nrequest-too-large = "it was answered"\n'
-    tags = synthesise(text).one("AWS::SageMaker::Endpoint").get("Tags", [])
-    said = {tag["Key"]: tag["Value"] for tag in tags}
-    assert said.get("servable:request-bytes") == tagged
+def test_the_endpoint_says_which_larger_request_is_acknowledged(synthesise: Synthesise) -> None:
+    for size, tagged in [(6_291_456, None), (6_291_457, "6291457"), (25_000_000, "25000000")]:
+        text = f"{VALID}[traffic]\nrequest_bytes = {size}\n"
+        if tagged:
+            text += '[acknowledge]\nrequest-too-large = "it was answered"\n'
+        tags = synthesise(text).one("AWS::SageMaker::Endpoint").get("Tags", [])
+        said = {tag["Key"]: tag["Value"] for tag in tags}
+        assert said.get("servable:request-bytes") == tagged

@@ -9,15 +9,9 @@ CANARY = VALID + '[rollout]\nstrategy = "all_at_once"\n'
 ACCEPTED = CANARY + '[acknowledge]\nrollout-latency-unwatched = "5xx is all that we promise"\n'
 
 
-def test_a_warning_is_an_annotation_of_the_stack(environment: Environment) -> None:
+def test_a_warning_that_is_not_accepted_is_an_annotation(environment: Environment) -> None:
     Annotations.from_stack(stack_of(environment, CANARY)).has_warning(
         "/prod/endpoint", Match.string_like_regexp(".*alarms.p99_latency_ms: .*")
     )
-
-
-def test_an_accepted_warning_is_none(environment: Environment) -> None:
     Annotations.from_stack(stack_of(environment, ACCEPTED)).has_no_warning("*", Match.any_value())
-
-
-def test_what_is_not_checked_is_no_annotation(environment: Environment) -> None:
     Annotations.from_stack(stack_of(environment)).has_no_info("*", Match.any_value())

@@ -84,25 +84,21 @@ class Own:
         return int(config["ProductionVariants"][0]["InitialInstanceCount"])
 
 
-def test_without_scaling_the_minimum_runs() -> None:
+def test_a_fleet_begins_with_its_minimum_or_if_it_scales_with_one_instance() -> None:
     assert Own(min_instances=2, max_instances=4).count == 2
 
-
-def test_a_range_that_nothing_scales_is_a_warning_at_the_endpoint() -> None:
     own = Own(min_instances=2, max_instances=4)
     found = Annotations.from_stack(own.stack).find_warning(
         "/search/Endpoint", Match.string_like_regexp("max_instances")
     )
     assert len(found) == 1
 
-
-def test_with_scaling_a_fleet_begins_with_one_instance() -> None:
     own = Own(min_instances=2, max_instances=4)
     own.scale()
     assert own.count == 1
 
 
-def test_another_maximum_of_a_scaled_fleet_changes_its_scalable_target_alone() -> None:
+def test_scaling_changes_its_target_alone_and_keeps_the_configuration_of_a_rollout() -> None:
     four, six = (Own(min_instances=2, max_instances=most) for most in (4, 6))
     four.scale()
     six.scale()
@@ -110,16 +106,12 @@ def test_another_maximum_of_a_scaled_fleet_changes_its_scalable_target_alone() -
     changed = [before[name]["Type"] for name in before if before[name] != after[name]]
     assert changed == ["AWS::ApplicationAutoScaling::ScalableTarget"]
 
-
-def test_scaling_that_is_made_after_the_rollout_keeps_the_configuration_it_was_made_for() -> None:
     own = Own(min_instances=2, max_instances=4)
     own.roll_out()
     before = own.endpoint.fingerprint
     own.scale()
     assert (own.count, own.endpoint.fingerprint) == (2, before)
 
-
-def test_an_unscaled_fleet_keeps_no_number_of_instances_through_an_update() -> None:
     (endpoint,) = Own(min_instances=2).of_type("AWS::SageMaker::Endpoint")
     excluded = [
         each["VariantPropertyType"] for each in endpoint["ExcludeRetainedVariantProperties"]
@@ -127,25 +119,20 @@ def test_an_unscaled_fleet_keeps_no_number_of_instances_through_an_update() -> N
     assert excluded == ["DesiredWeight", "DesiredInstanceCount"]
 
 
-def test_a_stack_of_any_region_looks_the_image_up() -> None:
+def test_a_region_looks_its_image_up_and_one_without_it_is_an_error() -> None:
     (model,) = Own(env=None).of_type("AWS::SageMaker::Model")
     assert "Fn::FindInMap" in str(model["PrimaryContainer"]["Image"])
-
-
-def test_a_region_without_the_image_is_an_error_that_names_those_that_have_it() -> None:
     with pytest.raises(
         ValueError, match=r"region: no image .* in mars-west-1; allowed: .*eu-west-1"
     ):
         Own(env=cdk.Environment(account="111111111111", region="mars-west-1"))
 
 
-def test_the_instances_are_in_the_private_subnets_of_a_vpc() -> None:
+def test_a_model_in_a_vpc_is_in_private_subnets_and_opens_what_it_may_reach() -> None:
     (model,) = Own(vpc=True).of_type("AWS::SageMaker::Model")
     refs = [subnet["Ref"] for subnet in model["VpcConfig"]["Subnets"]]
     assert [ref.startswith("VpcPrivateSubnet") for ref in refs] == [True, True]
 
-
-def test_a_model_in_a_vpc_opens_what_it_may_reach() -> None:
     own = Own(vpc=True)
     store = ec2.SecurityGroup(
         own.stack, "Store", vpc=own.stack.node.find_child("Vpc"), allow_all_outbound=False
@@ -153,14 +140,9 @@ def test_a_model_in_a_vpc_opens_what_it_may_reach() -> None:
     own.model.connections.allow_to(store, ec2.Port.tcp(6379))
     (rule,) = own.of_type("AWS::EC2::SecurityGroupIngress")
     assert rule["FromPort"] == 6379
-
-
-def test_without_a_vpc_there_is_no_security_group_to_open() -> None:
     with pytest.raises(ValueError, match="give packed_model a vpc"):
         _ = Own().endpoint.connections
 
-
-def test_a_network_may_be_known_only_to_cloudformation() -> None:
     subnets = cdk.Fn.split(",", cdk.Fn.import_value("subnets"))
     groups = [cdk.Fn.import_value("group")]
     own = Own(network=Network(subnets=subnets, security_groups=groups))
@@ -168,21 +150,17 @@ def test_a_network_may_be_known_only_to_cloudformation() -> None:
     assert model["VpcConfig"]["Subnets"] == {"Fn::Split": [",", {"Fn::ImportValue": "subnets"}]}
 
 
-def test_an_existing_role_gets_the_models_permissions() -> None:
+def test_an_existing_role_gets_the_permissions_unless_it_is_immutable() -> None:
     stack = cdk.Stack(cdk.App(), "roles", env=HERE)
     role = iam.Role.from_role_name(stack, "Given", "data-science")
     (policy,) = Own(role=role).of_type("AWS::IAM::Policy")
     assert policy["Roles"] == ["data-science"]
 
-
-def test_an_immutable_role_stays_as_it_is() -> None:
     stack = cdk.Stack(cdk.App(), "roles", env=HERE)
     arn = "arn:aws:iam::111111111111:role/data-science"
     role = iam.Role.from_role_arn(stack, "Given", arn, mutable=False)
     assert Own(role=role).of_type("AWS::IAM::Policy") == []
 
-
-def test_a_role_may_use_the_key_of_the_volumes_by_the_arn_that_the_key_has() -> None:
     (policy,) = Own(volume_key=True).of_type("AWS::IAM::Policy")
     (resource,) = [
         statement["Resource"]
@@ -210,7 +188,7 @@ def test_wildcards_for_the_network_of_another_stack_are_accepted_by_its_exports(
     assert accepted.count(":subnet/network:ExportsOutputRef") == 2
 
 
-def test_an_imported_endpoint_grants_its_own_invocation() -> None:
+def test_an_imported_endpoint_grants_its_invocation_and_needs_its_variants_for_alarms() -> None:
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
     role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     ModelEndpoint.from_endpoint_name(stack, "Other", "other").grant_invoke(role)
@@ -219,36 +197,26 @@ def test_an_imported_endpoint_grants_its_own_invocation() -> None:
         {"PolicyDocument": {"Statement": [{"Action": "sagemaker:InvokeEndpoint"}]}},
     )
 
+    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
+    other = ModelEndpoint.from_endpoint_name(stack, "Other", "other")
+    topic = sns.Topic(stack, "Topic")
+    with pytest.raises(ValueError, match="variants of endpoint other are unknown; give"):
+        EndpointAlarms(stack, "Alarms", endpoint=other, alarms=Alarms(), inform=topic)
 
-def test_a_metric_of_the_only_variant_needs_no_name() -> None:
+
+def test_a_metric_is_of_the_only_variant_and_of_the_region_in_the_endpoints_arn() -> None:
     metric = Own().endpoint.metric_model_latency(statistic="p50")
     assert (metric.dimensions, metric.statistic) == (
         {"EndpointName": "search", "VariantName": "primary"},
         "p50",
     )
 
-
-def test_a_metric_of_an_imported_endpoint_is_of_the_region_in_its_arn() -> None:
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
     arn = "arn:aws:sagemaker:us-west-2:222222222222:endpoint/other"
     other = ModelEndpoint.from_endpoint_arn(stack, "Other", arn)
     metric = other.metric_invocations("primary")
     assert (metric.region, metric.account) == ("us-west-2", "222222222222")
 
-
-def test_a_metric_that_no_endpoint_publishes_so_is_refused() -> None:
-    with pytest.raises(UnpublishedMetricError):
-        Own().endpoint.metric("ModelLatency", variant="primary", statistic="p99.99x")
-
-
-def test_a_metric_that_no_endpoint_has_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        UnpublishedMetricError, match="no endpoint has a metric Latency; .*ModelLat"
-    ):
-        Own().endpoint.metric("Latency")
-
-
-def test_a_metric_of_an_arn_that_only_cloudformation_knows_is_of_the_alarms_region() -> None:
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
     other = ModelEndpoint.from_endpoint_arn(stack, "Other", cdk.Fn.import_value("arn"))
     metric = other.metric_invocations("primary")
@@ -256,12 +224,13 @@ def test_a_metric_of_an_arn_that_only_cloudformation_knows_is_of_the_alarms_regi
     assert (metric.region, metric.account) == (None, None)
 
 
-def test_alarms_of_an_imported_endpoint_need_its_variants() -> None:
-    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
-    other = ModelEndpoint.from_endpoint_name(stack, "Other", "other")
-    topic = sns.Topic(stack, "Topic")
-    with pytest.raises(ValueError, match="variants of endpoint other are unknown; give"):
-        EndpointAlarms(stack, "Alarms", endpoint=other, alarms=Alarms(), inform=topic)
+def test_a_metric_that_no_endpoint_publishes_is_refused() -> None:
+    with pytest.raises(UnpublishedMetricError):
+        Own().endpoint.metric("ModelLatency", variant="primary", statistic="p99.99x")
+    with pytest.raises(
+        UnpublishedMetricError, match="no endpoint has a metric Latency; .*ModelLat"
+    ):
+        Own().endpoint.metric("Latency")
 
 
 def test_captured_samples_need_no_feature_flag() -> None:
@@ -298,7 +267,7 @@ def test_what_check_knows_is_an_error_at_the_construct(
         ({"instance_type": cdk.Fn.import_value("type")}, "instance_type: .*give the type"),
         ({"handler": "servble"}, "^handler: 'servble': Input should be 'servable'$"),
         ({"name": "a b"}, "^name: 'a b': [^;]*$"),
-        ({"variables": {"A": 1}}, "^variables: 1: "),
+        ({"environment": {"A": 1}}, "^environment: 1: "),
         ({"version": 7}, "^version: .*leave it out"),
         ({"vpc": True, "network": Network()}, "^network: .*give one of the two"),
     ],
@@ -333,7 +302,7 @@ def test_a_count_that_only_cloudformation_knows_is_refused() -> None:
         InstanceVariant(name="primary", model=own.model, min_instances=count)  # type: ignore[arg-type]
 
 
-def test_the_endpoint_is_made_after_the_log_group_of_its_model() -> None:
+def test_an_endpoint_waits_for_its_own_log_group_and_names_each_variant_once() -> None:
     own = Own()
     ModelEndpoint(
         own.stack, "Bare", name="search", variants=[InstanceVariant(name="a", model=own.model)]
@@ -345,12 +314,15 @@ def test_the_endpoint_is_made_after_the_log_group_of_its_model() -> None:
         for each in before
     ] == [True]
 
-
-def test_a_log_group_of_another_endpoint_is_refused() -> None:
     own = Own()
     variant = InstanceVariant(name="primary", model=own.model)
     with pytest.raises(ValueError, match="/Logs is the log group of 'search'"):
         ModelEndpoint(own.stack, "Other", name="other", variants=[variant])
+
+    own = Own()
+    twice = [InstanceVariant(name="primary", model=own.model) for _ in range(2)]
+    with pytest.raises(ValueError, match="search/Other: variants have one name"):
+        ModelEndpoint(own.stack, "Other", name="search", variants=twice)
 
 
 def test_a_refused_environment_file_says_everything(tmp_path: Path) -> None:
@@ -359,10 +331,3 @@ def test_a_refused_environment_file_says_everything(tmp_path: Path) -> None:
     file.write_text('account = "1"\nregion = "eu-west-1"\n')
     with pytest.raises(EnvironmentFileError, match=r"(?s)prod.toml is refused.*account.*endpoint"):
         Environment(cdk.App(), "prod", file=file)
-
-
-def test_two_variants_of_one_name_are_refused() -> None:
-    own = Own()
-    twice = [InstanceVariant(name="primary", model=own.model) for _ in range(2)]
-    with pytest.raises(ValueError, match="search/Other: variants have one name"):
-        ModelEndpoint(own.stack, "Other", name="search", variants=twice)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
@@ -29,53 +27,32 @@ def names(found: Synthesised) -> list[str]:
     return [one["AlarmName"] for one in found.all("AWS::CloudWatch::Alarm")]
 
 
-def test_a_request_goes_where_the_fewest_wait(synthesise: Synthesise) -> None:
+def test_a_request_goes_where_the_fewest_wait_by_default(synthesise: Synthesise) -> None:
     routing = variant(synthesise())["RoutingConfig"]
     assert routing == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
-
-
-def test_routing_is_the_files(synthesise: Synthesise) -> None:
     routing = variant(synthesise(VALID + 'routing = "random"\n'))["RoutingConfig"]
     assert routing == {"RoutingStrategy": "RANDOM"}
-
-
-def test_a_queue_is_not_routed(synthesise: Synthesise) -> None:
     assert "RoutingConfig" not in variant(synthesise(QUEUE))
 
 
-def test_a_shell_is_opened_where_it_is_asked_for(synthesise: Synthesise) -> None:
+def test_what_nobody_asks_for_is_absent(synthesise: Synthesise) -> None:
+    for key in ["AsyncInferenceConfig", "ShadowProductionVariants", "DataCaptureConfig"]:
+        assert key not in synthesise().one(CONFIG)
+    for key in ["ServerlessConfig", "EnableSSMAccess", "VolumeSizeInGB"]:
+        assert key not in variant(synthesise())
     assert variant(synthesise(VALID + "ssm_access = true\n"))["EnableSSMAccess"] is True
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["AsyncInferenceConfig", "ShadowProductionVariants", "DataCaptureConfig"],
-)
-def test_what_nobody_asks_for_is_absent(synthesise: Synthesise, key: str) -> None:
-    assert key not in synthesise().one(CONFIG)
-
-
-@pytest.mark.parametrize("key", ["ServerlessConfig", "EnableSSMAccess", "VolumeSizeInGB"])
-def test_what_nobody_asks_of_a_variant_is_absent(synthesise: Synthesise, key: str) -> None:
-    assert key not in variant(synthesise())
-
-
-def test_a_shadow_stands_apart_from_production(synthesise: Synthesise) -> None:
+def test_a_shadow_takes_back_no_update_and_pages_nobody(synthesise: Synthesise) -> None:
     (one,) = synthesise(SHADOW).one(CONFIG)["ShadowProductionVariants"]
     assert (one["VariantName"], one["InitialVariantWeight"]) == ("copy", 0.5)
-
-
-def test_a_shadow_takes_back_no_update(synthesise: Synthesise) -> None:
     found = synthesise(SHADOW + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n')
     assert not [name for name in names(found) if name.startswith("ranker-rollback-copy")]
-
-
-def test_a_shadow_pages_nobody(synthesise: Synthesise) -> None:
     rule = synthesise(SHADOW).one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"]
     assert "copy" not in str(rule)
 
 
-def test_a_serverless_variant_has_memory_and_no_instances(synthesise: Synthesise) -> None:
+def test_a_serverless_variant_has_memory_and_nothing_of_instances(synthesise: Synthesise) -> None:
     found = variant(synthesise(SERVERLESS))
     assert found == {
         "VariantName": "primary",
@@ -83,15 +60,9 @@ def test_a_serverless_variant_has_memory_and_no_instances(synthesise: Synthesise
         "InitialVariantWeight": 1,
         "ServerlessConfig": {"MaxConcurrency": 9, "MemorySizeInMB": 2048},
     }
-
-
-def test_a_serverless_endpoint_retains_no_counts(synthesise: Synthesise) -> None:
     assert "RetainAllVariantProperties" not in synthesise(SERVERLESS).one(
         "AWS::SageMaker::Endpoint"
     )
-
-
-def test_a_serverless_variant_has_no_alarm_on_cpus(synthesise: Synthesise) -> None:
     assert sorted(names(synthesise(SERVERLESS))) == [
         "ranker-primary-5xx",
         "ranker-primary-memory",
@@ -99,7 +70,7 @@ def test_a_serverless_variant_has_no_alarm_on_cpus(synthesise: Synthesise) -> No
     ]
 
 
-def test_a_queues_answers_and_failures_go_to_the_data_stack(synthesise: Synthesise) -> None:
+def test_a_queue_answers_into_the_data_stack_and_tells_two_topics(synthesise: Synthesise) -> None:
     output = synthesise(QUEUE).one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
     bucket = ["s3://", {"Fn::ImportValue": "prod-data-queue"}]
     assert (output["S3OutputPath"], output["S3FailurePath"]) == (
@@ -107,17 +78,11 @@ def test_a_queues_answers_and_failures_go_to_the_data_stack(synthesise: Synthesi
         {"Fn::Join": ["", [*bucket, "/failures"]]},
     )
 
-
-def test_a_queue_tells_two_topics(synthesise: Synthesise) -> None:
-    output = synthesise(QUEUE).one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
     assert sorted(output["NotificationConfig"]) == ["ErrorTopic", "SuccessTopic"]
-
-
-def test_a_queue_has_no_alarm_on_overhead(synthesise: Synthesise) -> None:
     assert "ranker-primary-overhead-latency" not in names(synthesise(QUEUE))
 
 
-def test_the_age_of_the_oldest_request_is_in_seconds(synthesise: Synthesise) -> None:
+def test_the_age_of_the_oldest_request_breaks_the_objective(synthesise: Synthesise) -> None:
     found = synthesise(QUEUE + "[alarms]\noldest_request_minutes = 60\n")
     (alarm,) = [
         one
@@ -126,8 +91,6 @@ def test_the_age_of_the_oldest_request_is_in_seconds(synthesise: Synthesise) -> 
     ]
     assert alarm["Threshold"] == 3600
 
-
-def test_the_age_of_the_oldest_request_breaks_the_objective(synthesise: Synthesise) -> None:
     found = synthesise(QUEUE + "[alarms]\noldest_request_minutes = 60\n")
     rule = found.one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"]
     assert "queueage" in str(rule)
@@ -145,34 +108,25 @@ def test_callers_of_a_queue_may_queue_and_not_invoke(synthesise: Synthesise) -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [
+def test_one_failure_of_a_queue_is_drawn_and_fires_within_a_minute(synthesise: Synthesise) -> None:
+    for name, metric in [
         ("failed-requests", "InvocationFailures"),
         ("expired-requests", "ExpiredRequests"),
         ("failed-notifications", "NotificationFailures"),
-    ],
-)
-def test_one_failure_of_an_asynchronous_endpoint_fires_within_a_minute(
-    synthesise: Synthesise, name: str, metric: str
-) -> None:
-    found = synthesise(QUEUE).all("AWS::CloudWatch::Alarm")
-    (alarm,) = [one for one in found if one["AlarmName"] == f"ranker-primary-{name}"]
-    asked = (
-        alarm["MetricName"],
-        alarm["Statistic"],
-        alarm["Threshold"],
-        alarm["EvaluationPeriods"],
-    )
-    assert asked == (metric, "Sum", 0, 1)
+    ]:
+        found = synthesise(QUEUE).all("AWS::CloudWatch::Alarm")
+        (alarm,) = [one for one in found if one["AlarmName"] == f"ranker-primary-{name}"]
+        asked = (
+            alarm["MetricName"],
+            alarm["Statistic"],
+            alarm["Threshold"],
+            alarm["EvaluationPeriods"],
+        )
+        assert asked == (metric, "Sum", 0, 1)
 
-
-def test_failures_of_a_queue_are_drawn(synthesise: Synthesise) -> None:
     body = synthesise(QUEUE).one("AWS::CloudWatch::Dashboard")["DashboardBody"]
     drawn = "".join(part for part in body["Fn::Join"][1] if isinstance(part, str))
     assert "primary: failures per minute" in drawn
     assert "alarm: requests a minute that expired in the queue above 0" in drawn
 
-
-def test_an_endpoint_without_a_queue_has_no_alarm_on_its_failures(synthesise: Synthesise) -> None:
     assert not [name for name in names(synthesise()) if name.startswith("ranker-primary-failed")]

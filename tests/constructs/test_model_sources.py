@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from infra.recording import FOLDER
 from tests.conftest import VALID, Environment
 from tests.constructs.conftest import Synthesised, stack_of
@@ -59,14 +57,10 @@ def listed(found: Synthesised) -> list[dict[str, Any]]:
 def test_without_compression_the_model_is_a_prefix(synthesise: Synthesise) -> None:
     source = container(synthesise(UNPACKED))["ModelDataSource"]["S3DataSource"]
     assert (source["CompressionType"], source["S3DataType"]) == ("None", "S3Prefix")
-
-
-def test_the_prefix_ends_with_a_slash(synthesise: Synthesise) -> None:
-    source = container(synthesise(UNPACKED))["ModelDataSource"]["S3DataSource"]
     assert json.dumps(source["S3Uri"]).rstrip('"}]').endswith("/")
 
 
-def test_every_file_of_the_model_is_published(environment: Environment, project: Path) -> None:
+def test_every_file_of_the_model_is_uploaded(environment: Environment, project: Path) -> None:
     keys = {key.partition("/")[2] for key in assets(environment, UNPACKED)}
     files = {
         f"ranker/{path.relative_to(project / 'model')}"
@@ -75,19 +69,19 @@ def test_every_file_of_the_model_is_published(environment: Environment, project:
     }
     assert keys == files
 
+    assert {command[0] for command in assets(environment, UNPACKED).values()} == {sys.executable}
+
+    commands = assets(environment, UNPACKED)
+    graph = next(command for key, command in commands.items() if key.endswith("saved_model.pb"))
+    ran = subprocess.run(graph, check=True, capture_output=True, text=True)
+    assert ran.stdout.strip() == str(project / "model" / "1" / "saved_model.pb")
+
 
 def test_another_content_is_another_prefix(environment: Environment, project: Path) -> None:
     before = {key.split("/")[0] for key in assets(environment, UNPACKED)}
     (project / "model" / "1" / "assets" / "words.txt").parent.mkdir(exist_ok=True)
     (project / "model" / "1" / "assets" / "words.txt").write_text("another")
     assert before.isdisjoint(key.split("/")[0] for key in assets(environment, UNPACKED))
-
-
-def test_the_file_itself_is_what_is_uploaded(environment: Environment, project: Path) -> None:
-    commands = assets(environment, UNPACKED)
-    graph = next(command for key, command in commands.items() if key.endswith("saved_model.pb"))
-    ran = subprocess.run(graph, check=True, capture_output=True, text=True)
-    assert ran.stdout.strip() == str(project / "model" / "1" / "saved_model.pb")
 
 
 def test_a_file_that_changed_since_synth_is_not_uploaded(
@@ -104,32 +98,23 @@ def test_a_file_that_changed_since_synth_is_not_uploaded(
     )
 
 
-@pytest.mark.parametrize("text", [UNPACKED, MULTI])
-def test_a_role_lists_its_own_prefix_only(synthesise: Synthesise, text: str) -> None:
-    (statement,) = listed(synthesise(text))
-    (allowed,) = (value for value in statement["Condition"]["StringLike"].values())
-    assert json.dumps(allowed).count("*") == 1
-    assert len(prefix(json.dumps(allowed))) >= 64
-
-
-def test_a_role_lists_nothing_for_one_archive(synthesise: Synthesise) -> None:
+def test_a_role_lists_its_own_prefix_and_nothing_for_one_archive(synthesise: Synthesise) -> None:
+    for text in [UNPACKED, MULTI]:
+        (statement,) = listed(synthesise(text))
+        (allowed,) = (value for value in statement["Condition"]["StringLike"].values())
+        assert json.dumps(allowed).count("*") == 1
+        assert len(prefix(json.dumps(allowed))) >= 64
     assert listed(synthesise()) == []
 
 
-def test_several_models_are_several_archives_under_one_prefix(environment: Environment) -> None:
+def test_several_models_run_in_multi_model_mode_from_archives_under_one_prefix(
+    synthesise: Synthesise, environment: Environment
+) -> None:
+    assert container(synthesise(MULTI))["Mode"] == "MultiModel"
+    assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" not in container(synthesise(MULTI))["Environment"]
     keys = sorted(assets(environment, MULTI))
     assert [key.partition("/")[2] for key in keys] == ["one.tar.gz", "two.tar.gz"]
 
-
-def test_several_models_run_in_multi_model_mode(synthesise: Synthesise) -> None:
-    assert container(synthesise(MULTI))["Mode"] == "MultiModel"
-
-
-def test_a_multi_model_container_has_no_default_model(synthesise: Synthesise) -> None:
-    assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" not in container(synthesise(MULTI))["Environment"]
-
-
-def test_a_member_has_its_versions_at_the_root(environment: Environment) -> None:
     commands = assets(environment, MULTI)
     one = next(command for key, command in commands.items() if key.endswith("one.tar.gz"))
     ran = subprocess.run(one, check=True, capture_output=True, text=True)
@@ -137,11 +122,9 @@ def test_a_member_has_its_versions_at_the_root(environment: Environment) -> None
         assert "1/saved_model.pb" in opened.getnames()
 
 
-def test_commands_run_with_this_python(environment: Environment) -> None:
-    assert {command[0] for command in assets(environment, UNPACKED).values()} == {sys.executable}
-
-
-def test_models_in_one_archive_are_all_in_it(environment: Environment) -> None:
+def test_models_in_one_archive_are_all_in_it_and_the_first_answers(
+    environment: Environment, synthesise: Synthesise
+) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nalso_serves = ["scorer"]')
     (command,) = assets(environment, text + '[models.scorer]\nsaved_model = "model"\n').values()
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -149,8 +132,5 @@ def test_models_in_one_archive_are_all_in_it(environment: Environment) -> None:
         names = opened.getnames()
     assert {"ranker/1/saved_model.pb", "scorer/1/saved_model.pb"} <= set(names)
 
-
-def test_the_model_named_first_answers_requests_that_name_none(synthesise: Synthesise) -> None:
-    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nalso_serves = ["scorer"]')
     found = synthesise(text + '[models.scorer]\nsaved_model = "model"\n')
     assert container(found)["Environment"]["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"] == "ranker"

@@ -70,21 +70,12 @@ def test_there_are_four_stacks(assembly: Path) -> None:
     ]
 
 
-def test_nothing_is_annotated(assembly: Path) -> None:
+def test_neither_annotations_nor_any_linter_find_anything(assembly: Path) -> None:
     assert list(annotations(assembly)) == []
-
-
-def test_cdk_nag_finds_nothing(assembly: Path) -> None:
     report = json.loads((assembly / "validation-report.json").read_text())
     # Only a pack that found something has a report.
     assert [plugin["violations"] for plugin in report["pluginReports"]] == []
-
-
-def test_cfn_lint_finds_nothing(assembly: Path) -> None:
     assert [line for line in linted(templates(assembly)) if OF_THE_CLI not in line] == []
-
-
-def test_cloudformation_validate_finds_nothing(assembly: Path) -> None:
     engine = validate.RegoEngine()
     assert [said for file in templates(assembly) for said in validated(file, engine)] == []
 

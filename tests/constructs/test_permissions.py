@@ -155,26 +155,17 @@ def decrypts(found: Synthesised) -> list[list[str]]:
     ]
 
 
-def test_what_is_published_is_decrypted_with_every_key_that_the_file_names(
-    synthesise: Synthesise,
-) -> None:
+def test_archives_are_decrypted_with_the_keys_that_the_file_names(synthesise: Synthesise) -> None:
     assert decrypts(synthesise(ARCHIVE_KEYS)) == [[f"{KEY}7", f"{KEY}8"]]
 
-
-def test_a_pinned_archive_is_decrypted_with_its_own_key_alone(synthesise: Synthesise) -> None:
     pinned = f'{ARTIFACT}, kms_key = "{KEY}9" }}'
     found = synthesise(ARCHIVE_KEYS.replace('saved_model = "model"', pinned))
     assert decrypts(found) == [[f"{KEY}9"]]
+    for text in [VALID, PINNED]:
+        assert decrypts(synthesise(text)) == []
 
 
-@pytest.mark.parametrize("text", [VALID, PINNED], ids=["published", "pinned"])
-def test_without_a_key_of_ones_own_nothing_is_decrypted(synthesise: Synthesise, text: str) -> None:
-    assert decrypts(synthesise(text)) == []
-
-
-def test_a_key_is_used_through_the_service_that_holds_what_it_encrypts(
-    synthesise: Synthesise,
-) -> None:
+def test_a_key_is_used_through_the_service_that_encrypts(synthesise: Synthesise) -> None:
     """Never by the role itself; also in China, whose other names end otherwise."""
     text = f'{ARCHIVE_KEYS}[capture]\nkms_key = "{KEY}4"\n[asynchronous]\nkms_key = "{KEY}5"\n'
     text += f'[alarms]\ntopic_kms_key = "{KEY}6"\n'
@@ -188,8 +179,6 @@ def test_a_key_is_used_through_the_service_that_holds_what_it_encrypts(
     s3, sns = ["s3.cn-north-1.amazonaws.com"], ["sns.cn-north-1.amazonaws.com"]
     assert through == {"4": s3, "5": s3, "6": sns, "7": s3, "8": s3}
 
-
-def test_callers_use_the_key_of_a_queue_through_s3_alone(synthesise: Synthesise) -> None:
     callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
     text = VALID.replace('name = "ranker"', callers) + "[asynchronous]\n"
     policy = synthesise(text).one("AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
@@ -199,7 +188,7 @@ def test_callers_use_the_key_of_a_queue_through_s3_alone(synthesise: Synthesise)
     }
 
 
-def test_sagemaker_takes_on_the_role_for_this_account_and_region_alone(
+def test_sagemaker_takes_on_the_role_for_this_account_region_and_partition_alone(
     synthesise: Synthesise,
 ) -> None:
     """As AWS words it for inference; neither a model's nor an endpoint's ARN, no other asterisk."""
@@ -212,8 +201,6 @@ def test_sagemaker_takes_on_the_role_for_this_account_and_region_alone(
         "Condition": {"ArnLike": {"aws:SourceArn": "arn:aws:sagemaker:eu-west-1:111111111111:*"}},
     }
 
-
-def test_the_partition_of_the_condition_is_the_regions(synthesise: Synthesise) -> None:
     (role,) = synthesise(VALID.replace("eu-west-1", "cn-north-1")).all("AWS::IAM::Role")
     (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Condition"]["ArnLike"]["aws:SourceArn"].startswith("arn:aws-cn:sagemaker:cn-")
@@ -228,7 +215,7 @@ def test_a_role_has_no_action_beyond_the_table(synthesise: Synthesise) -> None:
     assert actions(synthesise(text)) <= known
 
 
-def test_every_star_has_a_reason() -> None:
+def test_every_star_has_a_reason_and_every_place_is_shown_to_readers() -> None:
     starred = {
         "requests",
         "answers",
@@ -247,6 +234,10 @@ def test_every_star_has_a_reason() -> None:
         if (not permission.on or set(permission.on) & starred) and permission.wildcard is None
     ]
     assert without == []
+
+    assert {
+        place for permission in PERMISSIONS for place in (*permission.on, *permission.needs)
+    } <= set(PLACES)
 
 
 def test_only_what_aws_cannot_narrow_is_allowed_on_everything() -> None:
@@ -287,17 +278,17 @@ def test_nothing_in_a_template_is_allowed_on_everything_but_the_starred_rows(
     }
 
 
-@pytest.mark.parametrize("resource", ["subnet/subnet-0a1b2c3d", "security-group/sg-0a1b2c3d"])
-def test_a_subnet_or_group_that_another_account_shares_is_allowed(
-    synthesise: Synthesise, resource: str
+def test_a_subnet_or_group_of_another_account_is_allowed_and_an_alias_only_itself(
+    synthesise: Synthesise,
 ) -> None:
     """Its ARN names the account that owns it (AWS RAM), which no file knows."""
-    allowed = [arn for one in statements(synthesise(VALID + NETWORK)) for arn in one["Resource"]]
-    shared = f"arn:aws:ec2:eu-west-1:999999999999:{resource}"
-    assert any(fnmatchcase(shared, arn) for arn in allowed if arn != "*")
+    for resource in ["subnet/subnet-0a1b2c3d", "security-group/sg-0a1b2c3d"]:
+        allowed = [
+            arn for one in statements(synthesise(VALID + NETWORK)) for arn in one["Resource"]
+        ]
+        shared = f"arn:aws:ec2:eu-west-1:999999999999:{resource}"
+        assert any(fnmatchcase(shared, arn) for arn in allowed if arn != "*")
 
-
-def test_an_alias_is_narrowed_to_itself(synthesise: Synthesise) -> None:
     text = VALID.replace('name = "ranker"', 'name = "ranker"\nvolume_kms_key = "alias/serving"')
     (one,) = [
         statement
@@ -305,12 +296,6 @@ def test_an_alias_is_narrowed_to_itself(synthesise: Synthesise) -> None:
         if statement["Action"] == ["kms:CreateGrant"]
     ]
     assert one["ForAnyValue:StringEquals"] == {"kms:ResourceAliases": ["alias/serving"]}
-
-
-def test_every_place_is_shown_to_readers() -> None:
-    assert {
-        place for permission in PERMISSIONS for place in (*permission.on, *permission.needs)
-    } <= set(PLACES)
 
 
 def test_callers_may_invoke_this_endpoint_and_nothing_else(synthesise: Synthesise) -> None:
@@ -324,16 +309,10 @@ def test_callers_may_invoke_this_endpoint_and_nothing_else(synthesise: Synthesis
         ["web"],
     )
 
-
-def test_callers_of_a_name_with_capitals_may_invoke_it_in_both_spellings(
-    synthesise: Synthesise,
-) -> None:
     callers = 'name = "myRanker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
     found = synthesise(VALID.replace('name = "ranker"', callers)).one("AWS::IAM::ManagedPolicy")
     (statement,) = found["PolicyDocument"]["Statement"]
     arns = statement["Resource"]
     assert {arn.rpartition("/")[2] for arn in arns} == {"myranker", "myRanker"}
 
-
-def test_without_callers_there_is_no_policy_for_them(synthesise: Synthesise) -> None:
     assert synthesise().all("AWS::IAM::ManagedPolicy") == []

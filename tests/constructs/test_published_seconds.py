@@ -49,48 +49,36 @@ def test_an_alarm_has_the_period_in_which_its_metric_is_published(
     assert signals(enhanced, seconds)[name].metric.period_seconds == period
 
 
-@pytest.mark.parametrize(
-    ("seconds", "window", "expected"),
-    [
+def test_a_window_of_minutes_is_as_many_whole_periods() -> None:
+    for seconds, window, expected in [
         (10, 3, (18, 10)),
         (30, 3, (6, 4)),
         (30, 1, (2, 2)),
         (60, 3, (3, 3)),
         (120, 3, (2, 2)),
         (300, 3, (1, 1)),
-    ],
-)
-def test_a_window_of_minutes_is_as_many_periods(
-    seconds: int, window: int, expected: tuple[int, int]
-) -> None:
-    alarms = Alarms(p99_latency_ms=100, window_minutes=window)
-    signal = signals(True, seconds, alarms)["primary-p99-latency"]
-    assert (signal.periods, signal.breaching) == expected
+    ]:
+        alarms = Alarms(p99_latency_ms=100, window_minutes=window)
+        signal = signals(True, seconds, alarms)["primary-p99-latency"]
+        assert (signal.periods, signal.breaching) == expected
+    for seconds, minutes in [(10, 3), (60, 3), (120, 4), (240, 4)]:
+        assert published(enhanced=True, seconds=seconds).window_minutes(3) == minutes
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
+def test_the_earliest_alarm_and_its_window_are_said() -> None:
+    for seconds, words in [
         (10, "100 s after the first 10 s that show it begin. "),
         (60, "3 min after the first minute that shows it begins. "),
         (300, "5 min after the first 300 s that show it begin. "),
-    ],
-)
-def test_the_earliest_alarm_is_said(seconds: int, words: str) -> None:
-    signal = signals(True, seconds)["primary-p99-latency"]
-    assert signal.earliest == f"Fires at the earliest {words}"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
+    ]:
+        signal = signals(True, seconds)["primary-p99-latency"]
+        assert signal.earliest == f"Fires at the earliest {words}"
+    for seconds, words in [
         (10, "in 10 of 18 periods of 10 s"),
         (60, "for 3 minutes on end"),
         (120, "for 4 minutes on end"),
-    ],
-)
-def test_the_window_is_said(seconds: int, words: str) -> None:
-    assert signals(True, seconds)["primary-p99-latency"].window == words
+    ]:
+        assert signals(True, seconds)["primary-p99-latency"].window == words
 
 
 @pytest.mark.parametrize(
@@ -108,11 +96,6 @@ def test_enhanced_metrics_are_those_of_real_time_endpoints(
     assert published(kind, enhanced=True, seconds=10) == expected
 
 
-@pytest.mark.parametrize(("seconds", "minutes"), [(10, 3), (60, 3), (120, 4), (240, 4)])
-def test_a_rollouts_window_has_whole_values(seconds: int, minutes: int) -> None:
-    assert published(enhanced=True, seconds=seconds).window_minutes(3) == minutes
-
-
 def test_instances_are_counted_by_their_values_in_a_minute() -> None:
     metrics = EndpointMetrics(
         endpoint_name="ranker",
@@ -123,13 +106,11 @@ def test_instances_are_counted_by_their_values_in_a_minute() -> None:
     assert (counted.expression, counted.period_seconds) == ("counted / 6", 60)
 
 
-@pytest.mark.parametrize("instance_type", POOLS)
-def test_each_type_of_several_has_an_alarm_on_its_latency(instance_type: str) -> None:
-    found: Any = signals(False, 60, pools=POOLS)[f"primary-p99-latency-{instance_type}"].metric
-    assert found.dimensions["InstanceType"] == instance_type
+def test_each_type_of_several_has_an_alarm_but_only_all_break_the_objective() -> None:
+    for instance_type in POOLS:
+        found: Any = signals(False, 60, pools=POOLS)[f"primary-p99-latency-{instance_type}"].metric
+        assert found.dimensions["InstanceType"] == instance_type
 
-
-def test_only_the_latency_of_all_types_breaks_the_objective() -> None:
     found = signals(False, 60, pools=POOLS).values()
     broken = [one.name for one in found if one.breaks_objective and "latency" in one.kind]
     assert broken == ["primary-p99-latency"]

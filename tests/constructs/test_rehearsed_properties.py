@@ -70,17 +70,15 @@ def ordered(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def test_the_policies_are_the_templates(both: tuple[Synthesised, ScalingProperties]) -> None:
+def test_policies_bounds_and_alarms_are_the_templates(
+    both: tuple[Synthesised, ScalingProperties],
+) -> None:
     def configured(several: Any) -> list[str]:
         return by_text({kind: one[kind] for kind in KINDS if kind in one} for one in several)
 
     template, found = both
     assert configured(found.policies.values()) == configured(template.all(POLICY))
 
-
-def test_the_range_and_the_schedule_are_the_templates(
-    both: tuple[Synthesised, ScalingProperties],
-) -> None:
     def bounded(one: Any) -> list[Any]:
         actions = [
             {key: value for key, value in each.items() if key != "ScheduledActionName"}
@@ -92,8 +90,6 @@ def test_the_range_and_the_schedule_are_the_templates(
     (target,) = found.targets.values()
     assert bounded(target) == bounded(template.one("AWS::ApplicationAutoScaling::ScalableTarget"))
 
-
-def test_the_alarms_are_the_templates(both: tuple[Synthesised, ScalingProperties]) -> None:
     template, found = both
     deployed = {one["AlarmName"]: one for one in template.all(ALARM)}
     differ = [

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,14 +53,15 @@ def fires(
     return value is not None and value > alarm["Threshold"]
 
 
-@pytest.mark.parametrize("key", ["error_4xx_percent", "model_error_percent"])
-def test_a_threshold_that_is_set_rolls_an_update_back(synthesise: Synthesise, key: str) -> None:
-    kind = {"error_4xx_percent": "primary-4xx", "model_error_percent": "primary-model-errors"}[key]
-    text = CANARY.replace(THRESHOLDS, f"[alarms]\n{key} = 5\n")
-    assert list(alarms(synthesise(text))) == ["primary-5xx", kind]
-
-
-def test_rollback_on_4xx_false_leaves_5xx_alone(synthesise: Synthesise) -> None:
+def test_a_threshold_that_is_set_rolls_an_update_back_unless_4xx_are_left_out(
+    synthesise: Synthesise,
+) -> None:
+    for key in ["error_4xx_percent", "model_error_percent"]:
+        kind = {"error_4xx_percent": "primary-4xx", "model_error_percent": "primary-model-errors"}[
+            key
+        ]
+        text = CANARY.replace(THRESHOLDS, f"[alarms]\n{key} = 5\n")
+        assert list(alarms(synthesise(text))) == ["primary-5xx", kind]
     assert list(alarms(synthesise(CANARY + "rollback_on_4xx = false\n"))) == ["primary-5xx"]
 
 
@@ -84,70 +84,48 @@ def test_the_eleventh_alarm_is_left_out(synthesise: Synthesise) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["primary-5xx", "primary-4xx", "primary-model-errors"])
-@pytest.mark.parametrize("text", [CANARY, AT_ONCE], ids=["canary", "all_at_once"])
-def test_cloudwatch_takes_its_metrics(synthesise: Synthesise, text: str, kind: str) -> None:
+def test_cloudwatch_takes_its_metrics(synthesise: Synthesise) -> None:
     """At most ten metrics, of one period.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDataQuery.html (2026-11-23)
     """
-    metrics = [
-        one["MetricStat"]
-        for one in alarms(synthesise(text))[kind]["Metrics"]
-        if "MetricStat" in one
-    ]
-    assert (len(metrics) <= 10, {one["Period"] for one in metrics}) == (True, {60})
+    for kind in ["primary-5xx", "primary-4xx", "primary-model-errors"]:
+        for text in [CANARY, AT_ONCE]:
+            metrics = [
+                one["MetricStat"]
+                for one in alarms(synthesise(text))[kind]["Metrics"]
+                if "MetricStat" in one
+            ]
+            assert (len(metrics) <= 10, {one["Period"] for one in metrics}) == (True, {60})
 
 
-@pytest.mark.parametrize("published", [True, False])
-@pytest.mark.parametrize("kind", ["primary-5xx", "primary-4xx", "primary-model-errors"])
-def test_a_new_fleet_that_fails_fires(synthesise: Synthesise, kind: str, published: bool) -> None:
-    alarm = alarms(synthesise(CANARY))[kind]
-    assert fires(alarm, old=(90, 0), new=(10, 10), per_configuration=published)
+def test_a_new_fleet_that_fails_fires(synthesise: Synthesise) -> None:
+    for published in [True, False]:
+        for kind in ["primary-5xx", "primary-4xx", "primary-model-errors"]:
+            alarm = alarms(synthesise(CANARY))[kind]
+            assert fires(alarm, old=(90, 0), new=(10, 10), per_configuration=published)
 
 
-@pytest.mark.parametrize("published", [True, False])
-def test_before_the_new_fleet_answers_the_old_fleets_errors_do_not_count(
-    synthesise: Synthesise, published: bool
-) -> None:
-    alarm = alarms(synthesise(CANARY))["primary-5xx"]
-    assert not fires(alarm, old=(90, 90), new=NONE, per_configuration=published)
+def test_errors_of_the_old_fleet_count_if_not_told_apart(synthesise: Synthesise) -> None:
+    for published in [True, False]:
+        alarm = alarms(synthesise(CANARY))["primary-5xx"]
+        assert not fires(alarm, old=(90, 90), new=NONE, per_configuration=published)
 
-
-def test_errors_of_the_old_fleet_alone_do_not_count(synthesise: Synthesise) -> None:
     assert not fires(alarms(synthesise(CANARY))["primary-5xx"], old=(50, 50), new=(50, 0))
-
-
-def test_errors_that_are_not_published_by_configuration_count_whichever_fleet_made_them(
-    synthesise: Synthesise,
-) -> None:
     alarm = alarms(synthesise(CANARY))["primary-5xx"]
     assert fires(alarm, old=(50, 50), new=(50, 0), per_configuration=False)
 
 
-def test_a_fleet_that_refuses_as_much_as_the_old_one_does_not_fire(synthesise: Synthesise) -> None:
-    assert not fires(alarms(synthesise(CANARY))["primary-4xx"], old=(900, 300), new=(100, 33))
-
-
-@pytest.mark.parametrize(("errors", "fired"), [(35, False), (36, True)])
-def test_4xx_count_beyond_the_old_fleets_percentage(
-    synthesise: Synthesise, errors: int, fired: bool
-) -> None:
-    alarm = alarms(synthesise(CANARY))["primary-4xx"]
-    assert fires(alarm, old=(900, 270), new=(100, errors)) is fired
-
-
-def test_after_a_canary_with_all_traffic_on_the_new_fleet_4xx_are_not_judged_again(
+def test_4xx_count_beyond_the_old_fleets_percentage_or_without_one_the_threshold(
     synthesise: Synthesise,
 ) -> None:
+    assert not fires(alarms(synthesise(CANARY))["primary-4xx"], old=(900, 300), new=(100, 33))
     assert not fires(alarms(synthesise(CANARY))["primary-4xx"], old=NONE, new=(100, 33))
-
-
-@pytest.mark.parametrize("text", [AT_ONCE, CANARY.replace("instances = 2", "instances = 1")])
-def test_without_an_old_fleet_beside_it_the_threshold_alone_decides(
-    synthesise: Synthesise, text: str
-) -> None:
-    assert fires(alarms(synthesise(text))["primary-4xx"], old=NONE, new=(100, 33))
+    for errors, fired in [(35, False), (36, True)]:
+        alarm = alarms(synthesise(CANARY))["primary-4xx"]
+        assert fires(alarm, old=(900, 270), new=(100, errors)) is fired
+    for text in [AT_ONCE, CANARY.replace("instances = 2", "instances = 1")]:
+        assert fires(alarms(synthesise(text))["primary-4xx"], old=NONE, new=(100, 33))
 
 
 FLEET = st.integers(0, 1000).flatmap(

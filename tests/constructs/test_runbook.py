@@ -35,27 +35,13 @@ def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [resource["Properties"] for resource in resources if resource["Type"].endswith("Alarm")]
 
 
-def test_every_alarm_has_its_section_and_every_section_its_alarm(
-    alarms: list[dict[str, Any]],
-) -> None:
+def test_every_alarm_has_its_section_and_first_step(alarms: list[dict[str, Any]]) -> None:
     named = {alarm["AlarmDescription"].rpartition("#")[2] for alarm in alarms}
     assert named == SECTIONS
-
-
-def test_every_alarm_says_in_its_own_description_what_to_do_first(
-    alarms: list[dict[str, Any]],
-) -> None:
     assert [one for one in alarms if "First: " not in one["AlarmDescription"]] == []
-
-
-def test_no_first_step_is_of_an_alarm_that_is_not_there() -> None:
     assert set(FIRST_STEPS) == SECTIONS
 
-
-def test_the_longest_description_is_one_that_cloudwatch_takes(
-    alarms: list[dict[str, Any]],
-) -> None:
-    """With the longest names of an endpoint and a variant, and the longest address."""
+    # With the longest names of an endpoint and a variant, and the longest address.
     spare = 63 - len("everything") + 3 * 63 + 200
     length = max(len(one["AlarmDescription"]) for one in alarms)
     model = botocore.session.get_session().get_service_model("cloudwatch")
@@ -63,13 +49,11 @@ def test_the_longest_description_is_one_that_cloudwatch_takes(
     assert length + spare <= described.metadata["max"] == LONGEST_DESCRIPTION
 
 
-def test_every_saved_question_that_it_names_is_there() -> None:
+def test_every_saved_question_is_there_and_used() -> None:
     quoted = set(re.findall(r'"([a-z][^"\n]+)"', " ".join(RUNBOOK.split())))
     others = {"during an update, by configuration"}
     assert quoted - others <= set(QUESTIONS)
 
-
-def test_every_saved_question_is_used() -> None:
     assert {
         question for question in QUESTIONS if question not in " ".join(RUNBOOK.split())
     } == set()

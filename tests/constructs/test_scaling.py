@@ -14,24 +14,20 @@ TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 
 
-def test_the_target_is_the_measured_rate_times_safety_times_sixty(synthesise: Synthesise) -> None:
+def test_the_target_is_the_safe_share_of_the_measured_rate(synthesise: Synthesise) -> None:
     tracking = synthesise(SCALED).one(POLICY)["TargetTrackingScalingPolicyConfiguration"]
     assert tracking["TargetValue"] == 164 * 0.7 * 60
-
-
-def test_it_tracks_invocations_per_instance(synthesise: Synthesise) -> None:
-    tracking = synthesise(SCALED).one(POLICY)["TargetTrackingScalingPolicyConfiguration"]
     assert tracking["PredefinedMetricSpecification"] == {
         "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
     }
 
 
-def test_the_range_is_the_files(synthesise: Synthesise) -> None:
+def test_the_scalable_target_has_the_files_range_the_endpoint_and_the_linked_role(
+    synthesise: Synthesise,
+) -> None:
     target = synthesise(SCALED).one(TARGET)
     assert (target["MinCapacity"], target["MaxCapacity"]) == (2, 12)
 
-
-def test_scaling_waits_for_the_endpoint(synthesise: Synthesise) -> None:
     found = synthesise(SCALED)
     (endpoint,) = found.ids("AWS::SageMaker::Endpoint")
     assert found.one(TARGET)["ResourceId"] == {
@@ -41,8 +37,6 @@ def test_scaling_waits_for_the_endpoint(synthesise: Synthesise) -> None:
         ]
     }
 
-
-def test_scaling_uses_the_service_linked_role(synthesise: Synthesise) -> None:
     parts = synthesise(SCALED).one(TARGET)["RoleARN"]["Fn::Join"][1]
     assert parts[-1] == (
         ":role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
@@ -50,10 +44,7 @@ def test_scaling_uses_the_service_linked_role(synthesise: Synthesise) -> None:
     )
 
 
-def test_two_variants_scale_side_by_side(synthesise: Synthesise) -> None:
+def test_each_variant_with_a_scaling_table_scales(synthesise: Synthesise) -> None:
     second = SCALED[SCALED.index("[variants") :].replace("variants.primary", "variants.second")
     assert len(synthesise(SCALED + second).all(TARGET)) == 2
-
-
-def test_without_a_scaling_table_nothing_scales(synthesise: Synthesise) -> None:
     assert synthesise().all(TARGET) == []

@@ -43,21 +43,15 @@ def alarm(found: Synthesised, name: str) -> dict[str, Any]:
     return one
 
 
-def test_concurrency_is_tracked_at_its_safe_share(synthesise: Synthesise) -> None:
+def test_each_number_is_tracked_at_its_safe_share(synthesise: Synthesise) -> None:
     found = tracking(synthesise(scaled("max_concurrency_per_instance = 8\n")))
     metric = found["PredefinedMetricSpecification"]["PredefinedMetricType"]
     assert (metric, found["TargetValue"]) == (
         "SageMakerVariantConcurrentRequestsPerModelHighResolution",
         4,
     )
-
-
-def test_two_numbers_are_tracked_side_by_side(synthesise: Synthesise) -> None:
     both = "max_rps_per_instance = 10\nmax_concurrency_per_instance = 8\n"
     assert len(synthesise(scaled(both)).all(POLICY)) == 2
-
-
-def test_a_backlog_is_tracked_of_the_endpoint_and_of_no_variant(synthesise: Synthesise) -> None:
     found = tracking(synthesise(QUEUE + "[asynchronous]\n"))["CustomizedMetricSpecification"]
     assert (found["MetricName"], found["Dimensions"]) == (
         "ApproximateBacklogSizePerInstance",
@@ -65,25 +59,19 @@ def test_a_backlog_is_tracked_of_the_endpoint_and_of_no_variant(synthesise: Synt
     )
 
 
-def test_a_queue_begins_with_one_instance(synthesise: Synthesise) -> None:
+def test_a_queue_may_wait_without_an_instance_and_starts_with_the_first_request(
+    synthesise: Synthesise,
+) -> None:
     config = synthesise(QUEUE + "[asynchronous]\n").one("AWS::SageMaker::EndpointConfig")
     assert config["ProductionVariants"][0]["InitialInstanceCount"] == 1
-
-
-def test_a_queue_may_wait_without_an_instance(synthesise: Synthesise) -> None:
     assert synthesise(QUEUE + "[asynchronous]\n").one(TARGET)["MinCapacity"] == 0
 
-
-def test_the_first_waiting_request_starts_an_instance(synthesise: Synthesise) -> None:
     found = synthesise(QUEUE + "[asynchronous]\n")
     waking = alarm(found, "ranker-primary-wake-up")
     assert (waking["MetricName"], steps(found)) == (
         "HasBacklogWithoutCapacity",
         [[{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]],
     )
-
-
-def test_a_queue_that_always_runs_needs_no_waking(synthesise: Synthesise) -> None:
     text = QUEUE.replace("min_instances = 0", "min_instances = 1") + "[asynchronous]\n"
     assert steps(synthesise(text)) == []
 
@@ -97,7 +85,9 @@ def test_serverless_scales_its_provisioned_concurrency(synthesise: Synthesise) -
     )
 
 
-def test_steps_up_lie_above_their_alarms_bound(synthesise: Synthesise) -> None:
+def test_steps_lie_beyond_their_alarms_bound_as_does_a_minute_without_requests(
+    synthesise: Synthesise,
+) -> None:
     rows = "steps = [{ above_rps = 150, change = 4 }, { above_rps = 80, change = 2 }]\n"
     found = synthesise(scaled(rows))
     assert (alarm(found, "ranker-primary-steps-out")["Threshold"], steps(found)) == (
@@ -114,8 +104,6 @@ def test_steps_up_lie_above_their_alarms_bound(synthesise: Synthesise) -> None:
         ],
     )
 
-
-def test_steps_down_lie_below_their_alarms_bound(synthesise: Synthesise) -> None:
     rows = "steps = [{ below_rps = 10, change = -1 }, { below_rps = 2, change = -3 }]\n"
     found = synthesise(scaled(rows))
     assert (alarm(found, "ranker-primary-steps-in")["Threshold"], steps(found)) == (
@@ -132,8 +120,6 @@ def test_steps_down_lie_below_their_alarms_bound(synthesise: Synthesise) -> None
         ],
     )
 
-
-def test_a_minute_without_requests_is_below_every_step(synthesise: Synthesise) -> None:
     found = synthesise(scaled("steps = [{ below_rps = 10, change = -1 }]\n"))
     metrics = alarm(found, "ranker-primary-steps-in")["Metrics"]
     assert "FILL(requests, 0)" in [metric.get("Expression") for metric in metrics]
@@ -166,12 +152,9 @@ def test_cooldowns_follow_the_time_that_a_start_takes(
     assert (found["ScaleOutCooldown"], found["ScaleInCooldown"]) == (out, back)
 
 
-def test_on_hold_nothing_scales(synthesise: Synthesise) -> None:
+def test_on_hold_nothing_scales_and_an_update_keeps_the_live_number(synthesise: Synthesise) -> None:
     found = synthesise(scaled("max_rps_per_instance = 10\nhold = true\n"))
     assert (found.all(TARGET), found.all(POLICY)) == ([], [])
-
-
-def test_on_hold_an_update_keeps_the_live_number(synthesise: Synthesise) -> None:
     found = synthesise(scaled("max_rps_per_instance = 10\nhold = true\n"))
     assert found.one("AWS::SageMaker::Endpoint")["ExcludeRetainedVariantProperties"] == [
         {"VariantPropertyType": "DesiredWeight"}

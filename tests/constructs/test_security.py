@@ -40,28 +40,20 @@ def test_the_model_joins_the_files_subnets_and_groups(synthesise: Synthesise) ->
     }
 
 
-def test_every_container_may_be_isolated_at_once(synthesise: Synthesise) -> None:
+def test_every_container_may_be_isolated_and_what_is_off_is_absent(synthesise: Synthesise) -> None:
     found = synthesise(VALID + "[security]\nnetwork_isolation = true\n")
     assert model(found)["EnableNetworkIsolation"] is True
+    for name in ["VpcConfig", "EnableNetworkIsolation"]:
+        assert name not in model(synthesise())
+    for name in ["KmsKeyId", "DataCaptureConfig"]:
+        assert name not in synthesise().one("AWS::SageMaker::EndpointConfig")
 
 
-@pytest.mark.parametrize("name", ["VpcConfig", "EnableNetworkIsolation"])
-def test_what_is_off_is_absent_from_the_model(synthesise: Synthesise, name: str) -> None:
-    assert name not in model(synthesise())
-
-
-@pytest.mark.parametrize("name", ["KmsKeyId", "DataCaptureConfig"])
-def test_what_is_off_is_absent_from_the_configuration(synthesise: Synthesise, name: str) -> None:
-    assert name not in synthesise().one("AWS::SageMaker::EndpointConfig")
-
-
-def test_the_logs_take_the_files_key(synthesise: Synthesise) -> None:
+def test_logs_and_topic_take_the_files_keys_and_none_is_made(synthesise: Synthesise) -> None:
     named = f'name = "ranker"\nlog_kms_key = "{KEY}2"'
     found = synthesise(VALID.replace('name = "ranker"', named)).one("AWS::Logs::LogGroup")
     assert found["KmsKeyId"] == f"{KEY}2"
 
-
-def test_the_topic_takes_the_files_key_and_none_is_made(synthesise: Synthesise) -> None:
     found = synthesise(VALID + f'[alarms]\ntopic_kms_key = "{KEY}3"\n')
     assert (found.one("AWS::SNS::Topic")["KmsMasterKeyId"], found.all("AWS::KMS::Key")) == (
         f"{KEY}3",
@@ -75,10 +67,6 @@ def test_samples_are_captured_as_the_file_says(synthesise: Synthesise) -> None:
         25,
         [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
     )
-
-
-def test_samples_are_encrypted_with_a_key_of_the_data_stack(synthesise: Synthesise) -> None:
-    found = synthesise(VALID + CAPTURE).one("AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
     assert found["KmsKeyId"] == {"Fn::ImportValue": "prod-data-samples-key"}
 
 
@@ -93,24 +81,18 @@ def test_another_sampling_is_another_configuration_with_its_own_rollback_alarms(
     assert not {one for one in names[0] & names[1] if "rollback" in one}
 
 
-def test_a_sample_ends_after_its_days(data: Synthesised) -> None:
+def test_samples_end_after_their_days_and_outlive_their_stack(data: Synthesised) -> None:
     ends = [
         one["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"]
         for one in data.all("AWS::S3::Bucket")
     ]
     assert sorted(ends) == [7, 365]
-
-
-def test_what_is_kept_outlives_its_stack(data: Synthesised) -> None:
     kept = [
         resource["DeletionPolicy"]
         for resource in data.template["Resources"].values()
         if resource["Type"] in ("AWS::S3::Bucket", "AWS::KMS::Key")
     ]
     assert kept == ["RetainExceptOnCreate", "Retain", "RetainExceptOnCreate"]
-
-
-def test_buckets_are_read_over_tls_only(data: Synthesised) -> None:
     denied = [
         [one["Condition"] for one in each["PolicyDocument"]["Statement"] if one["Effect"] == "Deny"]
         for each in data.all("AWS::S3::BucketPolicy")

@@ -1,4 +1,4 @@
-"""A demonstration that begins at one of its steps: `python -m tests.demo.from_step STEP ASSEMBLY`.
+"""A demonstration that begins at one of its steps: `python -m tests.demo.from_step STEP ASSEMBLY [-v]`.
 
 What STEP needs of those before it is made the short way: the stack of `cdk bootstrap`, and local/*
 deployed from ASSEMBLY, which was synthesised earlier. From STEP on all is the demonstration's own.
@@ -14,7 +14,7 @@ from servable_local.aws import LocalAws, running
 from tests.checkouts import ROOT, bootstrapped, run_in
 
 
-def main(begin: str, assembly: str) -> None:
+def main(begin: str, assembly: str, *_: str) -> None:
     titles = [step.title for step in demo.STEPS]
     first = next((n for n, title in enumerate(titles) if title.startswith(begin)), 0)
 
@@ -23,7 +23,6 @@ def main(begin: str, assembly: str) -> None:
         with running() as aws:
             if first > 0:
                 bootstrapped(aws)
-            if first > 1:
                 deploy = [*demo.DEPLOY.split(), "--app", assembly]
                 run_in(ROOT, *deploy, environment=aws.environment_over(os.environ))
             yield aws

@@ -1,5 +1,6 @@
 """`make demo`, to its end, and interrupted at every step."""
 
+import re
 import signal
 import sys
 import time
@@ -18,12 +19,11 @@ pytestmark = [
 ]
 STEPS = [
     "A local AWS on this computer",
-    "Bootstrap its account",
     "Deploy environments/local.toml",
-    "Ask the endpoint",
-    "Compare what runs",
+    "Invoke the endpoint",
+    "Compare the deployed resources",
     "Deploy again",
-    "Change one parameter",
+    "Override one setting",
     "Destroy everything",
 ]
 DEMO, FROM_STEP = "scripts.demo", "tests.demo.from_step"
@@ -35,7 +35,20 @@ def test_the_demo_compares_answers_and_leaves_nothing() -> None:
     said = "".join(demo.said)
     assert code == 0, said
     assert "local  as deployed" in said
+    assert "CREATE_COMPLETE  AWS::SageMaker::Endpoint " in said
+    assert "(no changes)" in said
+    assert len(demo.said) <= 25, said
+    programs = [line.split()[0] for line in demo.said[-3:]]
+    assert programs == ["source", "eval", "cdk"]
     assert demo.left() == []
+
+
+def test_the_demo_prints_stack_events_on_request(assembly: Path) -> None:
+    demo = Demo(FROM_STEP, "Destroy everything", str(assembly), "-v")
+    code = demo.read_to_the_end()
+    said = "".join(demo.said)
+    assert code == 0, said
+    assert re.search("DELETE_COMPLETE +AWS::SageMaker::Model ", said)
 
 
 @dataclass
@@ -70,7 +83,7 @@ def interrupted(assembly: Path) -> Interrupt:
 
 def test_everything_the_demo_starts_carries_the_mark(interrupted: Interrupt) -> None:
     """Else the tests of interruptions would prove nothing."""
-    running = interrupted("Ask the endpoint").running
+    running = interrupted("Invoke the endpoint").running
     assert "servable_local.aws" in running
     assert "servable_local.container" in running
 
@@ -80,7 +93,7 @@ def test_an_interruption_leaves_no_process(interrupted: Interrupt, step: str) ->
     assert interrupted(step).left == []
 
 
-@pytest.mark.parametrize("step", ["Bootstrap its account", "Deploy environments/local.toml"])
+@pytest.mark.parametrize("step", ["A local AWS on this computer", "Deploy environments/local.toml"])
 def test_an_interruption_says_so_and_exits_130(interrupted: Interrupt, step: str) -> None:
     ended = interrupted(step)
     assert ended.code == 130

@@ -34,8 +34,8 @@ FEW = (
     "components.variants.primary.components.ranker.scaling.schedule=[]",
 )
 CHANGED = (
-    "sleeping.variants.primary.variables.RELEASE=two",
-    "components.variants.primary.components.ranker.variables.RELEASE=two",
+    "sleeping.variants.primary.environment.RELEASE=two",
+    "components.variants.primary.components.ranker.environment.RELEASE=two",
 )
 
 

@@ -66,10 +66,12 @@ def is_grammatical(text: str, kind: str) -> bool:
 
 PATTERNS = (
     "*.md",
+    ".github/*.md",
     "docs/*.md",
     "docs/reference/*.md",
     "docs/decisions/*.md",
     "examples/*/README.md",
+    "packages/*/README.md",
 )
 DECISIONS = "docs/decisions/"  # what was meant on a day; its commands may be gone
 

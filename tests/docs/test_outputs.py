@@ -58,11 +58,6 @@ def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints(
     assert Shown("docs/tuning.md", "servable load", tuple(block.splitlines())).holds(printed)
 
 
-def test_the_readme_shows_a_check_and_a_plan() -> None:
-    commands = [one.command.split()[1] for one in outputs.shown() if one.page == "README.md"]
-    assert commands == ["check", "plan"]
-
-
 @pytest.mark.parametrize(
     ("lines", "holds"),
     [

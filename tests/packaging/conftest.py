@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,5 +55,10 @@ def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def breakable(saved_models: Path, tmp_path: Path) -> Breakable:
-    """`breakable("keras")` copies that model's version folder."""
-    return lambda name: shutil.copytree(saved_models / name / "1", tmp_path / name / "1")
+    """`breakable("keras")` copies that model's version folder, each time to a new place."""
+
+    def copied(name: str) -> Path:
+        place = Path(tempfile.mkdtemp(dir=tmp_path)) / name / "1"
+        return Path(shutil.copytree(saved_models / name / "1", place))
+
+    return copied

@@ -29,7 +29,9 @@ def request(inputs: ArchiveInputs, folder: Path) -> dict[str, Any]:
     return parsed
 
 
-def test_the_layout_is_the_containers(inputs: ArchiveInputs, tmp_path: Path) -> None:
+def test_an_archive_has_the_containers_layout_its_own_hash_and_size_and_tells_progress(
+    inputs: ArchiveInputs, tmp_path: Path
+) -> None:
     pack(inputs, tmp_path / "model.tar.gz")
     assert names(tmp_path / "model.tar.gz") == [
         "code",
@@ -40,19 +42,10 @@ def test_the_layout_is_the_containers(inputs: ArchiveInputs, tmp_path: Path) -> 
         "ranker/1/variables",
         "ranker/1/variables/variables.index",
     ]
-
-
-def test_the_packed_sha256_is_the_archives(inputs: ArchiveInputs, tmp_path: Path) -> None:
     packed = pack(inputs, tmp_path / "model.tar.gz")
     assert packed.sha256 == hashlib.sha256(packed.path.read_bytes()).hexdigest()
-
-
-def test_the_packed_size_is_the_archives(inputs: ArchiveInputs, tmp_path: Path) -> None:
-    packed = pack(inputs, tmp_path / "model.tar.gz")
     assert packed.bytes == packed.path.stat().st_size
 
-
-def test_progress_ends_with_all_bytes(inputs: ArchiveInputs, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     packed = pack(
         inputs, tmp_path / "a.tar.gz", progress=lambda done, all_: told.append((done, all_))
@@ -67,23 +60,13 @@ def test_leading_zeros_of_a_version_are_dropped_as_the_container_drops_them(
     assert inputs.model_tree().files[0].name == "ranker/7/saved_model.pb"
 
 
-def test_a_published_archive_is_kept_under_its_key(inputs: ArchiveInputs, tmp_path: Path) -> None:
+def test_an_archive_is_published_once_under_its_key(
+    inputs: ArchiveInputs, tmp_path: Path, version: Path
+) -> None:
     asked = request(inputs, tmp_path)
     assert publish(asked).name == f"{asked['key']}.tar.gz"
-
-
-def test_an_archive_that_an_earlier_run_packed_is_published_again(
-    inputs: ArchiveInputs, tmp_path: Path
-) -> None:
-    asked = request(inputs, tmp_path)
     first = publish(asked).stat().st_ino
     assert publish(asked).stat().st_ino == first
-
-
-def test_a_model_changed_after_synth_is_not_published(
-    inputs: ArchiveInputs, version: Path, tmp_path: Path
-) -> None:
-    asked = request(inputs, tmp_path)
     (version / "saved_model.pb").write_bytes(b"another")
     with pytest.raises(PackagingError, match="changed between synth and publishing; deploy again"):
         publish(asked)

@@ -21,22 +21,7 @@ def _without_code(inputs: ArchiveInputs) -> ArchiveInputs:
     return ArchiveInputs(servables=(Servable(name=inputs.name, folder=inputs.servables[0].folder),))
 
 
-def test_a_file_that_grows_while_it_is_packed_is_refused(
-    inputs: ArchiveInputs, version: Path, tmp_path: Path
-) -> None:
-    graph = version / "saved_model.pb"
-
-    def grow(*_: int) -> None:
-        with graph.open("ab") as file:
-            file.write(b"more")
-
-    with pytest.raises(
-        PackagingError, match="changed while it was read; try again when nothing writes"
-    ):
-        pack(_without_code(inputs), tmp_path / "a.tar.gz", progress=grow)
-
-
-def test_a_file_rewritten_under_its_size_and_time_while_it_is_packed_is_refused(
+def test_a_file_that_is_written_while_it_is_packed_is_refused(
     inputs: ArchiveInputs, version: Path, tmp_path: Path
 ) -> None:
     graph = version / "saved_model.pb"
@@ -48,6 +33,17 @@ def test_a_file_rewritten_under_its_size_and_time_while_it_is_packed_is_refused(
 
     with pytest.raises(PackagingError, match="changed while it was read"):
         pack(_without_code(inputs), tmp_path / "a.tar.gz", progress=rewrite)
+
+    graph = version / "saved_model.pb"
+
+    def grow(*_: int) -> None:
+        with graph.open("ab") as file:
+            file.write(b"more")
+
+    with pytest.raises(
+        PackagingError, match="changed while it was read; try again when nothing writes"
+    ):
+        pack(_without_code(inputs), tmp_path / "a.tar.gz", progress=grow)
 
 
 def test_a_file_that_shrank_since_it_was_listed_is_refused(
@@ -92,7 +88,7 @@ def out(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_file_that_this_user_may_not_read_is_named(
+def test_a_file_that_this_user_may_not_read_is_named_and_leaves_nothing(
     inputs: ArchiveInputs, closed: Path, out: Path, nobody: None
 ) -> None:
     with pytest.raises(PackagingError) as caught:
@@ -100,11 +96,6 @@ def test_a_file_that_this_user_may_not_read_is_named(
     assert (
         str(caught.value) == f"{closed}: cannot be read: Permission denied; let this user read it"
     )
-
-
-def test_a_file_that_this_user_may_not_read_leaves_nothing(
-    inputs: ArchiveInputs, closed: Path, out: Path, nobody: None
-) -> None:
     with pytest.raises(PackagingError):
         pack(_without_code(inputs), out / "a.tar.gz")
     assert list(out.iterdir()) == []
@@ -129,19 +120,14 @@ def packed_on(disk: Path, inputs: ArchiveInputs, version: Path) -> str:
     return str(caught.value)
 
 
-def test_a_full_disk_is_said(inputs: ArchiveInputs, version: Path, small_disk: Path) -> None:
+def test_a_full_disk_is_said_left_empty_and_keeps_the_archive_that_was_there(
+    inputs: ArchiveInputs, version: Path, small_disk: Path
+) -> None:
     said = packed_on(small_disk, inputs, version)
     assert said.startswith(f"{small_disk / 'a.tar.gz'}: cannot be written: No space left on device")
-
-
-def test_a_full_disk_is_left_empty(inputs: ArchiveInputs, version: Path, small_disk: Path) -> None:
     packed_on(small_disk, inputs, version)
     assert list(small_disk.iterdir()) == []
 
-
-def test_a_full_disk_keeps_the_archive_that_was_there(
-    inputs: ArchiveInputs, version: Path, small_disk: Path
-) -> None:
     (small_disk / "a.tar.gz").write_bytes(b"before")
     packed_on(small_disk, inputs, version)
     assert (small_disk / "a.tar.gz").read_bytes() == b"before"
@@ -162,24 +148,22 @@ def test_a_limit_on_the_size_of_files_is_not_answered_with_another_folder(
     assert list(out.iterdir()) == []
 
 
-def test_a_failure_of_the_disk_leaves_nothing(
+def test_an_interrupted_packing_and_a_failure_of_the_disk_leave_nothing(
     inputs: ArchiveInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(inputs, tmp_path / "out" / "a.tar.gz", progress=interrupt)
+    assert list((tmp_path / "out").iterdir()) == []
+
     def broken(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(PackagingError, match="cannot be written: Input/output error"):
         pack(inputs, tmp_path / "out" / "a.tar.gz")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_an_interrupted_packing_leaves_nothing(inputs: ArchiveInputs, tmp_path: Path) -> None:
-    def interrupt(*_: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        pack(inputs, tmp_path / "out" / "a.tar.gz", progress=interrupt)
     assert list((tmp_path / "out").iterdir()) == []
 
 

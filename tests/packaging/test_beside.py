@@ -18,15 +18,13 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
-def test_a_writer_at_work_keeps_its_file(tmp_path: Path) -> None:
+def test_what_others_write_is_left_alone(tmp_path: Path) -> None:
     with beside(tmp_path / "first") as first:
         first.write(b"first")
         with beside(tmp_path / "second") as second:
             second.write(b"second")
     assert (tmp_path / "first").read_bytes() == b"first"
 
-
-def test_a_part_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "film.part").write_bytes(b"theirs")
     with beside(tmp_path / "target") as file:
         file.write(b"whole")

@@ -46,32 +46,25 @@ def test_unusual_code_that_runs_is_not_accused(tmp_path: Path, name: str) -> Non
     assert found(tmp_path, VALID[name]) == []
 
 
-@pytest.mark.parametrize("name", REQUIREMENTS)
-def test_requirements_that_ask_for_nothing_need_no_lock(tmp_path: Path, name: str) -> None:
-    (tmp_path / "requirements.txt").write_text(REQUIREMENTS[name])
-    assert not asks(tmp_path)
-
-
-@pytest.mark.parametrize("line", ["numpy", "./wheels/a.whl", "-e .", "git+https://host/a.git"])
-def test_requirements_that_ask_for_a_package_need_one(tmp_path: Path, line: str) -> None:
-    (tmp_path / "requirements.txt").write_text(f"# one\n{line}\n")
-    assert asks(tmp_path)
+def test_only_requirements_that_ask_for_a_package_need_a_lock(tmp_path: Path) -> None:
+    for name in REQUIREMENTS:
+        (tmp_path / "requirements.txt").write_text(REQUIREMENTS[name])
+        assert not asks(tmp_path)
+    for line in ["numpy", "./wheels/a.whl", "-e .", "git+https://host/a.git"]:
+        (tmp_path / "requirements.txt").write_text(f"# one\n{line}\n")
+        assert asks(tmp_path)
 
 
 def test_a_variable_that_the_file_sets_is_not_missing(tmp_path: Path) -> None:
     assert found(tmp_path, {"inference.py": "import os\nX = os.environ['GIVEN']\n"}) == []
 
 
-@pytest.mark.parametrize("python", ["3.6", "3.9", None])
-def test_undefined_names_are_found_whatever_the_image_is(
-    tmp_path: Path, python: str | None
-) -> None:
-    (tmp_path / "inference.py").write_text(f"X = nowhere\n{HANDLER}")
-    (finding,) = check_code(tmp_path, python=python, provided=None)
-    assert finding.problem == "uses nowhere, which is not defined"
+def test_undefined_names_are_found_whatever_the_image_is(tmp_path: Path) -> None:
+    for python in ["3.6", "3.9", None]:
+        (tmp_path / "inference.py").write_text(f"X = nowhere\n{HANDLER}")
+        (finding,) = check_code(tmp_path, python=python, provided=None)
+        assert finding.problem == "uses nowhere, which is not defined"
 
-
-def test_an_import_is_not_checked_where_the_modules_are_not_known(tmp_path: Path) -> None:
     (tmp_path / "inference.py").write_text(f"import orjson, json\n{HANDLER}")
     (finding,) = check_code(tmp_path, python=None, provided=None)
     assert (finding.severity, finding.problem) == ("not checked", "imports orjson")
@@ -146,18 +139,17 @@ def test_a_line_that_fails_in_a_container_is_found(tmp_path: Path, line: str) ->
     assert (number, problem.startswith(AT_START[line])) == (3, True)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "orjson==3.9.0",
-        "-c constraints.txt",
-        "-r more.txt",
-        "--find-links ./wheels",
-        "-i https://host/a",
-    ]
-    + ["git+ssh://git@github.com/o/r.git", "-i https://${USER}:${TOKEN}@host/simple"]
-    + ["a @ https://host/a.whl", "orjson --hash=sha256:00", "/opt/ml/model/code/a.whl"],
-)
-def test_a_line_that_works_in_a_container_is_not_accused(tmp_path: Path, line: str) -> None:
-    (tmp_path / "requirements.txt").write_text(f"{line}\n")
-    assert list(faults_at_start(tmp_path)) == []
+def test_a_line_that_works_in_a_container_is_not_accused(tmp_path: Path) -> None:
+    for line in (
+        [
+            "orjson==3.9.0",
+            "-c constraints.txt",
+            "-r more.txt",
+            "--find-links ./wheels",
+            "-i https://host/a",
+        ]
+        + ["git+ssh://git@github.com/o/r.git", "-i https://${USER}:${TOKEN}@host/simple"]
+        + ["a @ https://host/a.whl", "orjson --hash=sha256:00", "/opt/ml/model/code/a.whl"]
+    ):
+        (tmp_path / "requirements.txt").write_text(f"{line}\n")
+        assert list(faults_at_start(tmp_path)) == []

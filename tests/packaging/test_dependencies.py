@@ -48,26 +48,19 @@ def made(code: Path, wheels: Path, house: Path) -> list[str]:
     return [one.name for one in lock(code, python="3.12", wheels=wheels, find_links=house)]
 
 
-def test_the_wheels_are_the_images_and_not_the_builders(
-    code: Path, wheels: Path, house: Path
-) -> None:
-    assert made(code, wheels, house) == [f"fast-1.0-{IMAGE_TAG}.whl", "plain-1.0-py3-none-any.whl"]
-
-
-def test_the_folder_that_becomes_lib_holds_what_is_in_the_wheels(
+def test_the_wheels_are_the_images_and_the_folder_that_becomes_lib_holds_them(
     code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
-    made(code, wheels, house)
+    assert made(code, wheels, house) == [f"fast-1.0-{IMAGE_TAG}.whl", "plain-1.0-py3-none-any.whl"]
     lib = vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert lib is not None
     assert (lib / "fast.py").read_text() == f"TAG = {IMAGE_TAG!r}\n"
 
 
-def test_nothing_wanted_is_nothing_vendored(tmp_path: Path) -> None:
+def test_what_is_not_wanted_or_not_locked_is_not_vendored(
+    tmp_path: Path, code: Path, wheels: Path
+) -> None:
     assert vendored(tmp_path, wheels=tmp_path, unpacked=tmp_path / "lib") is None
-
-
-def test_without_a_lock_the_command_is_named(code: Path, wheels: Path, tmp_path: Path) -> None:
     with pytest.raises(PackagingError) as raised:
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert str(raised.value) == (
@@ -75,34 +68,23 @@ def test_without_a_lock_the_command_is_named(code: Path, wheels: Path, tmp_path:
     )
 
 
-def test_a_changed_requirement_makes_the_lock_stale(
+def test_a_lock_whose_wheels_or_requirements_changed_names_the_command(
     code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
     made(code, wheels, house)
-    (code / "requirements.txt").write_text("fast\n")
-    with pytest.raises(
-        PackagingError, match="is of another requirements.txt: that has changed since; run:"
-    ):
+    plain = wheels / "plain-1.0-py3-none-any.whl"
+    plain.write_bytes(b"another")
+    with pytest.raises(PackagingError, match="is not on this computer"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
-
-
-def test_a_missing_wheel_names_itself_and_the_command(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    made(code, wheels, house)
-    (wheels / "plain-1.0-py3-none-any.whl").unlink()
+    plain.unlink()
     with pytest.raises(
         PackagingError, match="plain-1.0-py3-none-any.whl is not on this computer; run:"
     ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
-
-
-def test_another_wheel_of_the_same_name_is_not_taken(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    made(code, wheels, house)
-    (wheels / "plain-1.0-py3-none-any.whl").write_bytes(b"another")
-    with pytest.raises(PackagingError, match="is not on this computer"):
+    (code / "requirements.txt").write_text("fast\n")
+    with pytest.raises(
+        PackagingError, match="is of another requirements.txt: that has changed since; run:"
+    ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
 
@@ -117,21 +99,18 @@ def test_what_was_locked_is_fetched_again_and_nothing_newer(
     assert sorted(file.name for file in wheels.iterdir()) == before
 
 
-def test_a_package_without_a_wheel_for_the_image_is_named(
+def test_a_package_without_a_wheel_for_the_image_is_named_and_keeps_the_old_lock(
     code: Path, wheels: Path, house: Path
 ) -> None:
-    (code / "requirements.txt").write_text("macos\n")
-    with pytest.raises(PackagingError, match=r"cannot be had as wheels for the image: .*macos"):
-        made(code, wheels, house)
-
-
-def test_a_failed_resolution_keeps_the_old_lock(code: Path, wheels: Path, house: Path) -> None:
     made(code, wheels, house)
     before = (code / LOCK).read_text()
     (code / "requirements.txt").write_text("macos\n")
     with pytest.raises(PackagingError):
         made(code, wheels, house)
     assert (code / LOCK).read_text() == before
+
+    with pytest.raises(PackagingError, match=r"cannot be had as wheels for the image: .*macos"):
+        made(code, wheels, house)
 
 
 def test_an_empty_requirements_file_locks_nothing(code: Path, wheels: Path, house: Path) -> None:
@@ -140,7 +119,7 @@ def test_an_empty_requirements_file_locks_nothing(code: Path, wheels: Path, hous
     assert locked(code) == []
 
 
-def test_a_wheel_whose_files_leave_their_folder_is_refused(
+def test_a_wheel_whose_files_leave_their_folder_is_refused_and_leaves_nothing(
     code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
     wheel(house, "evil", files={"../evil.py": "1"})
@@ -149,13 +128,6 @@ def test_a_wheel_whose_files_leave_their_folder_is_refused(
     with pytest.raises(PackagingError, match=r"holds a file that leaves its folder: ../evil.py"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
-
-def test_an_unpacking_that_fails_leaves_nothing(
-    code: Path, wheels: Path, house: Path, tmp_path: Path
-) -> None:
-    wheel(house, "evil", files={"../evil.py": "1"})
-    (code / "requirements.txt").write_text("evil\n")
-    made(code, wheels, house)
     with pytest.raises(PackagingError):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert list((tmp_path / "lib").iterdir()) == []

@@ -155,21 +155,21 @@ def test_json_that_it_does_not_take_is_refused_with_the_reason(
     assert refused(body, info).startswith(says)
 
 
-def test_csv_is_read_line_by_line() -> None:
+def test_csv_is_read_line_by_line_and_refused_with_too_few_fields() -> None:
     found = read("1,2,3\n4,5,6\n", sent_as=CSV)
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
 
-
-def test_csv_with_too_few_fields_is_refused() -> None:
     assert refused("1,2\n", sent_as=CSV) == "x has shape [1, 2]; the signature takes [any, 3]"
 
 
-def test_arrays_need_a_handler() -> None:
+def test_arrays_need_a_handler_and_a_whole_npy_file() -> None:
     assert refused(saved(np.zeros((1, 3), "float32")), sent_as=NPY) == (
         f"is sent as {NPY}; a container without code takes application/json, "
         "application/jsonlines, application/jsons, text/csv"
     )
+    for body in [b"PK", b"\x93NUMPY\x01\x00\x04\x00{}  ", b"\x93NUMPY"]:
+        assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == "is no .npy file"
 
 
 @pytest.mark.parametrize(
@@ -191,43 +191,29 @@ def test_an_npy_file_is_read_by_its_header(array: Any, says: str | None) -> None
         assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == says
 
 
-@pytest.mark.parametrize("body", [b"PK", b"\x93NUMPY\x01\x00\x04\x00{}  ", b"\x93NUMPY"])
-def test_what_is_no_npy_file_is_said(body: bytes) -> None:
-    assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == "is no .npy file"
-
-
 def test_a_predict_request_is_held_against_the_signature() -> None:
     body = message(x=np.zeros((2, 3), "float32"))
     found = read(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
 
-
-def test_a_predict_request_of_another_type_is_refused() -> None:
     body = message(x=np.zeros((2, 3), "int32"))
     says = refused(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert says == "gives x as int32; the signature takes float32"
 
-
-def test_content_of_another_length_than_its_shape_is_refused() -> None:
     request = wire.PredictRequest.FromString(message(x=np.zeros((2, 3), "float32")))
     request.inputs["x"].tensor_content = bytes(20)
     says = refused(request.SerializeToString(), sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert says == "gives x of shape [2, 3] with 20 bytes of content; float32 takes 24"
 
-
-def test_an_input_with_a_default_may_be_left_out_of_a_predict_request() -> None:
     inputs = {**ONE.inputs, "scale": spec("float32", ())}
     info = model(serving_default=signature(inputs, dict(ONE.outputs), defaults=("scale",)))
     body = message(x=np.zeros((1, 3), "float32"))
     assert read(body, info, PROTOBUF, Reader.SERVABLE) is not None
 
 
-def test_of_what_code_reads_nothing_is_said() -> None:
+def test_of_what_code_reads_only_its_json_is_checked() -> None:
     assert read('{"text": "anything"}', reader=Reader.CODE) is None
-
-
-def test_what_is_named_json_and_is_none_is_refused_for_code_too() -> None:
     assert refused("{'x': 1}", reader=Reader.CODE).startswith("is not JSON: ")
 
 
@@ -273,22 +259,17 @@ def test_an_answer_of_another_form_is_refused(
     assert str(caught.value).startswith(says)
 
 
-def test_a_request_of_as_many_rows_as_a_batch_passes() -> None:
+def test_a_request_that_batching_refuses_is_refused() -> None:
     check_batch({"x": (64, 3)}, 64)
-
-
-@pytest.mark.parametrize(
-    ("shapes", "says"),
-    [
+    cases: list[tuple[dict[str, tuple[int, ...]], str]] = [
         ({"x": (65, 3)}, "has 65 rows, which batching refuses: max_batch_size is 64"),
         ({"x": ()}, "gives x []; batching takes inputs of one number of rows"),
         ({"a": (3,), "b": (4, 1)}, "gives a [3], b [4, 1]; batching takes inputs of one number"),
-    ],
-)
-def test_a_request_that_batching_refuses_is_refused(shapes: Any, says: str) -> None:
-    with pytest.raises(RequestValueError) as caught:
-        check_batch(shapes, 64)
-    assert str(caught.value).startswith(says)
+    ]
+    for shapes, says in cases:
+        with pytest.raises(RequestValueError) as caught:
+            check_batch(shapes, 64)
+        assert str(caught.value).startswith(says)
 
 
 @pytest.mark.parametrize(
@@ -328,32 +309,21 @@ CLASSIFIER = signature(
 PREDICTS = signature(dict(CLASSIFIER.inputs), dict(CLASSIFIER.outputs))
 
 
-def test_examples_of_a_classifier_are_its_rows() -> None:
+def test_examples_of_a_classifier_are_its_rows_and_others_are_refused() -> None:
     info = model(serving_default=CLASSIFIER)
     assert check_examples(classify(examples=3), info, "classify") == {"inputs": (3,)}
-
-
-@pytest.mark.parametrize(
-    ("info", "examples", "says"),
-    [
+    for info, examples, says in [
         (PLAIN, 1, "asks to classify by a signature that does not"),
         (model(serving_default=PREDICTS), 1, "asks to classify by a signature that does not"),
         (model(serving_default=CLASSIFIER), 0, "holds no example"),
-    ],
-)
-def test_examples_that_the_model_does_not_take_are_refused(
-    info: SavedModelInfo, examples: int, says: str
-) -> None:
-    with pytest.raises(RequestValueError, match=says):
-        check_examples(classify(examples=examples), info, "classify")
+    ]:
+        with pytest.raises(RequestValueError, match=says):
+            check_examples(classify(examples=examples), info, "classify")
 
 
-@pytest.mark.parametrize("text", ["/9j/4AAQSkZJRg=", "AAA==", "AAAA="])
-def test_base64_with_a_part_of_its_padding_is_refused(text: str) -> None:
-    with pytest.raises(RequestValueError, match="= signs"):
-        read(json.dumps({"instances": [{"b64": text}]}), WORDS)
-
-
-@pytest.mark.parametrize("text", ["AAA=", "AAA", "AA A=\n"])
-def test_base64_may_lack_its_padding_and_hold_white_space(text: str) -> None:
-    assert read(json.dumps({"instances": [{"b64": text}]}), WORDS) is not None
+def test_base64_may_lack_its_padding_but_not_a_part_of_it() -> None:
+    for text in ["AAA=", "AAA", "AA A=\n"]:
+        assert read(json.dumps({"instances": [{"b64": text}]}), WORDS) is not None
+    for text in ["/9j/4AAQSkZJRg=", "AAA==", "AAAA="]:
+        with pytest.raises(RequestValueError, match="= signs"):
+            read(json.dumps({"instances": [{"b64": text}]}), WORDS)

@@ -29,14 +29,24 @@ def ops(found: GraphOperations) -> list[str]:
     return [operation.op for operation in found.operations]
 
 
-def test_the_versions_of_the_graph_are_read(graph: Graph) -> None:
+def test_the_versions_and_the_signatures_function_are_read(graph: Graph) -> None:
     assert read(graph).producer == PRODUCER
+    found = operations(RANKER / "1")
+    assert any(operation.function.startswith("__inference_serve") for operation in found.operations)
 
 
-def test_what_repeats_is_read_once(graph: Graph) -> None:
+def test_what_repeats_is_read_once_without_what_a_constant_holds(graph: Graph) -> None:
     graph.main("NoOp")
     graph.served("NoOp")
     assert ops(read(graph)).count("NoOp") == 1
+
+    for value in (b"a", b"b"):
+        graph.main("Const", value=wire.AttrValue(tensor=value))
+    assert ops(read(graph)).count("Const") == 1
+
+    own = wire.AttrValue(func=wire.NameAttrList(name="__inference_called"))
+    graph.called("PartitionedCall", f=own)
+    assert ops(read(graph)).count("PartitionedCall") == 1
 
 
 def test_another_attribute_is_another_operation(graph: Graph) -> None:
@@ -49,18 +59,6 @@ def test_fewer_attributes_are_another_operation(graph: Graph) -> None:
     graph.main("Sum", keep_dims=True)
     graph.main("Sum")
     assert ops(read(graph)).count("Sum") == 2
-
-
-def test_what_a_constant_holds_is_not_kept(graph: Graph) -> None:
-    for value in (b"a", b"b"):
-        graph.main("Const", value=wire.AttrValue(tensor=value))
-    assert ops(read(graph)).count("Const") == 1
-
-
-def test_a_function_that_calls_itself_is_read_once(graph: Graph) -> None:
-    own = wire.AttrValue(func=wire.NameAttrList(name="__inference_called"))
-    graph.called("PartitionedCall", f=own)
-    assert ops(read(graph)).count("PartitionedCall") == 1
 
 
 def test_a_large_graph_comes_without_its_constants(
@@ -143,8 +141,3 @@ def test_what_is_kept_and_damaged_is_read_again(
 def test_a_small_graph_is_not_kept(graph: Graph, tmp_path: Path) -> None:
     read(graph, tmp_path)
     assert not (tmp_path / FOLDER).exists()
-
-
-def test_the_examples_signature_function_is_among_them() -> None:
-    found = operations(RANKER / "1")
-    assert any(operation.function.startswith("__inference_serve") for operation in found.operations)

@@ -32,34 +32,29 @@ def open_to_others(folder: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("umask_0")
-def test_every_folder_from_dot_servable_down_is_0700(tmp_path: Path) -> None:
+def test_folders_from_dot_servable_down_are_0700_and_files_0600(tmp_path: Path) -> None:
     private_folder(tmp_path / ".servable" / "load" / "run")
     assert {mode(file) for file in (tmp_path / ".servable").glob("**/")} == {0o700}
 
-
-def test_a_folder_that_had_wider_rights_loses_them(tmp_path: Path) -> None:
-    (tmp_path / ".servable" / "load").mkdir(parents=True)
-    (tmp_path / ".servable" / "load").chmod(0o755)
-    (tmp_path / ".servable").chmod(0o777)
-    private_folder(tmp_path / ".servable" / "load")
-    assert open_to_others(tmp_path / ".servable") == []
-
-
-def test_a_folder_that_the_user_named_keeps_its_rights(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results").chmod(0o755)
-    private_folder(tmp_path / "results")
-    assert mode(tmp_path / "results") == 0o755
-
-
-@pytest.mark.usefixtures("umask_0")
-def test_a_file_below_dot_servable_is_0600(tmp_path: Path) -> None:
     target = tmp_path / ".servable" / "archives" / "key.tar.gz"
     with beside(target) as file:
         assert open_to_others(tmp_path / ".servable") == []  # while it is written, too
         file.write(b"content")
     touch_private(target.with_name("lock"))
     assert (mode(target), open_to_others(tmp_path / ".servable")) == (0o600, [])
+
+
+def test_a_folder_loses_wider_rights_below_dot_servable_alone(tmp_path: Path) -> None:
+    (tmp_path / ".servable" / "load").mkdir(parents=True)
+    (tmp_path / ".servable" / "load").chmod(0o755)
+    (tmp_path / ".servable").chmod(0o777)
+    private_folder(tmp_path / ".servable" / "load")
+    assert open_to_others(tmp_path / ".servable") == []
+
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results").chmod(0o755)
+    private_folder(tmp_path / "results")
+    assert mode(tmp_path / "results") == 0o755
 
 
 @pytest.mark.usefixtures("umask_0")

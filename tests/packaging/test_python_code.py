@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from infra.catalog.images import image_modules
+from model_packaging.dependencies import lock_file
+from model_packaging.dependencies.lock_file import Wheel
 from model_packaging.python_code import check_code
 
 HANDLER = "def handler(data, context): ...\n"
@@ -91,81 +93,57 @@ def test_code_without_inference_py_is_a_finding(code: Path) -> None:
     assert found(code) == ["inference.py:0: does not exist; write it, or leave `code` out"]
 
 
-def test_importing_tensorflow_is_a_finding_that_says_why(code: Path) -> None:
+def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Path) -> None:
     write(code, f"import json\nimport tensorflow as tf\n{HANDLER}")
     assert found(code) == [
         "inference.py:2: imports tensorflow; TensorFlow is not in the serving image: "
         "its model server is a program of its own; "
         "send the request to context.rest_uri, or build tensors with numpy and protobuf"
     ]
-
-
-def test_servings_protos_are_a_finding_although_they_are_in_the_image(code: Path) -> None:
     write(code, f"from tensorflow_serving.apis import predict_pb2\n{HANDLER}")
     assert "it is in the image, but it imports tensorflow, which is not" in found(code)[0]
-
-
-def test_an_import_inside_a_function_is_a_finding_too(code: Path) -> None:
     write(code, "def handler(data, context):\n    import orjson\n    return 1, 'a/b'\n")
     assert found(code) == [
         "inference.py:2: imports orjson, which neither the image, code/lib nor the code provides; "
         "name its package in code/requirements.txt, or import it inside try/except ImportError"
     ]
+    write(code, f"import imp\n{HANDLER}")
+    assert "imports imp, which left Python's standard library before 3.12" in found(code)[0]
 
 
-@pytest.mark.parametrize(
-    "caught", ["", " ImportError", " (OSError, ModuleNotFoundError)", " builtins.ImportError"]
-)
-def test_an_import_that_code_can_do_without_is_no_finding(code: Path, caught: str) -> None:
-    write(code, f"try:\n    import orjson\nexcept{caught}:\n    orjson = None\n{HANDLER}")
-    assert found(code) == []
-
-
-@pytest.mark.parametrize(
-    "test",
-    [
+def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(code: Path) -> None:
+    for caught in ["", " ImportError", " (OSError, ModuleNotFoundError)", " builtins.ImportError"]:
+        write(code, f"try:\n    import orjson\nexcept{caught}:\n    orjson = None\n{HANDLER}")
+        assert found(code) == []
+    for test in [
         '__name__ == "__main__"',
         "sys.version_info < (3, 11)",
         "sys.version_info[:2] < (3, 11)",
         'sys.platform == "win32"',
         'os.name == "nt"',
-    ],
-)
-def test_an_import_that_may_not_run_in_the_container_is_no_finding(code: Path, test: str) -> None:
-    write(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n")
-    assert found(code) == []
+    ]:
+        write(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n")
+        assert found(code) == []
 
-
-def test_an_import_whose_failing_is_suppressed_is_no_finding(code: Path) -> None:
     suppressed = "import contextlib\nwith contextlib.suppress(ImportError):\n    import orjson\n"
     write(code, f"{suppressed}{HANDLER}")
     assert found(code) == []
 
-
-def test_another_with_does_not_help(code: Path) -> None:
-    write(code, f"with print() as x:\n    import orjson\n{HANDLER}")
-    assert len(found(code)) == 1
-
-
-def test_a_try_that_catches_something_else_does_not_help(code: Path) -> None:
-    write(code, f"try:\n    import orjson\nexcept OSError:\n    pass\n{HANDLER}")
-    assert len(found(code)) == 1
-
-
-def test_an_import_for_type_checkers_is_no_finding(code: Path) -> None:
     write(code, f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import attr\n{HANDLER}")
     assert found(code) == []
 
 
-@pytest.mark.parametrize("module", ["json", "numpy.linalg", "falcon", "google.protobuf", "sklearn"])
-def test_what_the_image_holds_is_no_finding(code: Path, module: str) -> None:
-    write(code, f"import {module}\n{HANDLER}")
-    assert found(code) == []
+def test_another_with_and_a_try_for_something_else_do_not_help(code: Path) -> None:
+    write(code, f"with print() as x:\n    import orjson\n{HANDLER}")
+    assert len(found(code)) == 1
+    write(code, f"try:\n    import orjson\nexcept OSError:\n    pass\n{HANDLER}")
+    assert len(found(code)) == 1
 
 
-def test_a_module_that_left_the_standard_library_is_a_finding(code: Path) -> None:
-    write(code, f"import imp\n{HANDLER}")
-    assert "imports imp, which left Python's standard library before 3.12" in found(code)[0]
+def test_what_the_image_holds_is_no_finding(code: Path) -> None:
+    for module in ["json", "numpy.linalg", "falcon", "google.protobuf", "sklearn"]:
+        write(code, f"import {module}\n{HANDLER}")
+        assert found(code) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +155,11 @@ def test_what_lib_holds_is_no_finding(code: Path, file: str) -> None:
     assert found(code) == []
 
 
-def test_modules_beside_inference_py_are_followed(code: Path) -> None:
+def test_modules_and_packages_beside_inference_py_are_followed(code: Path) -> None:
+    write(code, f"from features import words\n{HANDLER}")
+    write(code, "import spacy\n", "features/words.py")
+    assert [one[:24] for one in found(code)] == ["features/words.py:1: imp"]
+
     write(code, f"import features.scale\n{HANDLER}")
     write(code, "from .words import cut\n", "features/__init__.py")
     write(code, "\nimport spacy as cut\n", "features/words.py")
@@ -185,20 +167,19 @@ def test_modules_beside_inference_py_are_followed(code: Path) -> None:
     assert [one[:24] for one in found(code)] == ["features/words.py:2: imp"]
 
 
-def test_a_module_of_a_package_without_init_is_followed(code: Path) -> None:
+def test_a_submodule_that_a_package_lacks_is_a_finding_and_its_own_name_is_none(code: Path) -> None:
+    for text in ["import features.words", "from features.words import cut"]:
+        write(code, f"{text}\n{HANDLER}")
+        write(code, "", "features/__init__.py")
+        assert found(code) == [
+            "inference.py:1: imports features.words, which is not in the code folder; "
+            "add it, or take the import out"
+        ]
+
     write(code, f"from features import words\n{HANDLER}")
-    write(code, "import spacy\n", "features/words.py")
-    assert [one[:24] for one in found(code)] == ["features/words.py:1: imp"]
-
-
-@pytest.mark.parametrize("text", ["import features.words", "from features.words import cut"])
-def test_a_submodule_that_a_package_of_its_own_lacks_is_a_finding(code: Path, text: str) -> None:
-    write(code, f"{text}\n{HANDLER}")
-    write(code, "", "features/__init__.py")
-    assert found(code) == [
-        "inference.py:1: imports features.words, which is not in the code folder; "
-        "add it, or take the import out"
-    ]
+    write(code, "SIZE = 3\n", "features/__init__.py")
+    write(code, "from . import SIZE\n", "features/words.py")
+    assert found(code) == []
 
 
 @pytest.mark.parametrize("file", ["words.py", "words/cut.py", "words.cpython-312-x86_64.so"])
@@ -209,60 +190,44 @@ def test_a_submodule_that_a_package_has_is_no_finding(code: Path, file: str) -> 
     assert found(code) == []
 
 
-def test_a_name_taken_from_the_package_itself_is_no_finding(code: Path) -> None:
-    write(code, f"from features import words\n{HANDLER}")
-    write(code, "SIZE = 3\n", "features/__init__.py")
-    write(code, "from . import SIZE\n", "features/words.py")
-    assert found(code) == []
-
-
 def test_a_file_that_inference_py_does_not_import_may_import_anything(code: Path) -> None:
     write(code, HANDLER)
     write(code, "import tensorflow\n", "train.py")
     assert found(code) == []
 
 
-def test_a_relative_import_outside_a_package_is_a_finding(code: Path) -> None:
+def test_a_relative_import_outside_its_package_is_a_finding(code: Path) -> None:
     write(code, f"from . import words\n{HANDLER}")
     write(code, "", "words.py")
     assert found(code) == [
         "inference.py:1: imports relatively, outside a package; import it by its name alone"
     ]
+    for dots in ["..", "." * 50]:
+        write(code, f"import features.scale\n{HANDLER}")
+        write(code, "", "features/__init__.py")
+        write(code, f"from {dots} import words\n", "features/scale.py")
+        write(code, "", "words.py")
+        assert found(code) == [
+            "features/scale.py:1: imports relatively, outside a package; import it by its name alone"
+        ]
 
 
-@pytest.mark.parametrize("dots", ["..", "." * 50])
-def test_a_relative_import_above_its_package_is_a_finding(code: Path, dots: str) -> None:
-    write(code, f"import features.scale\n{HANDLER}")
-    write(code, "", "features/__init__.py")
-    write(code, f"from {dots} import words\n", "features/scale.py")
-    write(code, "", "words.py")
-    assert found(code) == [
-        "features/scale.py:1: imports relatively, outside a package; import it by its name alone"
-    ]
-
-
-def test_what_requirements_name_is_no_finding(code: Path) -> None:
+def test_what_requirements_name_is_no_finding_unless_lib_is_beside_them(code: Path) -> None:
     write(code, f"import orjson, PIL, yaml\n{HANDLER}")
     write(code, "orjson==3.1\n# images\nPillow>=10\npyyaml\n", "requirements.txt")
     assert found(code) == []
 
-
-def test_what_an_included_file_names_is_no_finding(code: Path) -> None:
     write(code, f"import orjson\n{HANDLER}")
     write(code, "\ufeff-r more.txt\r\n", "requirements.txt")
     write(code, "orjson\n", "more.txt")
     assert found(code) == []
 
-
-def test_what_no_requirement_is_named_after_is_a_warning(code: Path) -> None:
     write(code, f"import orjson\n{HANDLER}")
     write(code, "something\n", "requirements.txt")
     assert IMAGE
     findings = check_code(code, python="3.12", provided=IMAGE.modules)
     assert [finding.severity for finding in findings] == ["warning"]
 
-
-def test_requirements_beside_lib_are_not_installed_and_do_not_count(code: Path) -> None:
     write(code, f"import orjson\n{HANDLER}")
     write(code, "orjson\n", "requirements.txt")
     (code / "lib").mkdir()
@@ -280,34 +245,23 @@ NEWER = [
 ]
 
 
-@pytest.mark.parametrize("text", NEWER)
-def test_what_only_python_3_12_can_read_is_no_finding(code: Path, text: str) -> None:
-    write(code, f"{text}\n{HANDLER}")
-    assert found(code) == []
+def test_what_only_python_3_12_can_read_is_no_finding(code: Path) -> None:
+    for text in NEWER:
+        write(code, f"{text}\n{HANDLER}")
+        assert found(code) == []
+        write(code, f"{text}\nimport orjson\n{HANDLER}")
+        assert [one.split(":")[1] for one in found(code)] == [str(text.count("\n") + 2)]
 
 
-@pytest.mark.parametrize("text", NEWER)
-def test_lines_are_right_below_what_only_python_3_12_can_read(code: Path, text: str) -> None:
-    write(code, f"{text}\nimport orjson\n{HANDLER}")
-    assert [one.split(":")[1] for one in found(code)] == [str(text.count("\n") + 2)]
-
-
-@pytest.mark.parametrize(
-    "text", ['print "a"', "def f(:", "x = )", "x = (", "if 1:\n\t1\n        2", 'x = f"{"']
-)
-def test_what_is_not_python_is_a_finding_with_its_line(code: Path, text: str) -> None:
-    write(code, f"import json\n{text}\ny = 1\n")
-    line = 2 + text.count("\n")
-    assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
-
-
-@pytest.mark.parametrize("newer", NEWER)
-def test_what_is_not_python_below_what_only_3_12_can_read_has_its_line(
-    code: Path, newer: str
-) -> None:
-    write(code, f'{newer}\nprint "a"\n{HANDLER}')
-    line = 2 + newer.count("\n")
-    assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
+def test_what_is_not_python_is_a_finding_with_its_line(code: Path) -> None:
+    for text in ['print "a"', "def f(:", "x = )", "x = (", "if 1:\n\t1\n        2", 'x = f"{"']:
+        write(code, f"import json\n{text}\ny = 1\n")
+        line = 2 + text.count("\n")
+        assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
+    for newer in NEWER:
+        write(code, f'{newer}\nprint "a"\n{HANDLER}')
+        line = 2 + newer.count("\n")
+        assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
 
 
 @pytest.mark.parametrize(
@@ -324,19 +278,14 @@ def test_what_is_nested_too_deeply_is_a_finding(code: Path, text: str) -> None:
     assert "is nested too deeply to be" in found(code)[0]
 
 
-def test_what_is_newer_than_the_images_python_is_a_finding(code: Path) -> None:
+def test_what_is_newer_than_the_images_python_or_unreadable_is_a_finding(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(code, f"match 1:\n    case 1: pass\n{HANDLER}")
     assert "is not Python 3.9: Pattern matching is only" in found(code, python="3.9")[0]
-
-
-def test_a_file_that_is_no_text_is_a_finding(code: Path) -> None:
     (code / "inference.py").write_bytes(b"\xff\xfe\x00")
     assert "is not Python 3.12: " in found(code)[0]
 
-
-def test_a_file_that_this_user_may_not_read_is_a_finding(
-    code: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
@@ -347,12 +296,9 @@ def test_a_file_that_this_user_may_not_read_is_a_finding(
     ]
 
 
-def test_code_is_not_run(code: Path) -> None:
+def test_code_is_not_run_and_that_of_the_ranker_has_no_finding(code: Path) -> None:
     write(code, f"raise SystemExit(1)\n{HANDLER}")
     assert found(code) == []
-
-
-def test_the_rankers_code_has_no_finding() -> None:
     assert found(Path(__file__).parents[2] / "examples" / "ranker" / "code") == []
 
 
@@ -367,3 +313,36 @@ def test_a_handler_that_nobody_awaits_is_found(tmp_path: Path, name: str) -> Non
         1,
         f"{name} is async: whoever calls it there does not await it",
     )
+
+
+ARTICLE = f"import numpy\nimport tensorflow as tf\nfrom tensorflow_serving.apis import predict_pb2\n{HANDLER}"
+
+
+@pytest.mark.parametrize(
+    ("wheels", "severities"),
+    [
+        (None, ["warning"]),
+        (("tensorflow-2.20.0", "tensorflow_serving_api-2.19.1"), []),
+        (("tensorflow_cpu-2.20.0", "tensorflow_serving_api-2.19.1"), []),
+        (("tensorflow_serving_api-2.19.1",), ["error"]),
+    ],
+)
+def test_the_lock_says_whether_a_requirement_brings_tensorflow(
+    code: Path, wheels: tuple[str, ...] | None, severities: list[str]
+) -> None:
+    write(code, ARTICLE)
+    (code / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\n")
+    if wheels is not None:
+        chosen = [Wheel(f"{name}-py3-none-any.whl", "0" * 64) for name in wheels]
+        lock_file.write(code, chosen, python="3.12")
+    image = image_modules("2.20")
+    assert image is not None
+    findings = check_code(code, python=image.python, provided=image.modules)
+    assert [finding.severity for finding in findings] == severities
+    if wheels is None:
+        assert "run: servable package ENV" in findings[0].remedy
+        assert "[acknowledge]" in findings[0].remedy
+    # A lock of other requirements says nothing.
+    (code / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\nsix\n")
+    stale = check_code(code, python=image.python, provided=image.modules)
+    assert [finding.severity for finding in stale] == ["warning"]

@@ -33,13 +33,17 @@ def names(inputs: ArchiveInputs) -> set[str]:
     return {entry.name for entry in inputs.tree().files}
 
 
-def test_hooks_alone_get_our_handler(hooked: ArchiveInputs) -> None:
+def test_hooks_alone_get_our_handler_and_no_package_of_its_name(hooked: ArchiveInputs) -> None:
     wanted = {"code/inference.py", "code/transforms.py", "code/servable_handler/handler.py"}
     assert wanted <= names(hooked)
-
-
-def test_the_handler_is_not_also_a_module_of_its_package(hooked: ArchiveInputs) -> None:
     assert "code/servable_handler/inference.py" not in names(hooked)
+
+    assert hooked.code is not None
+    (hooked.code / "servable_handler").mkdir()
+    with pytest.raises(
+        PackagingError, match="servable_handler: is there, and Servable's own handler wants"
+    ):
+        names(hooked)
 
 
 def test_hooks_beside_a_handler_of_ones_own_get_none(inputs: ArchiveInputs) -> None:
@@ -48,27 +52,17 @@ def test_hooks_beside_a_handler_of_ones_own_get_none(inputs: ArchiveInputs) -> N
     assert not any(name.startswith("code/servable_") for name in names(inputs))
 
 
-def test_the_handler_that_is_asked_for_needs_no_code(inputs: ArchiveInputs) -> None:
+def test_the_handler_that_is_asked_for_needs_no_code_and_is_not_put_over_another(
+    inputs: ArchiveInputs,
+) -> None:
     asked = replace(inputs, code=None, handler=True)
     assert {"code/inference.py", "code/servable_handler/handler.py"} <= names(asked)
-
-
-def test_the_handler_that_is_asked_for_is_not_put_over_another(inputs: ArchiveInputs) -> None:
     with pytest.raises(PackagingError) as caught:
         names(replace(inputs, handler=True))
     assert str(caught.value) == (
         f"{inputs.code}/inference.py: is there, and Servable's own handler wants to become the "
         "same; rename it, or take handler out of the file"
     )
-
-
-def test_a_package_of_the_handlers_name_is_refused(hooked: ArchiveInputs) -> None:
-    assert hooked.code is not None
-    (hooked.code / "servable_handler").mkdir()
-    with pytest.raises(
-        PackagingError, match="servable_handler: is there, and Servable's own handler wants"
-    ):
-        names(hooked)
 
 
 def test_other_hooks_are_another_key(hooked: ArchiveInputs) -> None:
@@ -82,15 +76,13 @@ def test_the_image_holds_what_the_handler_imports() -> None:
     assert needed_modules() <= IMAGE
 
 
-def test_an_archive_with_the_handler_is_verified(hooked: ArchiveInputs, tmp_path: Path) -> None:
+def test_an_archive_with_the_handler_is_verified_and_loads_as_in_the_container(
+    hooked: ArchiveInputs, tmp_path: Path
+) -> None:
     packed = pack(hooked, tmp_path / "a.tar.gz")
     found = verify(packed.path, python="3.12", provided=IMAGE)
     assert [problem for problem in found.problems if problem.startswith("code/")] == []
 
-
-def test_the_packed_handler_loads_as_the_container_loads_it(
-    hooked: ArchiveInputs, tmp_path: Path
-) -> None:
     with tarfile.open(pack(hooked, tmp_path / "a.tar.gz").path) as opened:
         opened.extractall(tmp_path / "out", filter="data")
     program = (
@@ -108,14 +100,12 @@ def test_the_packed_handler_loads_as_the_container_loads_it(
     ]
 
 
-@pytest.mark.parametrize("hook", ["preprocess", "postprocess"])
-def test_one_hook_is_enough(hooked: ArchiveInputs, hook: str) -> None:
-    assert hooked.code is not None
-    (hooked.code / "transforms.py").write_text(f"def {hook}(one, context): ...\n")
-    assert check_code(hooked.code, python="3.12", provided=IMAGE) == []
+def test_one_hook_is_enough_and_hooks_are_checked_for_their_imports(hooked: ArchiveInputs) -> None:
+    for hook in ["preprocess", "postprocess"]:
+        assert hooked.code is not None
+        (hooked.code / "transforms.py").write_text(f"def {hook}(one, context): ...\n")
+        assert check_code(hooked.code, python="3.12", provided=IMAGE) == []
 
-
-def test_transforms_without_a_hook_are_refused(hooked: ArchiveInputs) -> None:
     assert hooked.code is not None
     (hooked.code / "transforms.py").write_text("x = 1\n")
     (found,) = check_code(hooked.code, python="3.12", provided=IMAGE)
@@ -124,16 +114,12 @@ def test_transforms_without_a_hook_are_refused(hooked: ArchiveInputs) -> None:
         "define preprocess(body, context), postprocess(tensors, context), or both"
     )
 
-
-def test_hooks_may_import_the_handlers_input_error(hooked: ArchiveInputs) -> None:
-    assert hooked.code is not None
-    text = "from servable_handler.hooks import InputError\n" + PREPROCESS
-    (hooked.code / "transforms.py").write_text(text)
-    assert check_code(hooked.code, python="3.12", provided=IMAGE) == []
-
-
-def test_what_hooks_import_is_held_against_the_image(hooked: ArchiveInputs) -> None:
     assert hooked.code is not None
     (hooked.code / "transforms.py").write_text("import pandas_nowhere\n" + PREPROCESS)
     (found,) = check_code(hooked.code, python="3.12", provided=IMAGE)
     assert "pandas_nowhere" in found.problem
+
+    assert hooked.code is not None
+    text = "from servable_handler.hooks import InputError\n" + PREPROCESS
+    (hooked.code / "transforms.py").write_text(text)
+    assert check_code(hooked.code, python="3.12", provided=IMAGE) == []

@@ -28,55 +28,41 @@ def as_said(tensors: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", EVERY_KIND)
-def test_signatures_are_those_that_tensorflow_reads(saved_models: Path, name: str) -> None:
+def test_signatures_version_and_variables_are_those_that_tensorflow_reads(
+    saved_models: Path, name: str
+) -> None:
     found = {
         signature: {"inputs": as_said(one.inputs), "outputs": as_said(one.outputs)}
         for signature, one in read(saved_models / name / "1").signatures.items()
     }
     assert found == said(saved_models, name)["signatures"]
-
-
-@pytest.mark.parametrize("name", EVERY_KIND)
-def test_the_version_is_that_of_the_tensorflow_that_wrote_it(saved_models: Path, name: str) -> None:
     info = read(saved_models / name / "1")
     assert info.tensorflow_version == said(saved_models, name)["tensorflow_version"]
-
-
-@pytest.mark.parametrize("name", EVERY_KIND)
-def test_variables_are_seen_in_every_kind_of_graph(saved_models: Path, name: str) -> None:
     assert read(saved_models / name / "1").has_variables == (name != "frozen")
 
-
-@pytest.mark.parametrize("name", EVERY_KIND)
-def test_variable_bytes_are_those_of_the_data_files(saved_models: Path, name: str) -> None:
     files = (saved_models / name / "1" / "variables").glob("variables.data-*")
     expected = sum(file.stat().st_size for file in files)
     assert read(saved_models / name / "1").variable_bytes == expected
 
 
-def test_assets_are_named(saved_models: Path) -> None:
+def test_assets_and_warm_up_requests_are_noticed(saved_models: Path, breakable: Breakable) -> None:
     assert read(saved_models / "module" / "1").assets == ("words.txt",)
+
+    version = breakable("keras")
+    (version / "assets.extra").mkdir()
+    (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
+    assert read(version).has_warm_up
 
 
 def ranker() -> SavedModelInfo:
     return read(RANKER)
 
 
-def test_the_rankers_tag_is_serve() -> None:
+def test_the_ranker_has_the_tag_serve_and_39_columns_with_any_number_of_rows() -> None:
     assert ranker().tags == {"serve"}
-
-
-def test_the_rankers_input_has_39_columns_and_any_number_of_rows() -> None:
     assert ranker().signatures["serving_default"].inputs["feat_ids"] == TensorInfo(
         name="serving_default_feat_ids:0", dtype="int64", shape=(None, 39)
     )
-
-
-def test_warm_up_requests_are_noticed(breakable: Breakable) -> None:
-    version = breakable("keras")
-    (version / "assets.extra").mkdir()
-    (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    assert read(version).has_warm_up
 
 
 def test_reading_imports_neither_tensorflow_nor_numpy() -> None:

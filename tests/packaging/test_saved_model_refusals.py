@@ -29,7 +29,9 @@ def cut(file: Path, size: int) -> None:
     file.write_bytes(file.read_bytes()[:size])
 
 
-def test_a_folder_without_numeric_version_is_refused(breakable: Breakable) -> None:
+def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
+    breakable: Breakable, tmp_path: Path
+) -> None:
     version = breakable("keras")
     version.rename(version.with_name("latest"))
     with pytest.raises(
@@ -38,16 +40,10 @@ def test_a_folder_without_numeric_version_is_refused(breakable: Breakable) -> No
     ):
         versions(version.parent)
 
-
-def test_a_version_without_saved_model_pb_is_refused(breakable: Breakable) -> None:
     version = breakable("keras")
     (version / "saved_model.pb").unlink()
     assert refusal(version) == (".", "holds no saved_model.pb", "export the SavedModel into it")
-
-
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
+    for name, form in [
         ("model.h5", "a file of Keras"),
         ("model.keras", "a file of Keras"),
         ("model.ckpt-1.index", "a checkpoint"),
@@ -57,20 +53,35 @@ def test_a_version_without_saved_model_pb_is_refused(breakable: Breakable) -> No
         ("model.tflite", "a model of TensorFlow Lite"),
         ("model.onnx", "a model of ONNX"),
         ("model.tar.gz", "an archive"),
-    ],
-)
-def test_another_form_of_model_in_its_place_is_named(
-    breakable: Breakable, name: str, form: str
-) -> None:
-    version = breakable("keras")
-    (version / "saved_model.pb").rename(version / name)
-    assert refusal(version)[1] == f"holds no saved_model.pb, but {name}, which is {form}"
+    ]:
+        version = breakable("keras")
+        (version / "saved_model.pb").rename(version / name)
+        assert refusal(version)[1] == f"holds no saved_model.pb, but {name}, which is {form}"
+    (tmp_path / "checkpoint").write_text("model_checkpoint_path: model.ckpt-1")
+    with pytest.raises(PackagingError, match=r"checkpoint of TensorFlow 1: .*simple_save"):
+        versions(tmp_path)
 
 
-def test_an_empty_saved_model_pb_is_refused(breakable: Breakable) -> None:
+def test_a_damaged_saved_model_pb_says_what_is_wrong(breakable: Breakable) -> None:
     version = breakable("keras")
     cut(version / "saved_model.pb", 0)
     assert refusal(version) == ("saved_model.pb", "is empty", AGAIN)
+
+    version = breakable("keras")
+    size = (version / "saved_model.pb").stat().st_size
+    cut(version / "saved_model.pb", size - 100)
+    left = size - 100 - 6  # behind the schema version, the tag and the length
+    problem = f"is truncated or damaged (field 2 is {left + 100} bytes long; {left} are left)"
+    assert refusal(version) == ("saved_model.pb", problem, AGAIN)
+
+    version = breakable("keras")
+    (version / "saved_model.pb").write_bytes(b"a graph")
+    remedy = "export the SavedModel again"
+    assert refusal(version) == ("saved_model.pb", "is not a SavedModel", remedy)
+
+    version = breakable("keras")
+    (version / "saved_model.pb").write_bytes(b"\x08\x01")
+    assert refusal(version)[1] == "is not a SavedModel: it holds no graph"
 
 
 @pytest.mark.parametrize("name", ["keras", "module", "frozen", "builder"])
@@ -88,60 +99,34 @@ def test_a_saved_model_pb_cut_anywhere_is_refused(breakable: Breakable, name: st
     assert read_whole == []
 
 
-def test_a_truncated_saved_model_pb_says_so(breakable: Breakable) -> None:
-    version = breakable("keras")
-    size = (version / "saved_model.pb").stat().st_size
-    cut(version / "saved_model.pb", size - 100)
-    left = size - 100 - 6  # behind the schema version, the tag and the length
-    problem = f"is truncated or damaged (field 2 is {left + 100} bytes long; {left} are left)"
-    assert refusal(version) == ("saved_model.pb", problem, AGAIN)
+def test_a_git_lfs_pointer_is_refused_with_the_command(breakable: Breakable) -> None:
+    for name in ["saved_model.pb", "variables/variables.index", SHARD]:
+        version = breakable("keras")
+        (version / name).write_text("version https://git-lfs.github.com/spec/v1\n")
+        assert refusal(version)[1:] == (
+            "is a Git LFS pointer, not the file itself",
+            "run: git lfs pull",
+        )
 
 
-def test_a_file_that_is_no_saved_model_is_refused(breakable: Breakable) -> None:
-    version = breakable("keras")
-    (version / "saved_model.pb").write_bytes(b"a graph")
-    remedy = "export the SavedModel again"
-    assert refusal(version) == ("saved_model.pb", "is not a SavedModel", remedy)
+def test_a_graph_with_variables_needs_their_index_and_every_shard_whole(
+    breakable: Breakable,
+) -> None:
+    for name in ["keras", "builder"]:
+        version = breakable(name)
+        (version / "variables" / "variables.index").unlink()
+        problem = "does not exist, but the graph has variables"
+        assert refusal(version) == ("variables/variables.index", problem, SAVED_AGAIN)
 
-
-def test_a_saved_model_without_graph_is_refused(breakable: Breakable) -> None:
-    version = breakable("keras")
-    (version / "saved_model.pb").write_bytes(b"\x08\x01")
-    assert refusal(version)[1] == "is not a SavedModel: it holds no graph"
-
-
-@pytest.mark.parametrize("name", ["saved_model.pb", "variables/variables.index", SHARD])
-def test_a_git_lfs_pointer_is_refused_with_the_command(breakable: Breakable, name: str) -> None:
-    version = breakable("keras")
-    (version / name).write_text("version https://git-lfs.github.com/spec/v1\n")
-    assert refusal(version)[1:] == (
-        "is a Git LFS pointer, not the file itself",
-        "run: git lfs pull",
-    )
-
-
-@pytest.mark.parametrize("name", ["keras", "builder"])
-def test_variables_without_index_are_refused(breakable: Breakable, name: str) -> None:
-    version = breakable(name)
-    (version / "variables" / "variables.index").unlink()
-    problem = "does not exist, but the graph has variables"
-    assert refusal(version) == ("variables/variables.index", problem, SAVED_AGAIN)
-
-
-def test_a_frozen_graph_needs_no_variables(breakable: Breakable) -> None:
     version = breakable("frozen")
     shutil.rmtree(version / "variables", ignore_errors=True)
     assert read(version).variable_bytes == 0
 
-
-def test_a_missing_shard_is_refused(breakable: Breakable) -> None:
     version = breakable("keras")
     (version / SHARD).unlink()
     problem = "does not exist, but variables.index refers to it"
     assert refusal(version) == (SHARD, problem, SAVED_AGAIN)
 
-
-def test_a_shard_that_lacks_its_last_byte_is_refused(breakable: Breakable) -> None:
     version = breakable("module")
     size = (version / SHARD).stat().st_size
     cut(version / SHARD, size - 1)
@@ -149,7 +134,7 @@ def test_a_shard_that_lacks_its_last_byte_is_refused(breakable: Breakable) -> No
     assert refusal(version) == (SHARD, problem, SAVED_AGAIN)
 
 
-def test_an_index_cut_anywhere_is_refused(breakable: Breakable) -> None:
+def test_a_damaged_index_is_refused_wherever_it_is_cut_or_changed(breakable: Breakable) -> None:
     version = breakable("keras")
     index = version / "variables" / "variables.index"
     whole = index.read_bytes()
@@ -158,8 +143,6 @@ def test_an_index_cut_anywhere_is_refused(breakable: Breakable) -> None:
         path, problem, _ = refusal(version)
         assert (path, problem[:24]) == ("variables/variables.index", "is truncated or damaged ")
 
-
-def test_a_changed_byte_in_the_index_is_seen_by_its_crc(breakable: Breakable) -> None:
     version = breakable("keras")
     index = version / "variables" / "variables.index"
     whole = bytearray(index.read_bytes())
@@ -167,10 +150,6 @@ def test_a_changed_byte_in_the_index_is_seen_by_its_crc(breakable: Breakable) ->
     index.write_bytes(whole)
     problem = "is truncated or damaged (the CRC of the block at byte 0 does not match)"
     assert refusal(version)[1] == problem
-
-
-def test_a_footer_that_points_outside_is_refused(breakable: Breakable) -> None:
-    version = breakable("keras")
     index = version / "variables" / "variables.index"
     far = b"\x00\x00" + b"\xff\xff\xff\x7f" + b"\x20"
     footer = far.ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
@@ -178,28 +157,16 @@ def test_a_footer_that_points_outside_is_refused(breakable: Breakable) -> None:
     assert "(a block of 32 bytes at byte 268435455 does not fit" in refusal(version)[1]
 
 
-def test_a_missing_asset_is_refused(breakable: Breakable) -> None:
+def test_a_missing_asset_serve_tag_or_signature_is_refused(breakable: Breakable) -> None:
     version = breakable("module")
     (version / "assets" / "words.txt").unlink()
     problem = "does not exist, but the graph reads it when it starts"
     assert refusal(version) == ("assets/words.txt", problem, SAVED_AGAIN)
 
-
-def test_a_model_without_the_serve_tag_is_refused(breakable: Breakable) -> None:
     problem = "has no graph tagged with serve alone; its graphs are tagged gpu+train"
     remedy = "export it for serving, with the tag serve"
     assert refusal(breakable("train_only")) == ("saved_model.pb", problem, remedy)
 
-
-def test_a_model_without_callable_signature_is_refused(breakable: Breakable) -> None:
     problem = "has no signature that a request could call"
     remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
     assert refusal(breakable("unsigned")) == ("saved_model.pb", problem, remedy)
-
-
-def test_a_checkpoint_of_tensorflow_1_is_named_with_the_way_to_a_saved_model(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "checkpoint").write_text("model_checkpoint_path: model.ckpt-1")
-    with pytest.raises(PackagingError, match=r"checkpoint of TensorFlow 1: .*simple_save"):
-        versions(tmp_path)

@@ -83,15 +83,12 @@ def test_what_is_no_credential_is_not_accused(name: str, value: str) -> None:
     assert (secret_in(f"{name}={value}".encode()), is_named_secret(name, value)) == (None, False)
 
 
-@pytest.mark.parametrize(
-    ("text", "looks_like"),
-    [
+def test_a_line_of_code_or_requirements_is_read_alike() -> None:
+    for text, looks_like in [
         (f'TOKEN = "ghp_{MIXED}"\n', "a token of GitHub"),
         ('URL = "postgresql://u:p@db.internal/x"\n', "a password in a URL"),
         ("--index-url https://u:p@pypi.corp/simple\nnumpy==1.26.4\n", "a password in a URL"),
         ('"""Connects as in postgresql://user:password@host/db."""\n', None),
         ('url = f"https://{user}:{password}@{host}/simple"\n', None),
-    ],
-)
-def test_a_line_of_code_or_requirements_is_read_alike(text: str, looks_like: str | None) -> None:
-    assert secret_in(text.encode()) == looks_like
+    ]:
+        assert secret_in(text.encode()) == looks_like

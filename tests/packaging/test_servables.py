@@ -31,12 +31,10 @@ def test_every_version_is_packed(ranker: Servable, version: Path) -> None:
     ]
 
 
-def test_one_savedmodel_becomes_the_version_that_it_is_given(version: Path) -> None:
+def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -> None:
     bare = Servable(name="ranker", folder=version, version=7)
     assert files(bare)[0] == "ranker/7/saved_model.pb"
 
-
-def test_one_savedmodel_without_a_version_says_what_to_set(version: Path) -> None:
     moved = version.rename(version.parent / "export")
     with pytest.raises(PackagingError) as caught:
         files(Servable(name="ranker", folder=moved))
@@ -46,46 +44,37 @@ def test_one_savedmodel_without_a_version_says_what_to_set(version: Path) -> Non
     )
 
 
-def test_a_version_beside_a_folder_of_versions_is_refused(ranker: Servable) -> None:
+def test_a_version_beside_versions_or_without_a_savedmodel_is_refused(
+    ranker: Servable, tmp_path: Path
+) -> None:
     with pytest.raises(PackagingError) as caught:
         files(replace(ranker, version=3))
     assert str(caught.value) == (
         f"{ranker.folder}: holds no saved_model.pb that could become version 3; "
         "take version out, or name the SavedModel itself"
     )
-
-
-def test_a_missing_savedmodel_with_a_version_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(PackagingError, match="the SavedModel folder does not exist"):
         files(Servable(name="ranker", folder=tmp_path / "gone", version=3))
 
 
-def test_several_models_lie_side_by_side(ranker: Servable) -> None:
+def test_several_models_lie_side_by_side_or_one_at_the_root(ranker: Servable) -> None:
     found = files(ranker, replace(ranker, name="scorer"))
     assert {name.split("/")[0] for name in found} == {"ranker", "scorer"}
-
-
-def test_two_models_of_one_name_are_refused(ranker: Servable) -> None:
     with pytest.raises(
         PackagingError, match="is the model 'ranker' a second time; give each model"
     ):
         files(ranker, ranker)
-
-
-def test_versions_at_the_root_are_what_multi_model_mode_wants(ranker: Servable) -> None:
     assert files(replace(ranker, at_root=True))[0] == "1/saved_model.pb"
 
 
-def test_warm_up_records_go_into_each_version(ranker: Servable, tmp_path: Path) -> None:
+def test_warm_up_records_go_into_each_version_and_not_over_others(
+    ranker: Servable, tmp_path: Path, version: Path
+) -> None:
     (tmp_path / "warm" / "1").mkdir(parents=True)
     (tmp_path / "warm" / "1" / "tf_serving_warmup_requests").write_bytes(b"records")
     warmed = replace(ranker, warm_up=tmp_path / "warm")
     assert "ranker/1/assets.extra/tf_serving_warmup_requests" in files(warmed)
 
-
-def test_warm_up_records_beside_others_are_refused(
-    ranker: Servable, version: Path, tmp_path: Path
-) -> None:
     (version / "assets.extra").mkdir()
     (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
     with pytest.raises(PackagingError, match="is there, and warm_up wants to become the same file"):

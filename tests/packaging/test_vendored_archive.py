@@ -50,31 +50,25 @@ def archive(locked: ArchiveInputs, tmp_path_factory: pytest.TempPathFactory) -> 
     return pack(locked, tmp_path_factory.mktemp("packed") / "model.tar.gz").path
 
 
-def test_the_wheels_inside_are_for_the_image(archive: Path) -> None:
+def test_both_packages_are_inside_for_the_image_and_requirements_are_not(archive: Path) -> None:
     with tarfile.open(archive) as opened:
         module = opened.extractfile("code/lib/fast.py")
         assert module is not None
         assert module.read().decode() == f"TAG = {FAST!r}\n"
-
-
-def test_both_packages_are_inside(archive: Path) -> None:
     with tarfile.open(archive) as opened:
         assert {"code/lib/fast.py", "code/lib/plain.py"} <= set(opened.getnames())
-
-
-def test_requirements_and_lock_stay_at_home(archive: Path) -> None:
     with tarfile.open(archive) as opened:
         assert [name for name in opened.getnames() if "requirements" in name] == []
 
 
-def test_another_wheel_makes_another_archive(inputs: ArchiveInputs) -> None:
+def test_another_wheel_makes_another_archive_and_a_lib_beside_it_is_refused(
+    inputs: ArchiveInputs,
+) -> None:
     before = key(inputs)
     assert inputs.lib is not None
     (inputs.lib / "fast.py").write_text("TAG = 'other'\n")
     assert key(inputs) != before
 
-
-def test_a_lib_of_ones_own_beside_requirements_is_refused(inputs: ArchiveInputs) -> None:
     assert inputs.code is not None
     (inputs.code / "lib").mkdir()
     with pytest.raises(

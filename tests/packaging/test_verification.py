@@ -65,24 +65,15 @@ def problems(archive: Path) -> tuple[str, ...]:
     return verified(archive).problems
 
 
-def test_what_we_packed_has_no_problem(good: Path) -> None:
+def test_what_we_packed_is_verified_with_hash_signatures_and_entries(good: Path) -> None:
     assert problems(good) == ()
-
-
-def test_the_hash_is_the_files(good: Path) -> None:
     assert verified(good).sha256 == hashlib.sha256(good.read_bytes()).hexdigest()
-
-
-def test_the_signatures_are_read(good: Path) -> None:
     ((model, number, info),) = verified(good).versions
     assert (model, number, "feat_ids" in info.signatures["serving_default"].inputs) == (
         "ranker",
         1,
         True,
     )
-
-
-def test_the_listing_names_every_entry(good: Path) -> None:
     with tarfile.open(good) as opened:
         assert [one.name for one in listing(good)] == opened.getnames()
 
@@ -119,91 +110,63 @@ def test_what_could_reach_outside_or_hide_something_is_a_problem(
     assert problem.startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("place", "remedy"),
-    [
-        ("", "move it to 1/saved_model.pb"),
-        ("export/", "rename export to 1"),
-        ("scorer/v2/", "rename scorer/v2 to scorer/2"),
-    ],
-)
-def test_a_graph_outside_a_version_folder_is_a_problem(good: Path, place: str, remedy: str) -> None:
-    (problem,) = problems(changed(good, add=file(f"{place}saved_model.pb", b"x")))
-    assert problem == f"{place}saved_model.pb: is in no folder named with digits only; {remedy}"
-
-
-def test_an_archive_without_a_model_is_a_problem(good: Path) -> None:
+def test_a_missing_model_a_graph_elsewhere_and_truncated_variables_are_problems(good: Path) -> None:
     (problem,) = problems(changed(good, without="ranker"))
     assert "holds no <version>/saved_model.pb with a version of digits only" in problem
-
-
-def test_missing_variables_are_a_problem(good: Path) -> None:
     (problem,) = problems(changed(good, without="ranker/1/variables/variables.index"))
     assert problem.startswith("ranker/1/variables/variables.index: does not exist, but the graph")
 
-
-def test_a_truncated_shard_is_a_problem(good: Path) -> None:
     shard = "ranker/1/variables/variables.data-00000-of-00001"
     (problem,) = problems(changed(good, without=shard, add=file(shard, b"short")))
     assert problem.startswith(f"{shard}: is truncated: 5 bytes where variables.index refers to")
+    for place, remedy in [
+        ("", "move it to 1/saved_model.pb"),
+        ("export/", "rename export to 1"),
+        ("scorer/v2/", "rename scorer/v2 to scorer/2"),
+    ]:
+        (problem,) = problems(changed(good, add=file(f"{place}saved_model.pb", b"x")))
+        assert problem == f"{place}saved_model.pb: is in no folder named with digits only; {remedy}"
 
 
-def test_code_that_the_image_cannot_import_is_a_problem(good: Path) -> None:
+def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) -> None:
     code = b"import tensorflow\ndef handler(data, context): ...\n"
     archive = changed(good, without="code", add=file("code/inference.py", code))
     (problem,) = problems(archive)
     assert problem.startswith("code/inference.py:1: ")
 
-
-@pytest.mark.parametrize("switch", ["code/lib/one.py", "code/requirements.txt"])
-def test_what_switches_the_conversion_off_without_a_handler_is_a_problem(
-    good: Path, switch: str
-) -> None:
-    (problem,) = problems(changed(good, without="code", add=file(switch)))
-    assert "is there without code/inference.py" in problem
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["model_b/code/inference.py", "1/code/inference.py", "export/code/inference.py"]
-    + ["Code/inference.py", "code/Inference.py", "inference.py", "src/transforms.py"]
-    + ["model_b/code/requirements.txt", "CODE/requirements.txt"],
-)
-def test_code_that_the_image_never_reads_is_a_problem(good: Path, name: str) -> None:
-    right = f"code/{name.rpartition('/')[2].lower()}"
-    (problem,) = problems(changed(good, add=file(name, b"def handler(data, context): ...\n")))
-    assert problem == (
-        f"{name}: the image reads only {right} at the archive's root; move it to {right}"
-    )
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["code/pkg/inference.py", "code/lib/pkg/inference.py", "1/assets/inference.py"]
-    + ["1/assets.extra/requirements.txt", "docs/requirements.txt"],
-)
-def test_files_with_the_names_of_code_are_no_problem_elsewhere(good: Path, name: str) -> None:
-    assert problems(changed(good, add=file(name, b"x = 1\n"))) == ()
-
-
-def test_code_without_a_handler_is_a_problem(good: Path) -> None:
     archive = changed(good, without="code", add=file("code/handler.py", b"x = 1\n"))
     (problem,) = problems(archive)
     assert problem.startswith(
         "code/: holds no inference.py, and the image reads nothing else there"
     )
 
-
-def test_secrets_in_the_code_are_a_problem(good: Path) -> None:
     (problem,) = problems(changed(good, add=file("code/.env", b"TOKEN=1\n")))
     assert problem.startswith("code/.env: looks like a file of environment variables")
-
-
-def test_a_local_path_among_requirements_is_a_problem(good: Path) -> None:
     archive = changed(good, add=file("code/requirements.txt", b"/home/me/a.whl\n"))
     assert problems(archive)[-1].startswith(
         "code/requirements.txt:1: asks for the local path /home/me/a.whl"
     )
+    for switch in ["code/lib/one.py", "code/requirements.txt"]:
+        (problem,) = problems(changed(good, without="code", add=file(switch)))
+        assert "is there without code/inference.py" in problem
+
+
+def test_code_that_the_image_never_reads_is_a_problem_unless_it_is_only_a_name(good: Path) -> None:
+    for name in (
+        ["model_b/code/inference.py", "1/code/inference.py", "export/code/inference.py"]
+        + ["Code/inference.py", "code/Inference.py", "inference.py", "src/transforms.py"]
+        + ["model_b/code/requirements.txt", "CODE/requirements.txt"]
+    ):
+        right = f"code/{name.rpartition('/')[2].lower()}"
+        (problem,) = problems(changed(good, add=file(name, b"def handler(data, context): ...\n")))
+        assert problem == (
+            f"{name}: the image reads only {right} at the archive's root; move it to {right}"
+        )
+    for name in ["code/pkg/inference.py", "code/lib/pkg/inference.py", "1/assets/inference.py"] + [
+        "1/assets.extra/requirements.txt",
+        "docs/requirements.txt",
+    ]:
+        assert problems(changed(good, add=file(name, b"x = 1\n"))) == ()
 
 
 def pack_export(name: str, tmp_path: Path, change: Callable[[Path], None] | None = None) -> Path:
@@ -256,39 +219,22 @@ def test_what_is_too_large_is_not_looked_at(
     assert found[0] == "the checksums of 1/variables, which are large"
 
 
-def test_a_signature_that_requests_must_name_is_a_warning(tmp_path: Path) -> None:
+def test_a_key_to_name_and_an_installation_at_start_are_warnings(
+    tmp_path: Path, good: Path
+) -> None:
     (warning,) = verified(pack_export("module-signatures", tmp_path)).warnings
     assert warning.startswith("1: has no signature serving_default, which requests without")
-
-
-def test_requirements_installed_at_start_are_a_warning(good: Path) -> None:
     found = verified(changed(good, add=file("code/requirements.txt", b"plain\n")))
     assert found.warnings[0].startswith("code/requirements.txt: is installed by pip whenever")
 
 
-@pytest.mark.parametrize("bytes_left", [0, 1, 10, 2_000])
-def test_an_archive_cut_short_is_refused(good: Path, bytes_left: int) -> None:
-    cut = shutil.copyfile(good, good.with_name("cut.tar.gz"))
-    cut.write_bytes(good.read_bytes()[:bytes_left])
-    with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
-        verified(cut)
+def test_an_archive_that_is_cut_short_or_damaged_is_refused(good: Path, tmp_path: Path) -> None:
+    for bytes_left in [0, 1, 10, 2_000]:
+        cut = shutil.copyfile(good, good.with_name("cut.tar.gz"))
+        cut.write_bytes(good.read_bytes()[:bytes_left])
+        with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
+            verified(cut)
 
-
-def test_an_archive_with_a_wrong_crc_is_refused(good: Path) -> None:
-    content = bytearray(good.read_bytes())
-    content[-6] ^= 1
-    good.write_bytes(content)
-    with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
-        verified(good)
-
-
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(PackagingError, match=r"a.tar.gz: is not a whole .tar.gz .*; pack it again"):
-        verified(tmp_path / "a.tar.gz")
-
-
-def test_a_damaged_header_is_not_taken_for_the_end(good: Path) -> None:
     whole = bytearray(gzip.decompress(good.read_bytes()))
     second = 512  # behind the header of code/, which has no content
     whole[second + 148 : second + 156] = b"9" * 8
@@ -297,23 +243,27 @@ def test_a_damaged_header_is_not_taken_for_the_end(good: Path) -> None:
     with pytest.raises(PackagingError, match="is not a whole .tar.gz .damaged header: "):
         listing(damaged)
 
+    content = bytearray(good.read_bytes())
+    content[-6] ^= 1
+    good.write_bytes(content)
+    with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
+        verified(good)
 
-def test_a_name_is_shown_on_one_line(good: Path) -> None:
+    (tmp_path / "a.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(PackagingError, match=r"a.tar.gz: is not a whole .tar.gz .*; pack it again"):
+        verified(tmp_path / "a.tar.gz")
+
+
+def test_any_name_is_listed_on_one_line_at_any_depth_or_cannot_be_unpacked(good: Path) -> None:
     member = listing(changed(good, add=file("a\nb\x1b[31m\udcff")))[-1]
     assert member.shown == r"a\nb\x1b[31m\udcff"
-
-
-def test_a_name_that_the_disk_cannot_hold_is_a_sentence(good: Path) -> None:
+    archive = changed(good, add=file("1/" + "a/" * 1500 + "b"))
+    assert verified(archive).members[-1].name.endswith("a/b")
     archive = changed(good, add=file("1/" + "a" * 300))
     with pytest.raises(
         PackagingError, match="a cannot be unpacked: File name too long; pack it again"
     ):
         verified(archive)
-
-
-def test_folders_deeper_than_pythons_stack_are_listed(good: Path) -> None:
-    archive = changed(good, add=file("1/" + "a/" * 1500 + "b"))
-    assert verified(archive).members[-1].name.endswith("a/b")
 
 
 def test_a_full_disk_is_said_of_the_folder_for_temporary_files(

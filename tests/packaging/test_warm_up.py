@@ -62,12 +62,11 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
     assert answer.tolist() == pytest.approx(next(iter(parsed.values())), abs=1e-6)
 
 
-def test_the_same_requests_give_the_same_bytes(info: SavedModelInfo) -> None:
+def test_the_same_requests_give_the_same_bytes_which_pass_the_check(
+    info: SavedModelInfo, tmp_path: Path
+) -> None:
     first, second = (write_warm_up("ranker", golden(ROWS, COLUMNS), info) for _ in range(2))
     assert first == second
-
-
-def test_what_is_written_passes_the_check(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(tmp_path, write_warm_up("ranker", golden(ROWS, COLUMNS), info))
     assert check_warm_up(file, info) == 2
 
@@ -84,12 +83,11 @@ def many(count: int) -> dict[Path, Any]:
     return {Path(str(number)): rows for number in range(count)}
 
 
-def test_a_thousand_requests_are_written(info: SavedModelInfo, tmp_path: Path) -> None:
+def test_a_thousand_requests_are_written_and_one_more_is_refused(
+    info: SavedModelInfo, tmp_path: Path
+) -> None:
     file = written(tmp_path, write_warm_up("ranker", many(1000), info))
     assert check_warm_up(file, info) == 1000
-
-
-def test_a_thousand_and_one_requests_are_refused(info: SavedModelInfo) -> None:
     with pytest.raises(
         PackagingError, match="would hold 1001 warm-up requests; at most 1000 are allowed"
     ):
@@ -147,15 +145,14 @@ def test_a_request_that_the_model_would_refuse_is_refused(
     assert str(caught.value) == f"golden/a.json: the request {problem}; correct the request"
 
 
-def test_a_number_out_of_range_is_refused(info: SavedModelInfo) -> None:
+def test_a_number_out_of_range_and_a_request_nested_too_deeply_are_refused(
+    info: SavedModelInfo, tmp_path: Path
+) -> None:
     request = {"instances": [{**ROW, "feat_vals": [1e39] * 39}]}
     with pytest.raises(
         PackagingError, match="feat_vals holds a number that is out of range for float32"
     ):
         write_warm_up("ranker", {Path("a.json"): request}, info)
-
-
-def test_a_golden_request_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000)
     with pytest.raises(
         PackagingError, match="deep.json: is nested too deeply to be read; write one"
@@ -229,21 +226,14 @@ def test_a_file_that_would_stop_the_model_from_loading_is_refused(
     assert str(caught.value) == f"{file}: {message}"
 
 
-def test_a_thousand_records_pass(info: SavedModelInfo, tmp_path: Path) -> None:
+def test_a_thousand_records_of_any_kind_pass(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(tmp_path, tfrecord.frame([log()] * 1000))
     assert check_warm_up(file, info) == 1000
-
-
-def test_records_of_other_kinds_are_left_to_serving(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(
         tmp_path, tfrecord.frame([wire.PredictionLog(multi_inference_log=b"").SerializeToString()])
     )
     assert check_warm_up(file, info) == 1
 
-
-def test_a_record_that_names_another_model_is_answered_all_the_same(
-    info: SavedModelInfo, tmp_path: Path
-) -> None:
     file = tmp_path / "records"
     file.write_bytes(tfrecord.frame([log(model="other")]))
     assert check_warm_up(file, info) == 1

@@ -21,6 +21,7 @@ WHOLE = tomllib.loads(
     + """
 max_instances = 2
 container = { tfs_processes = 2, batching = { max_batch_size = 4 } }
+environment = { SAGEMAKER_GUNICORN_WORKERS = "2", SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS = "5", OWN = "1" }
 scaling = { max_rps_per_instance = 10, safety_factor = 0.5 }
 [alarms]
 p99_latency_ms = 100

@@ -64,24 +64,21 @@ def test_requests_at_a_time_are_as_many_as_the_container_answers(
     assert (choice.value, choice.reason) == (at_a_time, reason)
 
 
-@pytest.mark.parametrize(
-    ("lines", "accept"), [("", "application/json"), (HANDLER, "text/csv"), (CODE, "text/csv")]
-)
-def test_answers_have_the_form_of_the_records_unless_nginx_answers(
-    project: Path, lines: str, accept: str
-) -> None:
-    assert nightly(project, lines).accept.value == accept
+def test_answers_have_the_form_of_the_records_and_keys_their_own_table(project: Path) -> None:
+    for lines, accept in [("", "application/json"), (HANDLER, "text/csv"), (CODE, "text/csv")]:
+        assert nightly(project, lines).accept.value == accept
+    assert nightly(project).placement.key("container.omp_threads") == (
+        "batch.nightly.container.omp_threads"
+    )
 
 
-@pytest.mark.parametrize("lines", ["", HANDLER])
-def test_every_timeout_of_the_container_outlasts_the_job_s(project: Path, lines: str) -> None:
-    settings = nightly(project, lines, timeout_seconds=900).settings
-    waits = [settings.nginx_read_timeout_seconds, settings.wait_time_seconds]
-    waits += [settings.gunicorn_timeout_seconds] if lines else []
-    assert waits == [930] * len(waits)
+def test_every_timeout_of_the_container_outlasts_the_job_s_and_the_load(project: Path) -> None:
+    for lines in ["", HANDLER]:
+        settings = nightly(project, lines, timeout_seconds=900).settings
+        waits = [settings.nginx_read_timeout_seconds, settings.wait_time_seconds]
+        waits += [settings.gunicorn_timeout_seconds] if lines else []
+        assert waits == [930] * len(waits)
 
-
-def test_a_wait_that_a_large_model_needs_is_not_shortened(project: Path) -> None:
     artifact = f'{{ uri = "s3://models/a/model.tar.gz", sha256 = "{"a" * 64}", size_gib = 100 }}'
     lines = f"models.ranker.artifact = {artifact}"
     job = nightly(project, lines, instance_type="ml.m5.24xlarge", timeout_seconds=1)
@@ -100,12 +97,6 @@ def test_the_model_server_batches_records_that_come_one_by_one(
     assert (batching and batching.max_batch_size) == rows
 
 
-def test_its_keys_are_named_in_its_own_table(project: Path) -> None:
-    assert nightly(project).placement.key("container.omp_threads") == (
-        "batch.nightly.container.omp_threads"
-    )
-
-
 EVERYTHING: dict[str, str | int | bool] = {
     "instances": 2,
     "compression": "gzip",
@@ -120,7 +111,7 @@ EVERYTHING: dict[str, str | int | bool] = {
 }
 
 
-def test_every_key_is_in_the_request(project: Path) -> None:
+def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None:
     lines = HANDLER + 'endpoint.volume_kms_key = "alias/volumes"\ntags = { team = "ranking" }'
     assert nightly(project, lines, **EVERYTHING).request(job_name="job", model_name="model") == {
         "TransformJobName": "job",
@@ -151,17 +142,13 @@ def test_every_key_is_in_the_request(project: Path) -> None:
         "DataProcessing": {"InputFilter": "$[1:]", "OutputFilter": "$[0,-1]", "JoinSource": "Input"},
         "Tags": [{"Key": "team", "Value": "ranking"}],
     }  # fmt: skip
+    cases: list[dict[str, str | int | bool]] = [EVERYTHING, {}, {"instance_type": "ml.g5.xlarge"}]
+    for keys in cases:
+        model = botocore.session.get_session().get_service_model("sagemaker")
+        shape = model.operation_model("CreateTransformJob").input_shape
+        request = nightly(project, HANDLER, **keys).request(job_name="job", model_name="model")
+        assert ParamValidator().validate(request, shape).generate_report() == ""
 
-
-@pytest.mark.parametrize("keys", [EVERYTHING, {}, {"instance_type": "ml.g5.xlarge"}])
-def test_botocore_takes_the_request(project: Path, keys: dict[str, str | int | bool]) -> None:
-    model = botocore.session.get_session().get_service_model("sagemaker")
-    shape = model.operation_model("CreateTransformJob").input_shape
-    request = nightly(project, HANDLER, **keys).request(job_name="job", model_name="model")
-    assert ParamValidator().validate(request, shape).generate_report() == ""
-
-
-def test_another_input_and_output_take_the_place_of_the_file_s(project: Path) -> None:
     request = nightly(project).request(
         job_name="job", model_name="model", input_uri="s3://a/b", output_uri="s3://c/d"
     )

@@ -15,28 +15,22 @@ models.ranker = {{ saved_model = "model", handler = "servable", tensorflow = "2.
 """
 
 
-@pytest.mark.parametrize(
-    ("lines", "name"),
-    [
+def test_its_batches_are_named_after_the_file_or_as_it_says(environment: Environment) -> None:
+    for lines, name in [
         ("", "prod"),
         ('service = "ranker"', "ranker-prod"),
         ("endpoint.log_retention_days = 7", "prod"),
         ('endpoint.name = "scores"', "scores"),
-    ],
-)
-def test_its_batches_are_named_after_the_file_or_as_it_says(
-    environment: Environment, lines: str, name: str
-) -> None:
-    assert valid(environment(f"{lines}\n{ALONE}")).environment.endpoint.name == name
-
-
-def test_a_file_with_variants_has_to_name_its_endpoint(environment: Environment) -> None:
+    ]:
+        assert valid(environment(f"{lines}\n{ALONE}")).environment.endpoint.name == name
     loaded = environment(f"{batch_example()}\n{VALID}".replace('name = "ranker"\n', ""))
     assert "endpoint.name" in [finding.key for finding in loaded.findings]
 
 
-def test_it_has_no_finding(environment: Environment) -> None:
+def test_it_has_no_finding_and_notifies_as_an_endpoint_does(environment: Environment) -> None:
     assert check(environment(ALONE)) == []
+    lines = 'alarms = { notify = ["a@example.com"], runbook = "https://example.com" }'
+    assert check(environment(f"{lines}\n{ALONE}")) == []
 
 
 @pytest.mark.parametrize(
@@ -56,8 +50,3 @@ def test_a_key_that_has_no_effect_without_an_endpoint_is_a_warning(
     findings = check(environment(f"{lines}\n{ALONE}"))
     shown = [(one.rule, one.key, one.severity) for one in findings]
     assert shown == [("key-without-partner", key, Severity.WARNING)]
-
-
-def test_who_is_notified_and_the_runbook_are_of_batches_too(environment: Environment) -> None:
-    lines = 'alarms = { notify = ["a@example.com"], runbook = "https://example.com" }'
-    assert check(environment(f"{lines}\n{ALONE}")) == []

@@ -20,24 +20,18 @@ def written(project: Path, **files: str) -> dict[str, Environment]:
     return {name: valid(file).environment for name, file in found.items()}
 
 
-def test_a_key_of_the_file_wins_over_its_base(project: Path) -> None:
+def test_a_file_wins_over_its_bases_key_by_key_and_lists_do_not_merge(project: Path) -> None:
     prod = 'extends = "base"\nregion = "us-east-1"\n'
     assert written(project, base=VALID, prod=prod)["prod"].region == "us-east-1"
 
-
-def test_tables_merge_key_by_key(project: Path) -> None:
     prod = 'extends = "base"\n[variants.primary]\nmin_instances = 3\n'
     variant = written(project, base=VALID, prod=prod)["prod"].variants["primary"]
     assert (variant.min_instances, variant.instance_type) == (3, "ml.c5.xlarge")
 
-
-def test_lists_do_not_merge(project: Path) -> None:
     base = VALID + '[alarms]\nnotify = ["a@example.com"]\n'
     prod = 'extends = "base"\n[alarms]\nnotify = ["b@example.com"]\n'
     assert written(project, base=base, prod=prod)["prod"].alarms.notify == ["b@example.com"]
 
-
-def test_a_base_extends_a_base(project: Path) -> None:
     middle = 'extends = "base"\nregion = "us-east-1"\n'
     prod = 'extends = "secure-base"\n'
     found = written(project, base=VALID, secure_base=middle, prod=prod)

@@ -4,7 +4,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -52,9 +51,12 @@ def holds(text: str, key: tuple[str, ...]) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    ("key", "line"),
-    [
+def test_a_key_has_its_line_or_that_of_the_table_around_it(tmp_path: Path) -> None:
+    for content in [None, b"\xff"]:
+        if content is not None:
+            (tmp_path / "prod.toml").write_bytes(content)
+        assert line_number(tmp_path / "prod.toml", "region") is None
+    for key, line in [
         ("colour", 2),
         ("list", 3),
         ("variants", 7),
@@ -64,22 +66,9 @@ def holds(text: str, key: tuple[str, ...]) -> bool:
         ("models.x.also.0.request", 12),
         ("region", None),
         ("", None),
-    ],
-)
-def test_a_key_has_its_line_or_that_of_the_table_around_it(
-    tmp_path: Path, key: str, line: int | None
-) -> None:
-    (tmp_path / "prod.toml").write_text(FILE)
-    assert line_number(tmp_path / "prod.toml", key) == line
-
-
-@pytest.mark.parametrize("content", [None, b"\xff"], ids=["no file", "no text"])
-def test_without_a_file_that_can_be_read_there_is_no_line(
-    tmp_path: Path, content: bytes | None
-) -> None:
-    if content is not None:
-        (tmp_path / "prod.toml").write_bytes(content)
-    assert line_number(tmp_path / "prod.toml", "region") is None
+    ]:
+        (tmp_path / "prod.toml").write_text(FILE)
+        assert line_number(tmp_path / "prod.toml", key) == line
 
 
 @given(TABLES)

@@ -31,13 +31,14 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
         (
             "variants.primary.max_instnces",
             "unknown key 'max_instnces'",
-            "components, container, copy_memory_mib, core_dumps, download_timeout_seconds, inference_ami, "
-            "initial_instances, instance_pools, instance_type, max_instances, min_instances, model, "
-            "provision_timeout_seconds, routing, scaling, serverless, shadow, sleep_after_minutes, "
-            "ssm_access, start_seconds, startup_timeout_seconds, variables, volume_gb, weight",
+            "components, container, copy_memory_mib, core_dumps, download_timeout_seconds, environment, "
+            "inference_ami, initial_instances, instance_pools, instance_type, max_instances, min_instances, "
+            "model, provision_timeout_seconds, routing, scaling, serverless, shadow, sleep_after_minutes, "
+            "ssm_access, start_seconds, startup_timeout_seconds, volume_gb, weight",
             "did you mean max_instances?",
         )
     ]
+    assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "take it out"
 
 
 @pytest.mark.parametrize(
@@ -74,10 +75,6 @@ def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
     ]
 
 
-def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environment) -> None:
-    assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "take it out"
-
-
 @pytest.mark.parametrize(
     ("line", "problem", "allowed", "remedy"),
     [
@@ -100,7 +97,9 @@ def test_a_wrong_type_names_the_value_and_the_type(
     assert said(environment, f"{VALID}{line}\n") == [(key, problem, allowed, remedy)]
 
 
-def test_a_number_out_of_range_names_the_range(environment: Environment) -> None:
+def test_a_number_out_of_range_and_an_unknown_word_are_told_what_is_allowed(
+    environment: Environment,
+) -> None:
     text = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 1\nsafety_factor = 1.5\n"
     assert said(environment, text) == [
         (
@@ -110,9 +109,6 @@ def test_a_number_out_of_range_names_the_range(environment: Environment) -> None
             "change it",
         )
     ]
-
-
-def test_a_word_that_is_not_known_lists_those_that_are(environment: Environment) -> None:
     text = VALID + 'container = { gunicorn_worker_class = "gvent" }\n'
     assert said(environment, text) == [
         (
@@ -124,7 +120,7 @@ def test_a_word_that_is_not_known_lists_those_that_are(environment: Environment)
     ]
 
 
-def test_a_missing_account_says_what_to_add(environment: Environment) -> None:
+def test_an_account_that_is_missing_or_wrong_is_told_its_form(environment: Environment) -> None:
     assert said(environment, **{'account = "111111111111"\n': ""}) == [
         (
             "account",
@@ -133,9 +129,6 @@ def test_a_missing_account_says_what_to_add(environment: Environment) -> None:
             "add account = … at the top of the file",
         )
     ]
-
-
-def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Environment) -> None:
     assert said(environment, **{'"111111111111"': '"1111"'}) == [
         (
             "account",
@@ -189,27 +182,21 @@ def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
         assert re.search(pattern, example), pattern
 
 
-def test_a_variable_with_a_hyphen_is_told_what_a_name_may_hold(project: Path) -> None:
-    (found,) = overlaid(project, 'variants.primary.variables = { "MY-TABLE" = "x" }').findings
+def test_identifiers_of_sagemaker_are_taken_and_hyphens_in_variables_not(project: Path) -> None:
+    (found,) = overlaid(project, 'variants.primary.environment = { "MY-TABLE" = "x" }').findings
     assert found.allowed == (
         "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
     )
+    for key in ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"]:
+        assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
 
-@pytest.mark.parametrize("key", ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"])
-def test_sagemaker_takes_the_volume_s_key_by_id_and_alias(project: Path, key: str) -> None:
-    assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
-
-
-def test_two_problems_are_said_at_once(environment: Environment) -> None:
+def test_problems_are_said_at_once_without_what_follows(environment: Environment) -> None:
     found = said(environment, VALID + 'min_instances = "2"\nmax = 3\n')
     assert [finding.key for finding in found] == [
         "variants.primary.min_instances",
         "variants.primary.max",
     ]
-
-
-def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) -> None:
     found = said(
         environment,
         **{
@@ -224,11 +211,12 @@ def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) ->
         "models.ranker.saved_model",
         "variants.primary.instance_type",
     ]
-
-
-def test_a_model_with_a_problem_of_its_own_still_exists(environment: Environment) -> None:
     found = said(environment, **{'"model"': "3"})
     assert [finding.key for finding in found] == ["models.ranker.saved_model"]
+    text = VALID + 'max_instances = 5\n[variants.primary.scaling]\nmax_rps_per_instance = "164"\n'
+    assert [finding.key for finding in said(environment, text)] == [
+        "variants.primary.scaling.max_rps_per_instance"
+    ]
 
 
 def test_a_value_from_the_base_is_mended_in_the_base(project: Path) -> None:
@@ -260,15 +248,11 @@ def test_files_that_extend_each_other_are_refused(project: Path) -> None:
     assert "a -> b -> a" in load(project, folder)[0].findings[0].problem
 
 
-def test_a_file_that_is_not_toml_says_where(environment: Environment) -> None:
+def test_a_file_that_is_not_toml_says_where_or_what_to_quote(environment: Environment) -> None:
     assert said(environment, 'account = "1\n')[0].problem == (
         "not TOML: Illegal character '\\n' (at line 1, column 13)"
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "remedy"),
-    [
+    for line, remedy in [
         (
             "account = 012345678901",
             'quote it: account = "012345678901", or leave out the leading zeros of a number',
@@ -276,29 +260,15 @@ def test_a_file_that_is_not_toml_says_where(environment: Environment) -> None:
         ("region = eu-west-1  # Ireland", 'quote it: region = "eu-west-1"'),
         ("production = True", "write production = true"),
         ("tags = [eu", "correct that line"),
-    ],
-)
-def test_a_string_without_quotes_is_told_to_quote_it(
-    environment: Environment, line: str, remedy: str
-) -> None:
-    (found,) = said(environment, f"\n{line}\n")
-    assert found.remedy == remedy
+    ]:
+        (found,) = said(environment, f"\n{line}\n")
+        assert found.remedy == remedy
 
 
-def test_a_bad_name_of_a_variant_is_refused(environment: Environment) -> None:
+def test_a_bad_name_and_an_infinite_number_are_refused(environment: Environment) -> None:
     text = VALID.replace("[variants.primary]", '[variants."a b"]')
     (finding,) = said(environment, text)
     assert finding[:2] == ("variants.a b", "'a b' is not a valid name")
-
-
-def test_what_follows_from_a_problem_of_shape_is_not_said(environment: Environment) -> None:
-    text = VALID + 'max_instances = 5\n[variants.primary.scaling]\nmax_rps_per_instance = "164"\n'
-    assert [finding.key for finding in said(environment, text)] == [
-        "variants.primary.scaling.max_rps_per_instance"
-    ]
-
-
-def test_a_number_without_an_end_is_refused(environment: Environment) -> None:
     (problem,) = said(environment, VALID + "weight = inf\n")
     assert problem[:2] == ("variants.primary.weight", "inf is not a finite number")
 
@@ -345,3 +315,68 @@ def test_a_message_is_file_and_line_key_problem_allowed_values_and_remedy(
         **parts,
     )
     assert str(finding) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "remedy"),
+    [
+        (VALID.replace('[endpoint]\nname = "ranker"\n', ""), "endpoint",
+         'add a table [endpoint] with name = "…"'),
+        (VALID.replace('name = "ranker"\n', ""), "endpoint.name", "add name = … to [endpoint]"),
+        (VALID[: VALID.index("[models")], "models", "add a table [models.NAME]"),
+        (VALID + '[batch.a]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\noutput = "s3://bucket/a/"\n'
+         'content_type = "text/csv"\n', "batch.a.input", "add input = … to [batch.a]"),
+        (VALID.replace('saved_model = "model"', 'artifact = { sha256 = "' + "a" * 64 + '" }'),
+         "models.ranker.artifact.uri",
+         "add uri = … to [models.ranker.artifact], or `servable pin prod` writes it"),
+    ],
+    ids=["table", "key", "tables", "batch", "artifact"],
+)  # fmt: skip
+def test_a_missing_key_is_added_to_its_table(
+    environment: Environment, text: str, key: str, remedy: str
+) -> None:
+    (found,) = [each for each in said(environment, text) if each.key == key]
+    assert (found.problem, found.remedy) == ("missing", remedy)
+    meaning = found.allowed
+    assert not meaning.endswith(".")
+    assert ". " not in meaning
+
+
+@pytest.mark.parametrize(
+    ("lines", "remedy"),
+    [
+        ("tags = { cost = 7 }", 'put it in quotes: "7"'),
+        ("tags = { cost = true }", "change it"),
+        ('alarms.notify = "a@example.com"', 'put it in brackets: ["a@example.com"]'),
+        ("alarms.notify = 3", "change it"),
+        ('variants.primary.weight = "3"', "leave out the quotes: 3"),
+        ('variants.primary.shadow = "1"', "change it"),
+    ],
+)
+def test_a_value_of_another_type_is_shown_as_it_was_probably_meant(
+    project: Path, lines: str, remedy: str
+) -> None:
+    (found,) = overlaid(project, lines).findings
+    assert found.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem", "allowed"),
+    [
+        ('variants.primary.routing = "rand"', "'rand' is not known",
+         "least_outstanding_requests, random"),
+        ("variants.primary.weight = -1", "-1 is out of range", "0 or more and 1000000 or less"),
+        ("models.ranker.version = 'a'", "'a' is not a whole number",
+         "a whole number, 0 or more and 9223372036854775807 or less"),
+        (f'region = "{"x" * 70}"', "'" + "x" * 56 + "... does not have the required form",
+         "a Region's name, for example eu-west-1"),
+        ('acknowledge = { a = "short" }', "'short' is out of range", "at least 10 characters"),
+        ("metrics.publish_seconds = 20", "20 is not known", "10, 30, 60, 120, 180, 240, 300"),
+    ],
+    ids=["word", "range", "bounds", "long", "short", "numbers"],
+)  # fmt: skip
+def test_a_problem_names_the_value_and_what_is_allowed(
+    project: Path, lines: str, problem: str, allowed: str
+) -> None:
+    (found,) = overlaid(project, lines).findings
+    assert (found.problem, found.allowed) == (problem, allowed)

@@ -20,12 +20,9 @@ def overridden(project: Path, **keys: str) -> Loaded:
     return load(project, folder, {"prod": given_keys})[0]
 
 
-def test_an_override_wins_over_the_file(project: Path) -> None:
+def test_an_override_wins_over_the_file_and_its_missing_tables(project: Path) -> None:
     loaded = overridden(project, variants__primary__min_instances="4")
     assert valid(loaded).environment.variants["primary"].min_instances == 4
-
-
-def test_an_override_reaches_a_table_that_the_file_leaves_out(project: Path) -> None:
     loaded = overridden(project, variants__primary__container__tfs_processes="4")
     assert valid(loaded).environment.variants["primary"].container.tfs_processes == 4
 
@@ -33,21 +30,22 @@ def test_an_override_reaches_a_table_that_the_file_leaves_out(project: Path) -> 
 def test_a_problem_with_an_override_names_the_option(project: Path) -> None:
     loaded = overridden(project, variants__primary__max_instnces="4")
     assert check(loaded)[0].file == "-c prod.variants.primary.max_instnces"
+    (finding,) = findings(overridden(project, variants__primry__min_instances="3"))
+    assert (finding.file, finding.remedy) == (
+        "-c prod.variants.primry.min_instances",
+        "did you mean primary?",
+    )
+    loaded = overridden(project, variants__primary__scaling='{ max_rps_per_instance = "x" }')
+    assert findings(loaded)[0].file == "-c prod.variants.primary.scaling"
+    assert findings(overridden(project, region__x="1"))[0].file == "-c prod.region.x"
+    loaded = overridden(project, variants__primary__scaling="5", variants__primary__scaling__x="1")
+    assert findings(loaded)[0].problem.endswith("collides with -c prod.variants.primary.scaling")
 
 
-def test_a_string_needs_no_quotes_on_the_command_line() -> None:
+def test_a_string_needs_no_quotes_and_a_table_is_read_as_toml() -> None:
     assert value("ml.c5.xlarge", ("variants", "a", "instance_type")) == "ml.c5.xlarge"
-
-
-def test_digits_stay_a_string_where_a_string_belongs() -> None:
     assert value("012345678901", ("account",)) == value('"012345678901"', ("account",))
-
-
-def test_digits_stay_a_string_in_an_account_without_a_leading_zero() -> None:
     assert value("222222222222", ("account",)) == "222222222222"
-
-
-def test_a_table_is_read_as_toml() -> None:
     key = ("variants", "a", "container", "batching")
     assert value("{ max_batch_size = 4 }", key) == {"max_batch_size": 4}
 
@@ -71,28 +69,6 @@ def test_an_override_of_an_unknown_environment_is_never_lost() -> None:
 
 def findings(loaded: Loaded) -> list[Finding]:
     return [finding for finding in check(loaded) if "saved_model" not in finding.key]
-
-
-def test_a_mistyped_variant_names_the_nearest_and_the_option(project: Path) -> None:
-    (finding,) = findings(overridden(project, variants__primry__min_instances="3"))
-    assert (finding.file, finding.remedy) == (
-        "-c prod.variants.primry.min_instances",
-        "did you mean primary?",
-    )
-
-
-def test_a_problem_inside_a_table_that_was_given_names_the_option(project: Path) -> None:
-    loaded = overridden(project, variants__primary__scaling='{ max_rps_per_instance = "x" }')
-    assert findings(loaded)[0].file == "-c prod.variants.primary.scaling"
-
-
-def test_a_value_put_inside_a_scalar_names_the_option(project: Path) -> None:
-    assert findings(overridden(project, region__x="1"))[0].file == "-c prod.region.x"
-
-
-def test_two_overrides_of_which_one_is_inside_the_other_collide(project: Path) -> None:
-    loaded = overridden(project, variants__primary__scaling="5", variants__primary__scaling__x="1")
-    assert findings(loaded)[0].problem.endswith("collides with -c prod.variants.primary.scaling")
 
 
 def test_an_account_without_quotes_in_a_file_is_told_to_have_them(project: Path) -> None:

@@ -1,12 +1,14 @@
 """The choices of a placement that are not the container's settings, each with its origin and reason."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from infra.parameters.placement import Placement, placement
+from infra.parameters.loading import load
+from infra.parameters.placement import Placement, part_of, placement, placements, placements_of
 from infra.policy.derived_settings import Choice
-from tests.conftest import valid
+from tests.conftest import VALID, valid
 from tests.preflight.overlay import overlaid
 
 GPU = 'variants.primary.instance_type = "ml.g5.xlarge"\n'
@@ -18,46 +20,218 @@ def placed(project: Path, lines: str) -> Placement:
     return primary
 
 
-@pytest.mark.parametrize(
-    ("lines", "value", "origin"),
-    [
+def test_the_driver_is_derived_for_a_gpu_where_the_file_names_none(project: Path) -> None:
+    for lines, value, origin in [
         ("", "al2-ami-sagemaker-inference-gpu-3-1", "derived"),
         ('variants.primary.inference_ami = "al2-ami-1"', "al2-ami-1", "file"),
-    ],
-)
-def test_the_driver_is_derived_where_the_file_names_none(
-    project: Path, lines: str, value: str, origin: str
-) -> None:
-    driver = placed(project, GPU + lines).driver
-    assert (driver.value, driver.origin) == (value, origin)
-
-
-def test_without_a_gpu_no_driver_is_chosen(project: Path) -> None:
+    ]:
+        driver = placed(project, GPU + lines).driver
+        assert (driver.value, driver.origin) == (value, origin)
     assert placed(project, "").driver.value is None
 
 
-@pytest.mark.parametrize(
-    ("lines", "value", "reason"),
-    [
+def test_a_timeout_has_its_reason_and_waits_for_every_process(project: Path) -> None:
+    for lines, value, reason in [
         ("", None, "SageMaker's own is enough for this model"),
         ("variants.primary.startup_timeout_seconds = 900", 900, "from the file"),
+    ]:
+        timeout = placed(project, lines).timeouts["startup_timeout_seconds"]
+        assert (timeout.value, timeout.reason) == (value, reason)
+    for processes, seconds in [(1, 120), (2, 240)]:
+        size = f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}", size_gib = 12 }}'
+        settings = f"variants.primary.container.tfs_processes = {processes}\nmodels.ranker.{size}"
+        assert placed(project, settings).timeouts["startup_timeout_seconds"] == Choice(
+            "startup_timeout_seconds", seconds, "derived", "twice the estimate"
+        )
+
+
+def chosen(found: Any) -> tuple[Any, str, str]:
+    return found.value, found.origin, found.reason
+
+
+@pytest.mark.parametrize(
+    ("lines", "routing"),
+    [
+        ("", ("least_outstanding_requests", "derived",
+              "no request waits behind a slow one while another instance is free")),
+        ('variants.primary.routing = "random"', ("random", "file", "from the file")),
+        ("asynchronous = {}", (None, "image",
+                               "SageMaker's own: instances take requests from the queue")),
     ],
-)
-def test_a_timeout_has_its_reason(
-    project: Path, lines: str, value: int | None, reason: str
+    ids=["default", "file", "queue"],
+)  # fmt: skip
+def test_routing_is_by_kind_unless_the_file_says(
+    project: Path, lines: str, routing: tuple[str | None, str, str]
 ) -> None:
-    timeout = placed(project, lines).timeouts["startup_timeout_seconds"]
-    assert (timeout.value, timeout.reason) == (value, reason)
+    assert chosen(placed(project, lines).routing) == routing
 
 
-@pytest.mark.parametrize(("processes", "seconds"), [(1, 120), (2, 240)])
-def test_every_process_loads_before_the_first_answer(
-    project: Path, processes: int, seconds: int
+def test_a_multi_model_endpoint_routes_to_where_the_model_is_loaded(project: Path) -> None:
+    lines = 'models.many = { multi_model = ["ranker"] }\nvariants.primary.model = "many"'
+    found = placed(project, lines)
+    assert (found.routing.value, found.routing.reason) == (
+        None,
+        "SageMaker's own: to where the model is loaded",
+    )
+    # The image divides no GPU among processes in this mode, and Gunicorn always runs.
+    assert (found.gpus, found.workers > 0) == (0, True)
+    gpu = placed(project, f"{lines}\n{GPU}")
+    assert (gpu.gpus, gpu.instance.gpus) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "workers", "processes"),
+    [
+        ("", 0, 1),
+        ('models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 3', 3, 1),
+        ('models.ranker.handler = "servable"\nvariants.primary.container.gunicorn_workers = 1\n'
+         "variants.primary.container.tfs_processes = 2", 1, 2),
+    ],
+)  # fmt: skip
+def test_workers_run_with_code_alone(
+    project: Path, lines: str, workers: int, processes: int
 ) -> None:
-    size = (
-        f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}", size_gib = 12 }}'
+    found = placed(project, lines)
+    assert (found.workers, found.processes) == (workers, processes)
+
+
+def test_the_image_is_the_newest_that_the_type_can_run_or_the_file_s(project: Path) -> None:
+    found = placed(project, "")
+    assert chosen(found.version) == (
+        found.tensorflow, "file", "from the file",
+    )  # fmt: skip
+    (project / "environments" / "prod.toml").unlink()
+    newest = placed(project, 'models.ranker.tensorflow = "9.99"').tensorflow
+    assert newest >= "2.19"
+    derived = valid(overlaid(project, "")).environment
+    model = derived.models["ranker"].model_copy(update={"tensorflow": None})
+    free = placement(derived.model_copy(update={"models": {"ranker": model}}), "primary")
+    assert free is not None
+    assert chosen(free.version) == (
+        newest, "derived", "the newest image that ml.c5.xlarge can run",
+    )  # fmt: skip
+
+
+def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
+    pools = (
+        'variants.primary.instance_pools = [{ instance_type = "ml.g6.xlarge" },'
+        ' { instance_type = "ml.g5.xlarge", container = { tfs_processes = 1 } }]'
     )
-    settings = f"variants.primary.container.tfs_processes = {processes}\nmodels.ranker.{size}"
-    assert placed(project, settings).timeouts["startup_timeout_seconds"] == Choice(
-        "startup_timeout_seconds", seconds, "derived", "twice the estimate"
+    first, second = placements_of(valid(overlaid(project, pools)).environment, "primary")
+    table = "variants.primary"
+    assert [first.pool, second.pool] == [0, 1]
+    assert second.key("instance_type") == f"{table}.instance_pools.1.instance_type"
+    assert second.key("container.tfs_processes") == (
+        f"{table}.instance_pools.1.container.tfs_processes"
     )
+    assert first.key("container.tfs_processes") == f"{table}.container.tfs_processes"
+    assert second.key("container.gunicorn_workers") == f"{table}.container.gunicorn_workers"
+    assert second.key("weight") == f"{table}.weight"
+    assert (second.machine_key, second.host) == (second.key("instance_type"), "primary")
+    alone = placed(project, "")
+    assert alone.key("instance_type") == "variants.primary.instance_type"
+    serverless = VALID.replace(
+        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 4 }"
+    )
+    (project / "environments" / "prod.toml").write_text(serverless)
+    (file,) = load(project, project / "environments")
+    less = placement(valid(file).environment, "primary")
+    assert less is not None
+    assert (less.machine_key, less.volume_gb, less.start_seconds) == (
+        "variants.primary.serverless.memory_mib", 5, None,
+    )  # fmt: skip
+
+
+def test_a_stated_start_is_the_start_and_another_is_estimated(project: Path) -> None:
+    assert placed(project, "variants.primary.start_seconds = 77").start_seconds == 77
+    assert (placed(project, "").start_seconds or 0) > 100
+    assert placed(project, "variants.primary.volume_gb = 40").volume_gb == 40
+
+
+SHARED = """
+[variants.shared]
+instance_type = "ml.g4dn.12xlarge"
+[variants.shared.components]
+a = {{ model = "ranker"{} }}
+b = {{ model = "ranker" }}
+"""
+
+
+def components(project: Path, keys: str = "") -> dict[str, Placement]:
+    text = VALID[: VALID.index("[variants")] + SHARED.format(keys)
+    (project / "environments" / "prod.toml").write_text(text)
+    (file,) = load(project, project / "environments")
+    found = placements(valid(file).environment)
+    return {each.name: each for each in found}
+
+
+def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
+    both = components(project)
+    assert [*both] == ["a", "b"]
+    a = both["a"]
+    assert (a.table, a.host, a.parts, a.whole.gpus) == (
+        "variants.shared.components",
+        "shared",
+        2,
+        4,
+    )
+    assert (a.key("model"), a.key("instance_type")) == (
+        "variants.shared.components.a.model",
+        "variants.shared.instance_type",
+    )
+    # 48 vCPUs without a tenth, halved, in quarters; 4 GPUs and 192 GiB halved.
+    assert (a.copy_cpus.value, a.copy_gpus.value) == (21.5, 2)
+    assert (a.copy_cpus.origin, a.copy_gpus.origin) == ("derived", "derived")
+    assert "equal parts for components: 2" in a.copy_gpus.reason
+    assert (a.instance.vcpus, a.instance.gpus, a.instance.memory_gib) == (21, 2, 96)
+    assert a.copy_memory_mib.value >= 1024
+    assert a.copy_memory_mib.origin == "derived"
+
+
+def test_a_component_has_what_its_keys_reserve(project: Path) -> None:
+    a, b = components(project, ", cpus = 8, gpus = 0, memory_mib = 2048").values()
+    assert [chosen(each) for each in (a.copy_cpus, a.copy_gpus, a.copy_memory_mib)] == [
+        (8, "file", "from the file"),
+        (0, "file", "from the file"),
+        (2048, "file", "from the file"),
+    ]
+    assert (a.instance.vcpus, a.instance.gpus, a.instance.gpu) == (8, 0, None)
+    assert a.instance.memory_gib == 2
+    assert b.instance.gpu is not None
+    whole = b.whole
+    component = b.variant.component
+    assert component is not None
+    # One component has all of the instance, and copies of which no two share one.
+    alone = part_of(whole, component, 1)
+    assert (alone.vcpus, alone.gpus, alone.memory_gib) == (whole.vcpus, 4, whole.memory_gib)
+    greedy = component.model_copy(update={"cpus": 0.25, "gpus": 64, "memory_mib": 10_000_000})
+    part = part_of(whole, greedy, 2)
+    assert (part.vcpus, part.gpus, part.memory_gib) == (1, 4, whole.memory_gib)
+
+
+def test_one_copy_of_what_sleeps_reserves_an_instance(project: Path) -> None:
+    found = placed(project, "variants.primary.sleep_after_minutes = 5")
+    assert chosen(found.copy_cpus) == (
+        2.25, "derived", "above half of 4: each has an instance to itself",
+    )  # fmt: skip
+    assert (
+        placed(
+            project,
+            "variants.primary.sleep_after_minutes = 5\nvariants.primary.copy_memory_mib = 2000",
+        ).copy_memory_mib.value
+        == 2000
+    )
+
+
+def test_nothing_is_placed_on_an_unknown_type_or_without_its_model(project: Path) -> None:
+    for lines in ('variants.primary.instance_type = "ml.c5.huge"', 'variants.primary.model = "x"'):
+        environment = valid(overlaid(project, lines)).environment
+        assert placement(environment, "primary") is None
+        assert placements(environment) == ()
+    pools = (
+        'variants.primary.instance_pools = [{ instance_type = "ml.none.xlarge" },'
+        ' { instance_type = "ml.g5.xlarge" }]'
+    )
+    environment = valid(overlaid(project, pools)).environment
+    assert placement(environment, "primary") is None
+    assert [each.pool for each in placements_of(environment, "primary")] == [1]

@@ -23,7 +23,7 @@ def environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     return valid(overlaid(project, LINES)).environment
 
 
-def test_a_path_is_the_projects_whatever_the_working_folder(
+def test_a_path_is_the_projects_wherever_it_is_read_and_recorded_as_written(
     project: Path, environment: Environment
 ) -> None:
     paths = [environment.models["ranker"].warm_up[0], environment.traffic.day]
@@ -32,20 +32,14 @@ def test_a_path_is_the_projects_whatever_the_working_folder(
         project / "day.csv",
     ]
 
-
-def test_a_path_outside_the_project_stays_as_it_is(environment: Environment) -> None:
     golden = environment.models["ranker"].golden
     assert golden
     assert golden.answer
     assert golden.answer.path == Path("/elsewhere/answer.json")
 
-
-def test_a_path_is_recorded_as_it_is_written(environment: Environment) -> None:
     recorded = environment.model_dump(mode="json")["models"]["ranker"]["warm_up"]
     assert recorded == ["golden/rows.json"]
 
-
-def test_a_copied_path_is_the_same_file(project: Path, environment: Environment) -> None:
     day = copy.deepcopy(environment.traffic.day)
     assert day
     assert day.path == project / "day.csv"

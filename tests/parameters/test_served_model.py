@@ -20,26 +20,23 @@ def known(project: Path, lines: str = "") -> Served:
     return served(environment.models, "ranker")
 
 
-def test_a_folders_size_is_that_of_its_files(project: Path) -> None:
+def test_size_memory_and_code_are_the_folders_or_as_the_file_says(project: Path) -> None:
     files = [file for file in (project / "model").rglob("*") if file.is_file()]
     assert known(project).model_gib == sum(file.stat().st_size for file in files) / 2**30
-
-
-def test_an_archives_sizes_are_the_files(project: Path) -> None:
+    assert known(project, 'models.ranker.saved_model = "nowhere"').model_gib is None
     found = known(project, ARTIFACT)
     assert (found.model_gib, found.packed_gib, found.has_code) == (2.5, 1.0, None)
+    assert known(project, 'models.ranker.compression = "none"').compressed is False
 
-
-@pytest.mark.parametrize(
-    ("lines", "code"),
-    [
+    lines = "models.ranker.server_memory_gib = 3\nmodels.ranker.worker_memory_mib = 512"
+    found = known(project, lines)
+    assert (found.server_gib, found.worker_gib) == (3, 0.5)
+    for lines, code in [
         ("", False),
         ('models.ranker.code = "code"', True),
         ('models.ranker.handler = "servable"', True),
-    ],
-)
-def test_gunicorn_runs_with_code_or_a_handler(project: Path, lines: str, code: bool) -> None:
-    assert known(project, lines).has_code is code
+    ]:
+        assert known(project, lines).has_code is code
 
 
 def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
@@ -48,8 +45,6 @@ def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
     assert alone is not None
     assert known(project, lines).model_gib == pytest.approx(2 * alone)
 
-
-def test_of_several_models_nobody_knows_which_are_loaded(project: Path) -> None:
     lines = """
 models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
@@ -57,17 +52,3 @@ variants.primary.model = "many"
     environment = valid(overlaid(project, lines)).environment
     found = served(environment.models, "many")
     assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)
-
-
-def test_files_that_lie_unpacked_in_s3_need_no_room_for_an_archive(project: Path) -> None:
-    assert known(project, 'models.ranker.compression = "none"').compressed is False
-
-
-def test_measured_memory_is_the_files(project: Path) -> None:
-    lines = "models.ranker.server_memory_gib = 3\nmodels.ranker.worker_memory_mib = 512"
-    found = known(project, lines)
-    assert (found.server_gib, found.worker_gib) == (3, 0.5)
-
-
-def test_a_folder_that_is_not_there_has_no_size(project: Path) -> None:
-    assert known(project, 'models.ranker.saved_model = "nowhere"').model_gib is None

@@ -42,11 +42,8 @@ def said(runner: Runner) -> dict[str, str]:
     return {step.name: runner.run(step) for step in steps_of("deploy-environment", "deploy")}
 
 
-def test_the_steps_deploy_and_verify_an_environment(said: dict[str, str]) -> None:
+def test_the_steps_deploy_and_verify_what_passes_the_load_gate(said: dict[str, str]) -> None:
     assert "as deployed" in said["Verify that what is live is what was deployed"]
-
-
-def test_the_load_gate_is_passed_by_what_bears_its_load(said: dict[str, str]) -> None:
     assert (
         "gate: met, 10 requests/s"
         in said["Hold it to the traffic and the latency that its file expects"]

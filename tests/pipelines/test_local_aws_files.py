@@ -28,7 +28,7 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
 
 
-def test_the_action_is_of_the_schema_of_actions() -> None:
+def test_the_action_is_of_githubs_schema_and_zizmor_finds_nothing() -> None:
     """The schema of https://www.schemastore.org, which check-jsonschema carries."""
     command: list[str | Path] = [
         PROGRAMS / "check-jsonschema",
@@ -39,9 +39,7 @@ def test_the_action_is_of_the_schema_of_actions() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
-
-def test_zizmor_finds_nothing_in_the_action() -> None:
-    command: list[str | Path] = [PROGRAMS / "zizmor", "--offline", "--quiet", ACTION]
+    command = [PROGRAMS / "zizmor", "--offline", "--quiet", ACTION]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

@@ -23,15 +23,12 @@ def named(step: Step) -> str:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=named)
-def test_a_steps_shell_is_valid(step: Step) -> None:
+def test_a_step_is_valid_shell_calls_what_there_is_and_fails_before_a_pipe(step: Step) -> None:
     ran = subprocess.run(
         ["bash", "-n"], input=step.script, text=True, capture_output=True, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
 
-
-@pytest.mark.parametrize("step", STEPS, ids=named)
-def test_a_step_calls_what_there_is(step: Step) -> None:
     for target in re.findall(r"\bmake (\S+)", step.script):
         assert target in TARGETS
     called = r"(?:bin/|^ *|\$\()servable (\S+)([^\n|]*)"
@@ -42,19 +39,12 @@ def test_a_step_calls_what_there_is(step: Step) -> None:
         known = {option for one in command.params for option in one.opts}
         assert set(re.findall(r"--[a-z-]+", rest)) <= known
 
-
-@pytest.mark.parametrize("step", STEPS, ids=named)
-def test_what_fails_before_a_pipe_fails_the_step(step: Step) -> None:
     assert step.shell == "bash" or not re.search(r"[^|]\|[^|]", step.script)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_workflow_may_read_the_sources_and_no_more_unless_a_job_says_so(file: Path) -> None:
+def test_a_workflow_may_read_the_sources_and_holds_no_key(file: Path) -> None:
     assert read(file)["permissions"] == {"contents": "read"}
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_workflow_holds_no_key(file: Path) -> None:
     assert "secrets." not in file.read_text()
 
 
@@ -75,53 +65,41 @@ def test_zizmor_finds_nothing_that_is_not_accepted_in_the_workflows(folder: Path
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_only_the_publishing_job_of_a_release_gets_a_token() -> None:
+def test_a_release_is_published_by_its_job_once_it_is_built_installed_and_approved() -> None:
     release = read(FOLDER / "release.yml")
     assert [
         job
         for job, table in {"": release, **release["jobs"]}.items()
         if "id-token" in table.get("permissions", {})
     ] == ["publish"]
-
-
-def test_a_release_is_published_once_it_is_checked_installed_and_approved() -> None:
     publish = read(FOLDER / "release.yml")["jobs"]["publish"]
     assert ({*publish["needs"]}, publish["environment"]) == ({"check", "install"}, "pypi")
-
-
-def test_a_release_is_installed_on_every_python_that_the_wheels_name() -> None:
     matrix = read(FOLDER / "release.yml")["jobs"]["install"]["strategy"]["matrix"]
     assert tuple(matrix["python"]) == PYTHONS
-
-
-def test_a_release_is_built_on_two_images_with_two_pythons() -> None:
     builds = read(FOLDER / "release.yml")["jobs"]["build"]["strategy"]["matrix"]["include"]
     assert len({(one["runner"], one["python"]) for one in builds}) == len(builds) == 2
 
 
-def test_production_waits_for_staging() -> None:
+def test_production_waits_for_staging_and_every_environment_is_there() -> None:
     jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
     assert jobs["production"]["needs"] == "staging"
+    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"].values()
+    for job in jobs:
+        assert (ROOT / "environments" / f"{job['with']['environment']}.toml").is_file()
 
 
-def test_what_is_deployed_is_verified_afterwards() -> None:
-    names = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
-    deployed = next(at for at, script in enumerate(names) if "cdk deploy" in script)
-    verified = next(at for at, script in enumerate(names) if "servable verify" in script)
-    assert deployed < verified
-
-
-def test_captured_requests_are_replayed_before_anything_is_deployed() -> None:
+def test_a_deployment_is_replayed_before_verified_after_and_then_held_to_its_load() -> None:
     scripts = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
     replayed = next(at for at, script in enumerate(scripts) if "servable replay" in script)
     deployed = next(at for at, script in enumerate(scripts) if "cdk deploy" in script)
     assert replayed < deployed
     assert "--gate" in scripts[replayed]
 
-
-def test_staging_is_held_to_its_load_after_it_was_verified() -> None:
     names = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
+    deployed = next(at for at, script in enumerate(names) if "cdk deploy" in script)
     verified = next(at for at, script in enumerate(names) if "servable verify" in script)
+    assert deployed < verified
+
     assert any("servable load" in script and "--gate" in script for script in names[verified:])
     jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
     assert jobs["staging"]["with"]["load-gate"] is True
@@ -132,9 +110,3 @@ def test_what_staging_is_held_to_stands_in_its_file() -> None:
     assert isinstance(staging, ValidFile)
     expected = staging.environment.traffic.peak_rps, staging.environment.alarms.p99_latency_ms
     assert None not in expected
-
-
-def test_every_environment_of_the_workflows_is_there() -> None:
-    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"].values()
-    for job in jobs:
-        assert (ROOT / "environments" / f"{job['with']['environment']}.toml").is_file()

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 
 from infra.policy.container import (
+    SETTINGS as KEY_OF,
+)
+from infra.policy.container import (
     Batching,
     ContainerSettings,
     inert_reason,
@@ -17,6 +20,7 @@ from infra.policy.container import (
     worker_class_of,
 )
 from servable_handler.settings import Settings, read_settings
+from servable_local.container.settings import KEYS
 from tests.policy.container_oracle import start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,12 +78,10 @@ def test_each_stated_setting_is_written_to_the_variable_of_its_key(
     assert {setting_of(variable) for variable in written} == keys
 
 
-def test_settings_left_out_render_only_the_default_model() -> None:
+def test_settings_left_out_have_the_images_defaults() -> None:
     rendered = variables_of(ContainerSettings(), default_model="ranker")
     assert rendered == {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}
 
-
-def test_batching_has_the_images_defaults() -> None:
     variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
     image = start(variables, vcpus=4, gpus=0, has_code=False).batching
     assert image is not None
@@ -124,8 +126,12 @@ def test_a_variable_is_written_by_one_setting(variable: str, setting: str | None
 
 
 def test_a_setting_names_the_variable_that_it_writes() -> None:
-    plain = [name for name in ContainerSettings.model_fields if name != "batching"]
-    assert [setting_of(variable_of(name)) for name in plain] == plain
+    assert [KEY_OF[str(variable_of(name))] for name in KEY_OF.values()] == [*KEY_OF.values()]
+    assert variable_of("instance_type") is None
+
+
+def test_the_local_container_has_the_same_key_for_each_variable() -> None:
+    assert KEYS == KEY_OF
 
 
 # serve.py of the image: up to 2.19 multi-model mode starts Gunicorn with gthread.
@@ -155,8 +161,10 @@ def test_workers_are_of_the_class_that_the_image_starts(
         (
             "TF_DISABLE_POOL_ALLOCATOR",
             "2.20",
-            "TensorFlow 2.20 does not read it; use the key onednn",
+            "TensorFlow 2.20 does not read it, and has no switch for it",
         ),
+        ("KMP_AFFINITY", "2.20", "TensorFlow 2.20 has no OpenMP"),
+        ("KMP_AFFINITY", "2.3", None),
         ("TF_DISABLE_MKL", "2.3", None),
         ("PYTHONPATH", "2.20", "the image overwrites it; put modules into the code folder"),
         ("MY_OWN", "2.20", None),
@@ -168,11 +176,8 @@ def test_a_variable_without_effect_has_the_reason(
     assert inert_reason(variable, tensorflow=tensorflow) == reason
 
 
-def test_an_unknown_version_is_taken_for_the_newest() -> None:
+def test_variables_are_sorted_and_an_unknown_version_is_taken_for_the_newest() -> None:
     assert "TF_DISABLE_MKL" not in variables_of(ContainerSettings(onednn=False), default_model="m")
-
-
-def test_variables_are_sorted_because_templates_are_compared() -> None:
     names = list(variables_of(ContainerSettings(onednn=True, tfs_processes=2), default_model="m"))
     assert names == sorted(names)
 

@@ -1,6 +1,5 @@
 """How long scaling waits between two changes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,14 +26,10 @@ def test_instances_leave_at_half_the_pace(out: int | None, start: float | None) 
     assert found.in_seconds == 2 * found.out_seconds
 
 
-def test_of_a_model_of_unknown_size_it_is_application_auto_scalings_own() -> None:
+def test_a_cooldown_says_why_and_of_unknown_size_it_is_application_auto_scalings() -> None:
     found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=None)
     assert (found.out_seconds, found.in_seconds) == (300, 600)
-
-
-@pytest.mark.parametrize(
-    ("out", "start", "reason"),
-    [
+    for out, start, reason in [
         (60, 203.4, "from the file"),
         (
             None,
@@ -46,19 +41,11 @@ def test_of_a_model_of_unknown_size_it_is_application_auto_scalings_own() -> Non
             203.4,
             "a new instance answers after about 203 s, and relieves others only then",
         ),
-    ],
-)
-def test_a_scale_out_cooldown_says_why(out: int | None, start: float | None, reason: str) -> None:
-    found = cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
-    assert found.out_reason == reason
-
-
-@pytest.mark.parametrize(
-    ("back", "reason"),
-    [
+    ]:
+        found = cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
+        assert found.out_reason == reason
+    for back, reason in [
         (60, "from the file"),
         (None, "twice the scale-out cooldown, because an instance too few costs requests"),
-    ],
-)
-def test_a_scale_in_cooldown_says_why(back: int | None, reason: str) -> None:
-    assert cooldowns(out_seconds=1, in_seconds=back, start_seconds=None).in_reason == reason
+    ]:
+        assert cooldowns(out_seconds=1, in_seconds=back, start_seconds=None).in_reason == reason

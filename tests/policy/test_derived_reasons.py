@@ -221,6 +221,10 @@ def test_what_the_file_says_is_named_as_the_files() -> None:
     written = derived("ml.c5.4xlarge", tfs_processes=2)
     assert choice("tfs_processes", written) == (2, "file", "from the file")
 
+    batching = Batching(batch_threads=3, max_enqueued_batches=9)
+    value, origin, _ = choice("batching", derived("ml.c5.4xlarge", batching=batching))
+    assert (value, origin) == (batching, "file")
+
 
 @pytest.mark.parametrize(
     ("machine", "served", "written", "threads", "queue"),
@@ -251,9 +255,3 @@ def test_batches_are_computed_on_a_processs_vcpus_and_wait_for_every_worker(
     )
     assert reason.startswith(f"{threads} batch threads: each process's part")
     assert f"a queue of {queue}:" in reason
-
-
-def test_batching_that_the_file_writes_out_is_the_files() -> None:
-    batching = Batching(batch_threads=3, max_enqueued_batches=9)
-    value, origin, _ = choice("batching", derived("ml.c5.4xlarge", batching=batching))
-    assert (value, origin) == (batching, "file")

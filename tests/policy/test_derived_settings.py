@@ -33,87 +33,62 @@ def test_what_the_file_says_stays() -> None:
     assert {name: getattr(settings, name) for name in written} == written
 
 
-@pytest.mark.parametrize(
-    ("name", "processes"), [("ml.c5.large", 1), ("ml.c5.4xlarge", 4), ("ml.c5.9xlarge", 9)]
-)
-def test_a_process_for_each_four_vcpus(name: str, processes: int) -> None:
-    assert derived(name).settings.tfs_processes == processes
-
-
-def test_processes_take_at_most_half_of_the_memory() -> None:
-    large = Served(model_gib=4.7, has_code=True)
-    assert derived("ml.c5.4xlarge", large).settings.tfs_processes == 3
-
-
-def test_a_model_of_unknown_size_is_loaded_once() -> None:
-    assert derived("ml.c5.4xlarge", Served(model_gib=None)).settings.tfs_processes == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "processes"), [("ml.g4dn.xlarge", 1), ("ml.g4dn.12xlarge", 4), ("ml.g5.48xlarge", 8)]
-)
-def test_a_process_for_each_gpu(name: str, processes: int) -> None:
-    assert derived(name).settings.tfs_processes == processes
-
-
-def test_with_several_gpus_each_process_gets_most_of_its_own() -> None:
+def test_a_process_for_each_four_vcpus_or_each_gpu_with_most_of_it() -> None:
+    for name, processes in [("ml.c5.large", 1), ("ml.c5.4xlarge", 4), ("ml.c5.9xlarge", 9)]:
+        assert derived(name).settings.tfs_processes == processes
+    for name, processes in [("ml.g4dn.xlarge", 1), ("ml.g4dn.12xlarge", 4), ("ml.g5.48xlarge", 8)]:
+        assert derived(name).settings.tfs_processes == processes
     assert derived("ml.g4dn.12xlarge").settings.gpu_memory_margin == -2.2
 
 
-def test_a_worker_for_each_vcpu() -> None:
+def test_processes_take_half_of_the_memory_and_one_loads_a_model_of_unknown_size() -> None:
+    large = Served(model_gib=4.7, has_code=True)
+    assert derived("ml.c5.4xlarge", large).settings.tfs_processes == 3
+    assert derived("ml.c5.4xlarge", Served(model_gib=None)).settings.tfs_processes == 1
+
+
+def test_a_worker_for_each_vcpu_or_as_many_as_the_memory_holds() -> None:
     assert derived("ml.c5.4xlarge").settings.gunicorn_workers == 16
-
-
-def test_workers_that_are_measured_large_are_fewer() -> None:
+    assert derived("ml.c5.4xlarge", UNKNOWN).settings.gunicorn_workers == 16
     heavy = Served(model_gib=1.0, has_code=True, measured_worker_gib=4.0)
     assert derived("ml.c5.4xlarge", heavy).settings.gunicorn_workers == 5
+    served = Served(model_gib=1.7, has_code=True, measured_worker_gib=2.0)
+    assert derived("ml.c5.4xlarge", served, tfs_processes=8).settings.gunicorn_workers == 6
 
 
-def test_without_code_there_are_no_workers() -> None:
+def test_a_worker_may_be_busy_as_long_as_sagemaker_waits_and_without_code_there_is_none() -> None:
+    assert derived("ml.c5.4xlarge").settings.gunicorn_timeout_seconds == 60
     settings = derived("ml.c5.4xlarge", WITHOUT).settings
     assert (settings.gunicorn_workers, settings.gunicorn_timeout_seconds) == (None, None)
 
 
-def test_a_worker_may_be_busy_as_long_as_sagemaker_waits() -> None:
-    assert derived("ml.c5.4xlarge").settings.gunicorn_timeout_seconds == 60
+def test_processes_share_the_vcpus_that_workers_leave() -> None:
+    for served, inter in [(WITH_CODE, 1), (WITHOUT, 4)]:
+        settings = derived("ml.c5.4xlarge", served).settings
+        assert (settings.inter_op_threads, settings.intra_op_threads) == (inter, 1)
+    for name in ["ml.c5.large", "ml.g4dn.12xlarge"]:
+        settings = derived(name).settings
+        assert (settings.inter_op_threads, settings.intra_op_threads) == (None, None)
+
+    settings = derived("ml.c5.4xlarge", WITHOUT, tfs_processes=8).settings
+    assert (settings.inter_op_threads, settings.intra_op_threads) == (2, 1)
+    settings = derived("ml.c5.xlarge", WITHOUT, tfs_processes=5).settings
+    assert settings.inter_op_threads == 1
 
 
-@pytest.mark.parametrize(("served", "inter"), [(WITH_CODE, 1), (WITHOUT, 4)])
-def test_processes_share_the_vcpus_that_workers_leave(served: Served, inter: int) -> None:
-    settings = derived("ml.c5.4xlarge", served).settings
-    assert (settings.inter_op_threads, settings.intra_op_threads) == (inter, 1)
-
-
-@pytest.mark.parametrize("name", ["ml.c5.large", "ml.g4dn.12xlarge"])
-def test_one_process_or_a_gpu_leaves_threads_to_tensorflow(name: str) -> None:
-    settings = derived(name).settings
-    assert (settings.inter_op_threads, settings.intra_op_threads) == (None, None)
-
-
-def test_batching_stays_off_unless_asked_for() -> None:
+def test_batching_is_off_unless_asked_for_and_its_queue_holds_every_worker() -> None:
     assert derived("ml.g4dn.xlarge").settings.batching is None
-
-
-def test_batch_threads_are_a_processs_part_and_the_queue_holds_every_worker() -> None:
     settings = derived("ml.c5.4xlarge", batching=Batching(), gunicorn_workers=20).settings
     assert settings.batching == Batching(batch_threads=4, max_enqueued_batches=20)
 
 
-@pytest.mark.parametrize(("gib", "wait"), [(5.0, None), (6.0, 103), (20.0, 205)])
-def test_the_wait_outlasts_the_load(gib: float, wait: int | None) -> None:
-    served = Served(model_gib=gib, has_code=True)
-    assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == wait
-
-
-@pytest.mark.parametrize(("gib", "tensorflow", "wait"), [(3.0, "2.20", None), (3.0, "2.19", 102)])
-def test_the_wait_is_the_one_of_the_images_version(
-    gib: float, tensorflow: str, wait: int | None
-) -> None:
-    served = Served(model_gib=gib, has_code=True)
-    assert derived("ml.g5.2xlarge", served, tensorflow).settings.wait_time_seconds == wait
-
-
-def test_a_load_of_five_minutes_needs_what_is_really_waited_for() -> None:
+def test_the_wait_outlasts_the_load_in_the_images_version() -> None:
+    for gib, wait in [(5.0, None), (6.0, 103), (20.0, 205)]:
+        served = Served(model_gib=gib, has_code=True)
+        assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == wait
+    for gib, tensorflow, wait in [(3.0, "2.20", None), (3.0, "2.19", 102)]:
+        served = Served(model_gib=gib, has_code=True)
+        assert derived("ml.g5.2xlarge", served, tensorflow).settings.wait_time_seconds == wait
     served = Served(model_gib=30.0, has_code=True)
     assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == 410
 
@@ -124,13 +99,11 @@ def test_in_multi_model_mode_every_model_has_a_process_of_its_own() -> None:
     assert (settings.tfs_processes, settings.gpu_memory_margin) == (None, None)
 
 
-def test_every_setting_has_a_reason() -> None:
+def test_every_choice_says_where_it_comes_from_and_why() -> None:
     choices = derived("ml.g4dn.12xlarge").choices
     assert [choice.name for choice in choices] == list(ContainerSettings.model_fields)
     assert [choice.name for choice in choices if not choice.reason] == []
 
-
-def test_a_choice_says_where_it_comes_from() -> None:
     found = {
         choice.name: choice.origin for choice in derived("ml.c5.4xlarge", tfs_processes=2).choices
     }
@@ -153,22 +126,3 @@ def test_onednn_is_switched_as_the_images_tensorflow_reads_it(
 
 
 UNKNOWN = Served(model_gib=None, has_code=None)
-
-
-def test_an_archive_whose_code_is_unknown_gets_workers() -> None:
-    assert derived("ml.c5.4xlarge", UNKNOWN).settings.gunicorn_workers == 16
-
-
-def test_threads_follow_the_processes_of_the_file() -> None:
-    settings = derived("ml.c5.4xlarge", WITHOUT, tfs_processes=8).settings
-    assert (settings.inter_op_threads, settings.intra_op_threads) == (2, 1)
-
-
-def test_workers_leave_the_memory_of_the_processes_of_the_file() -> None:
-    served = Served(model_gib=1.7, has_code=True, measured_worker_gib=2.0)
-    assert derived("ml.c5.4xlarge", served, tfs_processes=8).settings.gunicorn_workers == 6
-
-
-def test_more_processes_than_vcpus_have_a_thread_each() -> None:
-    settings = derived("ml.c5.xlarge", WITHOUT, tfs_processes=5).settings
-    assert settings.inter_op_threads == 1

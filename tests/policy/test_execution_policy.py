@@ -65,7 +65,7 @@ def test_no_policy_is_longer_than_iam_allows(deployed: list[Deployed]) -> None:
     assert max(map(characters, policies(deployed))) <= MOST_CHARACTERS
 
 
-def test_every_action_is_allowed_once() -> None:
+def test_every_action_is_allowed_once_known_to_iam_and_needed_by_a_template() -> None:
     allowed = [
         one
         for document in policies([PROD])
@@ -73,17 +73,15 @@ def test_every_action_is_allowed_once() -> None:
         for one in row["Action"]
     ]
     assert sorted(allowed) == actions()
+    unknown = [one for one in actions() if known(one) is None]
+    assert [one for one in unknown if not re.fullmatch(NO_ACTIONS, one)] == []
+    assert [one for one in actions() if re.fullmatch(LEFT_OUT, one)] == []
 
 
 def known(action: str) -> dict[str, Any] | None:
     service, name = action.split(":")
     found: dict[str, Any] | None = REFERENCE[service]["Actions"].get(name.lower())
     return found
-
-
-def test_every_action_is_one_of_iams_reference() -> None:
-    unknown = [one for one in actions() if known(one) is None]
-    assert [one for one in unknown if not re.fullmatch(NO_ACTIONS, one)] == []
 
 
 @pytest.mark.parametrize("statement", by_name().values(), ids=by_name())
@@ -107,61 +105,43 @@ def test_only_one_statement_is_about_every_resource() -> None:
     assert [name for name, one in by_name().items() if "*" in one["Resource"]] == ["AnyResource"]
 
 
-@pytest.mark.parametrize("service", ["states", "scheduler"])
-def test_without_a_batch_nothing_of_state_machines_or_schedules_is_allowed(service: str) -> None:
-    document = json.dumps(list(statements([changed(batches=[])])))
-    assert f"{service}:" not in document
-    assert f"{service}.amazonaws" not in document
-
-
-def test_without_a_variant_that_sleeps_nothing_of_components_is_allowed() -> None:
+def test_without_a_batch_or_sleep_nothing_of_theirs_is_allowed() -> None:
+    for service in ["states", "scheduler"]:
+        document = json.dumps(list(statements([changed(batches=[])])))
+        assert f"{service}:" not in document
+        assert f"{service}.amazonaws" not in document
     document = json.dumps(list(statements([changed(sleeps=False)])))
     assert not re.search("(?i)inference-?component", document)
 
 
-def test_an_endpoint_with_capitals_is_named_in_both_spellings() -> None:
+def test_arns_are_of_the_partition_and_both_spellings_for_all_environments() -> None:
+    for region, partition in [
+        ("eu-west-1", "aws"),
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+    ]:
+        (arn, *_) = by_name(changed(region=region))["Models"]["Resource"]
+        assert arn.split(":")[1] == partition
     where = "arn:aws:sagemaker:eu-west-1:123456789012:endpoint"
     assert by_name()["Endpoints"]["Resource"] == [f"{where}/ranker", f"{where}/Ranker"]
+    other = changed(endpoint="detector", stacks=["staging-endpoint", "staging-data"])
+    assert by_name(PROD, other)["Models"] == by_name()["Models"]
 
 
-def test_a_caller_gets_no_policy_but_the_stacks_own() -> None:
+def test_roles_get_the_stacks_policies_and_go_to_the_services_of_an_endpoint_alone() -> None:
     condition = by_name()["Holders"]["Condition"]["ArnLike"]["iam:PolicyARN"]
     assert condition == [f"arn:aws:iam::123456789012:policy/{name}*" for name in PROD.stacks]
-
-
-def test_roles_are_passed_to_the_services_of_an_endpoint_alone() -> None:
     services = by_name()["PassedRoles"]["Condition"]["StringEquals"]["iam:PassedToService"]
     assert services[:2] == ["sagemaker.amazonaws.com", "lambda.amazonaws.com"]
 
 
-def test_with_a_boundary_no_role_is_made_without_it() -> None:
+def test_with_a_boundary_no_role_is_made_without_it_and_none_is_taken_off() -> None:
     made = next(
         one for one in statements([changed(boundary=BOUNDARY)]) if "iam:CreateRole" in one["Action"]
     )
     assert made["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": [BOUNDARY]}}
-
-
-def test_with_a_boundary_none_is_taken_off() -> None:
     allowed = {one for row in statements([changed(boundary=BOUNDARY)]) for one in row["Action"]}
     assert "iam:DeleteRolePermissionsBoundary" not in allowed
-
-
-def test_what_no_template_needs_is_left_out() -> None:
-    assert [one for one in actions() if re.fullmatch(LEFT_OUT, one)] == []
-
-
-@pytest.mark.parametrize(
-    ("region", "partition"),
-    [("eu-west-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")],
-)
-def test_arns_are_of_the_regions_partition(region: str, partition: str) -> None:
-    (arn, *_) = by_name(changed(region=region))["Models"]["Resource"]
-    assert arn.split(":")[1] == partition
-
-
-def test_several_environments_share_the_statements() -> None:
-    other = changed(endpoint="detector", stacks=["staging-endpoint", "staging-data"])
-    assert by_name(PROD, other)["Models"] == by_name()["Models"]
 
 
 def test_log_groups_are_those_of_endpoint_components_golden_requests_and_batches() -> None:

@@ -14,20 +14,17 @@ FOUR_GPUS = instances()["ml.g4dn.12xlarge"]
 ONE_GPU = instances()["ml.g4dn.xlarge"]
 
 
-@pytest.mark.parametrize(
-    ("processes", "margin", "share"),
-    [(4, -2.2, 0.8), (8, -2.2, 0.4), (6, -1.4, 0.4), (2, -0.6, 0.8)],
-)
-def test_four_gpus_are_shared_out_in_whole(processes: int, margin: float, share: float) -> None:
-    assert margin_for(FOUR_GPUS, processes) == margin
-    assert share_of_gpu(processes, margin) == share
-
-
-@pytest.mark.parametrize(
-    ("processes", "margin"), [(5, -1.0), (9, -1.4), (10, -1.6667), (11, -1.9333)]
-)
-def test_the_margin_is_that_of_the_gpu_with_most_processes(processes: int, margin: float) -> None:
-    assert margin_for(FOUR_GPUS, processes) == margin
+def test_four_gpus_are_shared_out_by_the_one_with_most_processes() -> None:
+    for processes, margin, share in [
+        (4, -2.2, 0.8),
+        (8, -2.2, 0.4),
+        (6, -1.4, 0.4),
+        (2, -0.6, 0.8),
+    ]:
+        assert margin_for(FOUR_GPUS, processes) == margin
+        assert share_of_gpu(processes, margin) == share
+    for processes, margin in [(5, -1.0), (9, -1.4), (10, -1.6667), (11, -1.9333)]:
+        assert margin_for(FOUR_GPUS, processes) == margin
 
 
 @given(st.integers(2, 64))
@@ -49,18 +46,12 @@ def test_a_share_is_the_one_that_the_image_renders(processes: int, margin: float
     assert flags == rendered
 
 
-def test_without_a_margin_four_processes_get_a_fifth_of_their_own_gpu() -> None:
-    assert share_of_gpu(4, None) == 0.2
-
-
-@pytest.mark.parametrize(("processes", "share"), [(2, 0.4), (4, 0.2)])
-def test_processes_of_one_gpu_share_it_as_the_image_does(processes: int, share: float) -> None:
-    margin = margin_for(ONE_GPU, processes)
-    assert (margin, share_of_gpu(processes, margin)) == (0.2, share)
-
-
-def test_one_process_is_given_no_share() -> None:
+def test_processes_of_one_gpu_share_it_as_the_image_does_and_one_has_no_share() -> None:
+    for processes, share in [(2, 0.4), (4, 0.2)]:
+        margin = margin_for(ONE_GPU, processes)
+        assert (margin, share_of_gpu(processes, margin)) == (0.2, share)
     assert (margin_for(ONE_GPU, 1), share_of_gpu(1, None)) == (None, None)
+    assert share_of_gpu(4, None) == 0.2
 
 
 # tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: by compute capability, of which
@@ -82,12 +73,9 @@ def test_one_process_leaves_to_the_system_what_tensorflow_leaves(
     assert process == pytest.approx(gpu_gib - system_mib / 1024)
 
 
-def test_a_gpu_of_unknown_capability_counts_as_new() -> None:
+def test_a_process_has_its_share_of_a_gpu_whose_unknown_capability_counts_as_new() -> None:
     new = instances()["ml.p6-b200.48xlarge"]
     assert process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
-
-
-def test_a_process_among_several_has_its_share() -> None:
     assert process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
 
 

@@ -76,9 +76,8 @@ def test_the_driver_is_the_oldest_that_carries_the_images_cuda(
     assert driver_for(version, machine(name)) == ami
 
 
-@pytest.mark.parametrize(
-    ("hosts", "ami"),
-    [
+def test_several_types_share_the_oldest_driver_that_is_for_all_or_are_named() -> None:
+    for hosts, ami in [
         ([("2.20", "c5.xlarge"), ("2.19", "m5.xlarge")], None),
         ([("2.19", "g5.xlarge"), ("2.19", "g6.xlarge")], GPU_2),
         (
@@ -89,24 +88,14 @@ def test_the_driver_is_the_oldest_that_carries_the_images_cuda(
         ([("2.19", "p5e.48xlarge"), ("2.20", "g5.xlarge")], GPU_3),
         ([("2.19", "g5.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
         ([("2.18", "g5.xlarge"), ("2.18", "g6.xlarge")], GPU_3),
-    ],
-)
-def test_several_types_share_the_oldest_driver_that_is_for_all(
-    hosts: list[tuple[str, str]], ami: str | None
-) -> None:
-    assert driver_for_all([(version, machine(name)) for version, name in hosts]) == ami
-
-
-@pytest.mark.parametrize(
-    ("hosts", "names"),
-    [
+    ]:
+        assert driver_for_all([(version, machine(name)) for version, name in hosts]) == ami
+    for hosts, names in [
         ([("2.19", "g5.xlarge"), ("2.20", "p3.2xlarge")], "ml.g5.xlarge, ml.p3.2xlarge"),
         ([("2.18", "g5.xlarge"), ("2.19", "g5.2xlarge")], "ml.g5.xlarge, ml.g5.2xlarge"),
-    ],
-)
-def test_types_without_a_common_driver_are_named(hosts: list[tuple[str, str]], names: str) -> None:
-    with pytest.raises(KeyError, match=names):
-        driver_for_all([(version, machine(name)) for version, name in hosts])
+    ]:
+        with pytest.raises(KeyError, match=names):
+            driver_for_all([(version, machine(name)) for version, name in hosts])
 
 
 def hosted(
@@ -122,23 +111,17 @@ def hosted(
     )
 
 
-@pytest.mark.parametrize(("name", "device"), [("c5.xlarge", "cpu"), ("g5.xlarge", "gpu")])
-def test_the_image_is_awss_for_the_device_and_region(name: str, device: str) -> None:
-    image = hosted(name).image
-    assert (image.region, image.repository) == ("eu-west-1", "tensorflow-inference")
-    assert device in image.tag
-
-
-def test_an_image_of_ones_own_is_taken_as_it_is() -> None:
+def test_the_image_is_awss_for_the_device_and_region_or_ones_own_from_ecr() -> None:
+    for name, device in [("c5.xlarge", "cpu"), ("g5.xlarge", "gpu")]:
+        image = hosted(name).image
+        assert (image.region, image.repository) == ("eu-west-1", "tensorflow-inference")
+        assert device in image.tag
     assert hosted(own_image=OWN_IMAGE).image.uri == OWN_IMAGE
-
-
-def test_an_image_outside_ecr_is_refused() -> None:
     with pytest.raises(KeyError, match="docker.io/tfs"):
         hosted(own_image="docker.io/tfs")
 
 
-def test_variables_of_ones_own_are_added_and_never_replace_a_setting() -> None:
+def test_variables_of_ones_own_are_sorted_among_others_and_replace_no_setting() -> None:
     own = {"MINE": "1", "SAGEMAKER_GUNICORN_WORKERS": "9"}
     assert hosted(own_variables=own).variables == {
         "MINE": "1",
@@ -146,9 +129,6 @@ def test_variables_of_ones_own_are_added_and_never_replace_a_setting() -> None:
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker",
         "SAGEMAKER_TFS_INSTANCE_COUNT": "2",
     }
-
-
-def test_variables_are_sorted_because_templates_are_compared() -> None:
     names = list(hosted(own_variables={"Z": "1", "A": "1"}).variables)
     assert names == sorted(names)
 

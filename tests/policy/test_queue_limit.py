@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from infra.policy.container import Batching, ContainerSettings
 from infra.policy.queue_limit import QueueLimit, queue_limit
 
@@ -24,30 +22,21 @@ def limit(workers: int, rows: int = 1, **settings: Any) -> int:
     return narrowest(workers, rows, **settings).requests
 
 
-def test_without_code_nginx_takes_a_thousand_for_each_vcpu() -> None:
+def test_nginx_and_gunicorn_take_as_many_as_their_connections_and_backlog() -> None:
     assert limit(workers=0) == 4 * 1024
-
-
-def test_gunicorn_takes_a_thousand_for_each_worker_and_its_backlog() -> None:
     assert limit(workers=1) == 1000 + 2048
-
-
-def test_a_sync_worker_takes_one_request() -> None:
     assert limit(workers=4, gunicorn_worker_class="sync") == 4 + 2048
+    assert limit(workers=100) == 4 * 1024
 
 
-@pytest.mark.parametrize(("rows", "waiting"), [(1, 2 * 4 * 64), (32, 2 * 4 * 2), (64, 8), (65, 8)])
-def test_batches_that_may_wait_hold_whole_requests(rows: int, waiting: int) -> None:
-    assert limit(workers=0, rows=rows, batching=BATCHING) == waiting
-
-
-def test_sync_workers_that_are_fewer_than_the_batch_queue_never_fill_it() -> None:
+def test_batches_that_may_wait_hold_whole_requests_and_sync_workers_do_not_fill_them() -> None:
+    for rows, waiting in [(1, 2 * 4 * 64), (32, 2 * 4 * 2), (64, 8), (65, 8)]:
+        assert limit(workers=0, rows=rows, batching=BATCHING) == waiting
     assert limit(workers=8, rows=64, batching=BATCHING, gunicorn_worker_class="sync") == 8 + 2048
 
 
-@pytest.mark.parametrize(
-    ("narrow", "refuses"),
-    [
+def test_the_narrowest_part_refuses_and_a_queue_that_is_never_full_does_not() -> None:
+    for narrow, refuses in [
         (narrowest(0), NGINX),
         (narrowest(1), GUNICORN),
         (narrowest(3), NGINX),
@@ -55,18 +44,9 @@ def test_sync_workers_that_are_fewer_than_the_batch_queue_never_fill_it() -> Non
         (narrowest(1024, vcpus=3, gunicorn_worker_class="sync"), NGINX),  # 3,072 at both
         (narrowest(1, batching=BATCHING), QUEUE),
         (narrowest(0, batching=Batching(max_batch_size=64)), NGINX),
-    ],
-)
-def test_what_refuses_is_the_narrowest_part(narrow: QueueLimit, refuses: str) -> None:
-    assert narrow.refuses == refuses
-
-
-def test_workers_take_no_more_than_nginx_hands_on() -> None:
-    assert limit(workers=100) == 4 * 1024
-
-
-@pytest.mark.parametrize(("enqueued", "waiting"), [(2047, 4094), (2048, 4096), (3000, 4096)])
-def test_a_batch_queue_that_is_never_full_refuses_nothing(enqueued: int, waiting: int) -> None:
-    batching = Batching(max_batch_size=1, max_enqueued_batches=enqueued)
-    narrow = narrowest(0, batching=batching)
-    assert (narrow.requests, narrow.refuses == QUEUE) == (waiting, waiting < 4096)
+    ]:
+        assert narrow.refuses == refuses
+    for enqueued, waiting in [(2047, 4094), (2048, 4096), (3000, 4096)]:
+        batching = Batching(max_batch_size=1, max_enqueued_batches=enqueued)
+        narrow = narrowest(0, batching=batching)
+        assert (narrow.requests, narrow.refuses == QUEUE) == (waiting, waiting < 4096)

@@ -103,29 +103,23 @@ def test_a_variant_without_a_type_is_serverless() -> None:
     assert (SERVERLESS.runs_on, C5.runs_on) == ("serverless", "ml.c5.xlarge")
 
 
-def test_a_shadow_variant_may_go_under_a_rollout() -> None:
+def test_a_shadow_variant_may_go_and_scaling_is_held_in_a_deploy_of_its_own() -> None:
     problems = refused_update("change-variants-under-rollout").problems
     assert problems(state(a=C5, b=SHADOW), state(guarded=True, a=C5)) == {}
-
-
-def test_a_scaled_variant_that_becomes_serverless_is_refused_once() -> None:
-    old, new = state(a=SCALED), state(a=SERVERLESS)
-    assert [row.id for row in REFUSED_UPDATES if row.problems(old, new)] == [
-        "change-instances-to-serverless"
-    ]
-
-
-def test_one_serverless_variant_among_instances_is_named() -> None:
-    problems = refused_update("change-instances-to-serverless").problems
-    assert list(problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]
-
-
-# https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
-def test_scaling_is_held_in_a_deploy_of_its_own() -> None:
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
     assert [row.id for row in REFUSED_UPDATES if row.two_deploys] == [
         "change-type-while-scaled",
         "change-variant-removed-while-scaled",
     ]
+
+
+def test_one_variant_that_becomes_serverless_is_refused_once_and_named() -> None:
+    old, new = state(a=SCALED), state(a=SERVERLESS)
+    assert [row.id for row in REFUSED_UPDATES if row.problems(old, new)] == [
+        "change-instances-to-serverless"
+    ]
+    problems = refused_update("change-instances-to-serverless").problems
+    assert list(problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]
 
 
 @pytest.mark.parametrize("row", REFUSED_UPDATES, ids=lambda row: str(row.id))

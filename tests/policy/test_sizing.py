@@ -11,17 +11,17 @@ C5 = instances()["ml.c5.xlarge"]
 SMALL = Served(model_gib=1.0, packed_gib=0.5)
 
 
-def test_memory_is_servers_and_workers_and_the_system() -> None:
+def test_memory_is_servers_workers_and_the_system_as_measured_or_assumed() -> None:
     found = sizing.memory(C5, SMALL, processes=2, workers=4)
     assert found is not None
     assert found.needed_gib == pytest.approx(2 * 1.3 + 4 * 0.125 + 0.1 * 8)
 
-
-def test_what_was_measured_is_not_assumed() -> None:
     served = Served(model_gib=1.0, measured_server_gib=2.0, measured_worker_gib=0.5)
     found = sizing.memory(C5, served, processes=1, workers=2)
     assert found is not None
     assert (found.servers_gib, found.workers_gib) == (2.0, 1.0)
+
+    assert Served(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
 
 
 def test_of_a_model_of_unknown_size_nothing_is_said() -> None:
@@ -36,17 +36,13 @@ def test_of_a_model_of_unknown_size_nothing_is_said() -> None:
     assert said == (None, None, None, None, None)
 
 
-def test_a_start_is_boot_and_download_and_load() -> None:
+def test_a_start_is_boot_download_and_load_and_the_disk_holds_archive_and_files() -> None:
     assert sizing.start_seconds(SMALL, processes=2) == pytest.approx(180 + 5 + 10 + 10)
-
-
-def test_archive_and_files_lie_on_the_disk_together() -> None:
     assert sizing.disk_gib(SMALL) == 1.5
-
-
-def test_files_that_are_not_packed_are_not_unpacked() -> None:
     files = Served(model_gib=1.0, compressed=False)
     assert (sizing.disk_gib(files), sizing.download_seconds(files)) == (1.0, 10.0)
+    served = Served(model_gib=2.0)
+    assert (sizing.disk_gib(served), sizing.download_seconds(served)) == (4.0, 40.0)
 
 
 @pytest.mark.parametrize(
@@ -59,33 +55,39 @@ def test_the_volume_is_local_or_asked_for_or_the_default(
     assert sizing.volume_gib(instances()[name], volume_gb) == pytest.approx(gigabytes * 1e9 / 2**30)
 
 
-@pytest.mark.parametrize(
-    ("rps", "rate", "safety", "count"),
-    [(100, 2, 1.0, 50), (100, 12, 1.0, 9), (100, 12, 0.5, 17), (1, 100, 0.5, 1), (6, 12, 0.5, 1)],
-)
-def test_instances_are_traffic_by_what_one_safely_carries(
-    rps: float, rate: float, safety: float, count: int
-) -> None:
-    found = sizing.instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
-    assert found == count
+def test_instances_are_traffic_by_what_one_safely_carries_and_at_least_one() -> None:
+    for rps, rate, safety, count in [
+        (100, 2, 1.0, 50),
+        (100, 12, 1.0, 9),
+        (100, 12, 0.5, 17),
+        (1, 100, 0.5, 1),
+        (6, 12, 0.5, 1),
+    ]:
+        found = sizing.instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
+        assert found == count
+    for rate in [0.1, 1.1, 3.3, 7.7]:
+        found = sizing.instances_for(rate * 3 * 0.7, max_rps_per_instance=rate, safety_factor=0.7)
+        assert found == 3
+    assert sizing.instances_for(0, max_rps_per_instance=5, safety_factor=1) == 1
 
 
 def test_a_month_costs_730_hours() -> None:
     assert sizing.usd_per_month(50, 3.06) == pytest.approx(111_690)
 
 
-@pytest.mark.parametrize(
-    ("batches", "count"),
-    [(None, 8), ((25, 25), 6), ((5, 5), 6), ((50, 25), 7), ((50, 50), 8), ((25, 100), 8)],
-)
-def test_an_update_needs_two_fleets_or_a_batch_forward_and_one_back(
-    batches: tuple[int, int] | None, count: int
-) -> None:
-    assert sizing.instances_during_update(4, batches=batches) == count
-
-
-def test_a_fleet_of_one_is_replaced_by_one_more() -> None:
+def test_an_update_needs_two_fleets_or_batches_of_whole_instances() -> None:
+    for batches, count in [
+        (None, 8),
+        ((25, 25), 6),
+        ((5, 5), 6),
+        ((50, 25), 7),
+        ((50, 50), 8),
+        ((25, 100), 8),
+    ]:
+        assert sizing.instances_during_update(4, batches=batches) == count
     assert sizing.instances_during_update(1, batches=(20, 20)) == 2
+    for fleet, more in [(1, 1), (10, 2), (20, 2), (21, 4), (100, 10)]:
+        assert sizing.instances_during_update(fleet, batches=(5, 5)) == fleet + more
 
 
 @pytest.mark.parametrize(
@@ -100,15 +102,11 @@ def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows(
 
 
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html: a vCPU for each 1,769 MB
-@pytest.mark.parametrize(
-    ("memory_mib", "vcpus"), [(1024, 1), (3072, 1), (3537, 1), (3538, 2), (6144, 3)]
-)
-def test_a_serverless_container_has_vcpus_by_its_memory(memory_mib: int, vcpus: int) -> None:
-    found = sizing.machine(None, memory_mib)
-    assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
+def test_a_serverless_container_has_vcpus_by_its_memory_and_no_gpu() -> None:
+    for memory_mib, vcpus in [(1024, 1), (3072, 1), (3537, 1), (3538, 2), (6144, 3)]:
+        found = sizing.machine(None, memory_mib)
+        assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
 
-
-def test_a_serverless_container_has_no_gpu_and_no_local_disk() -> None:
     found = sizing.machine(None, 2048)
     assert (found.name, found.gpus, found.local_nvme_gb, found.burstable) == (
         "serverless with 2048 MiB",
@@ -116,42 +114,12 @@ def test_a_serverless_container_has_no_gpu_and_no_local_disk() -> None:
         0,
         False,
     )
-
-
-def test_a_variant_on_instances_runs_on_its_type() -> None:
-    assert sizing.machine("ml.c5.xlarge", None) is C5
-
-
-def test_a_variant_without_a_known_type_is_a_key_error() -> None:
-    for instance_type in (None, "ml.unheard-of.xlarge"):
-        with pytest.raises(KeyError):
-            sizing.machine(instance_type, None)
-
-
-# https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
-def test_a_serverless_container_has_5_gb_and_answers_within_3_minutes() -> None:
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
     assert (sizing.SERVERLESS_DISK_GB, sizing.SERVERLESS_START_SECONDS) == (5, 180)
 
 
-def test_an_archive_of_unknown_size_counts_as_large_as_its_files() -> None:
-    served = Served(model_gib=2.0)
-    assert (sizing.disk_gib(served), sizing.download_seconds(served)) == (4.0, 40.0)
-
-
-def test_a_server_that_was_measured_needs_no_size_of_the_model() -> None:
-    assert Served(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
-
-
-@pytest.mark.parametrize("rate", [0.1, 1.1, 3.3, 7.7])
-def test_traffic_of_whole_instances_needs_no_further_one_for_a_rounding_error(rate: float) -> None:
-    found = sizing.instances_for(rate * 3 * 0.7, max_rps_per_instance=rate, safety_factor=0.7)
-    assert found == 3
-
-
-def test_no_traffic_needs_an_instance() -> None:
-    assert sizing.instances_for(0, max_rps_per_instance=5, safety_factor=1) == 1
-
-
-@pytest.mark.parametrize(("instances", "more"), [(1, 1), (10, 2), (20, 2), (21, 4), (100, 10)])
-def test_batches_are_whole_instances(instances: int, more: int) -> None:
-    assert sizing.instances_during_update(instances, batches=(5, 5)) == instances + more
+def test_a_variant_on_instances_runs_on_its_type_which_must_be_known() -> None:
+    assert sizing.machine("ml.c5.xlarge", None) is C5
+    for instance_type in (None, "ml.unheard-of.xlarge"):
+        with pytest.raises(KeyError):
+            sizing.machine(instance_type, None)

@@ -1,6 +1,5 @@
 """Updates in whole instances and minutes: what is derived from [rollout]."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,12 +55,8 @@ def simulated(update: Update) -> list[Stage]:
 
 
 @given(updates())
-def test_the_steps_are_those_that_an_endpoint_goes_through(one: Update) -> None:
+def test_steps_and_bakes_are_those_that_an_endpoint_goes_through(one: Update) -> None:
     assert list(one.steps) == [stage.active for stage in simulated(one)]
-
-
-@given(updates())
-def test_the_bakes_are_those_that_an_endpoint_goes_through(one: Update) -> None:
     assert one.bakes_seconds == sum(stage.bake_seconds for stage in simulated(one))
 
 
@@ -71,103 +66,60 @@ def test_an_alarm_can_fire_before_the_old_fleet_is_gone(one: Update) -> None:
 
 
 @given(updates(), st.none() | st.floats(0, 3600))
-def test_the_longest_is_more_than_every_bake_or_the_most_that_is_allowed(
-    one: Update, start: float | None
-) -> None:
+def test_the_longest_is_more_than_every_bake(one: Update, start: float | None) -> None:
     assert one.bakes_seconds < one.longest_seconds(start) or one.longest_seconds(start) == 28800
-
-
-@given(updates(), st.none() | st.floats(0, 3600))
-def test_the_longest_is_what_sagemaker_takes(one: Update, start: float | None) -> None:
     assert 600 <= one.longest_seconds(start) <= 28800
 
 
-def test_a_tenth_of_two_instances_is_half_of_the_traffic() -> None:
+def test_a_tenth_is_at_least_one_instance() -> None:
     assert update().first_share_percent == 50
-
-
-def test_a_tenth_of_twelve_instances_is_two_of_twelve() -> None:
     assert update(instances=12).steps == (2, 12)
+    assert update(instances=1).steps == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "percent", "at_once"),
-    [("canary", 10, 24), ("linear", 25, 24), ("all_at_once", 100, 24), ("rolling", 20, 18)],
-)
-def test_both_fleets_run_at_once_or_a_batch_forward_and_one_back(
-    strategy: Strategy, percent: int, at_once: int
-) -> None:
-    assert update(strategy, percent, 12).instances_at_once == at_once
+def test_both_fleets_run_at_once_or_a_batch_forward_and_all_back() -> None:
+    cases: list[tuple[Strategy, int, int]] = [
+        ("canary", 10, 24),
+        ("linear", 25, 24),
+        ("all_at_once", 100, 24),
+        ("rolling", 20, 18),
+    ]
+    for strategy, percent, at_once in cases:
+        assert update(strategy, percent, 12).instances_at_once == at_once
+
+    assert (update("rolling", 25, 8).starts, update("linear", 25, 8).starts) == (4, 1)
+    rolling = Update(strategy="rolling", percent=25, bake_minutes=10, window_minutes=3, instances=8)
+    assert rolling.instances_at_once == 16
 
 
-def test_a_canary_takes_its_bake_and_the_shortest_last_one_and_one_start() -> None:
+def test_an_update_takes_its_bakes_and_one_start_or_one_for_each_batch() -> None:
     assert update().expected_seconds(200) == 10 * 60 + 4 * 60 + 200
-
-
-def test_a_rolling_update_starts_instances_in_every_batch() -> None:
     assert update("rolling", 50).expected_seconds(200) == 2 * (10 * 60 + 200)
-
-
-def test_nobody_knows_how_long_it_takes_where_nobody_knows_the_start() -> None:
     assert update().expected_seconds(None) is None
 
 
-def test_a_start_may_take_half_an_hour() -> None:
+def test_a_start_may_take_twice_its_estimate_and_an_update_eight_hours() -> None:
     assert update().longest_seconds(200) == 14 * 60 + 1800
-
-
-def test_a_start_may_take_twice_its_estimate() -> None:
     assert update().longest_seconds(1000) == 14 * 60 + 2000 + 40  # whole minutes
-
-
-# Download and health check take 3600 s each at most (API_ProductionVariant).
-def test_a_start_of_unknown_length_may_take_what_sagemaker_allows() -> None:
+    # Download and health check take 3600 s each at most (API_ProductionVariant).
     assert update().longest_seconds(None) == 14 * 60 + 7200
-
-
-def test_every_start_of_a_rolling_update_may_take_twice_its_estimate() -> None:
     assert (
         update("rolling", 50).longest_seconds(1000) == 2 * (10 * 60) + 2 * 2000 + 20
     )  # whole minutes
-
-
-def test_an_update_never_takes_more_than_eight_hours() -> None:
     assert update("rolling", 5, 20).longest_seconds(None) == 8 * 3600
 
 
-@pytest.mark.parametrize(
-    ("strategy", "percent", "seconds"),
-    [
+def test_the_last_bake_is_whole_where_no_step_went_before_and_never_longer() -> None:
+    cases: list[tuple[Strategy, int, int]] = [
         ("all_at_once", 100, 10 * 60),
         ("canary", 10, 10 * 60 + 4 * 60),
         ("linear", 50, 10 * 60 + 4 * 60),
         ("linear", 25, 3 * 10 * 60 + 4 * 60),
         ("rolling", 25, 4 * 10 * 60),
-    ],
-)
-def test_the_last_bake_is_whole_where_no_step_went_before(
-    strategy: Strategy, percent: int, seconds: int
-) -> None:
-    assert update(strategy, percent, 8).bakes_seconds == seconds
+    ]
+    for strategy, percent, seconds in cases:
+        assert update(strategy, percent, 8).bakes_seconds == seconds
 
-
-def test_a_last_bake_is_never_longer_than_the_files() -> None:
     short = Update(strategy="canary", percent=10, bake_minutes=3, window_minutes=9, instances=4)
     assert short.last_bake_seconds == 3 * 60
-
-
-def test_an_alarm_fires_after_its_window_at_the_earliest() -> None:
     assert update().earliest_alarm_minutes == 3
-
-
-def test_a_canary_of_one_instance_is_the_whole_fleet_and_bakes_twice() -> None:
-    assert update(instances=1).steps == (1, 1)
-
-
-def test_a_rollback_brings_back_every_old_instance_at_once_by_default() -> None:
-    rolling = Update(strategy="rolling", percent=25, bake_minutes=10, window_minutes=3, instances=8)
-    assert rolling.instances_at_once == 16
-
-
-def test_a_rolling_update_starts_instances_for_each_batch() -> None:
-    assert (update("rolling", 25, 8).starts, update("linear", 25, 8).starts) == (4, 1)

@@ -14,7 +14,26 @@ def said(environment: Environment, text: str = VALID) -> list[Message]:
     return messages(check(environment(text)))
 
 
-def test_a_missing_savedmodel_names_the_folder(environment: Environment, project: Path) -> None:
+def test_each_damage_of_a_savedmodel_is_named(environment: Environment, project: Path) -> None:
+    for shard in (project / "model" / "1" / "variables").glob("*.data-*"):
+        shard.unlink()
+    (found,) = said(environment)
+    assert found.problem.startswith("model/1/variables")
+
+    graph = project / "model" / "1" / "saved_model.pb"
+    graph.write_bytes(graph.read_bytes()[:1000])
+    (found,) = said(environment)
+    assert found.problem.startswith("model/1/saved_model.pb: ")
+
+    (project / "model" / "1" / "saved_model.pb").unlink()
+    assert said(environment) == [
+        (
+            "models.ranker.saved_model",
+            "model/1: holds no saved_model.pb",
+            "",
+            "export the SavedModel into it",
+        )
+    ]
     shutil.rmtree(project / "model")
     assert said(environment) == [
         (
@@ -65,18 +84,6 @@ def test_a_savedmodel_without_a_version_folder_says_where_to_move_it(
     )
 
 
-def test_a_version_without_a_graph_is_refused(environment: Environment, project: Path) -> None:
-    (project / "model" / "1" / "saved_model.pb").unlink()
-    assert said(environment) == [
-        (
-            "models.ranker.saved_model",
-            "model/1: holds no saved_model.pb",
-            "",
-            "export the SavedModel into it",
-        )
-    ]
-
-
 HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
 
 
@@ -112,16 +119,9 @@ def test_code_inside_a_model_is_not_dropped_in_silence(
     assert said(environment, text) == [("models.ranker.saved_model", problem, "", remedy)]
 
 
-def test_code_beside_the_versions_is_packed_where_the_file_names_it(
+def test_code_needs_inference_py_in_the_folder_that_the_file_names(
     environment: Environment, project: Path
 ) -> None:
-    (project / "model" / "code").mkdir()
-    (project / "model" / "code" / "inference.py").write_text(HANDLER)
-    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "model/code"')
-    assert said(environment, text) == []
-
-
-def test_code_without_inference_py_is_refused(environment: Environment, project: Path) -> None:
     (project / "code" / "inference.py").unlink()
     text = VALID.replace('tensorflow = "2.20"', 'code = "code"')
     assert said(environment, text) == [
@@ -133,21 +133,10 @@ def test_code_without_inference_py_is_refused(environment: Environment, project:
         )
     ]
 
-
-def test_a_graph_cut_short_is_refused(environment: Environment, project: Path) -> None:
-    graph = project / "model" / "1" / "saved_model.pb"
-    graph.write_bytes(graph.read_bytes()[:1000])
-    (found,) = said(environment)
-    assert found.problem.startswith("model/1/saved_model.pb: ")
-
-
-def test_a_variable_file_that_is_missing_is_refused(
-    environment: Environment, project: Path
-) -> None:
-    for shard in (project / "model" / "1" / "variables").glob("*.data-*"):
-        shard.unlink()
-    (found,) = said(environment)
-    assert found.problem.startswith("model/1/variables")
+    (project / "model" / "code").mkdir()
+    (project / "model" / "code" / "inference.py").write_text(HANDLER)
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "model/code"')
+    assert said(environment, text) == []
 
 
 @pytest.mark.parametrize(("name", "found"), [(b"serving_default", 0), (b"serving_special", 1)])

@@ -1,7 +1,5 @@
 """An archive that lies in S3 already."""
 
-import pytest
-
 from infra.parameters.finding import Severity
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
@@ -16,11 +14,25 @@ def said(environment: Environment, text: str) -> list[Message]:
     return messages(check(environment(text)))
 
 
-def test_an_artifact_stands_in_the_place_of_a_saved_model(environment: Environment) -> None:
+def test_an_artifact_with_its_hash_replaces_a_saved_model(environment: Environment) -> None:
     assert said(environment, PINNED) == []
 
+    digest = "0123456789abcdef" * 4
+    loaded = environment(PINNED.replace(HASH, digest.upper()))
+    assert check(loaded) == []
+    assert loaded.environment is not None
+    artifact = loaded.environment.models["ranker"].artifact
+    assert artifact is not None
+    assert artifact.sha256 == digest
 
-def test_a_model_without_a_source_says_what_to_add(environment: Environment) -> None:
+    (problem,) = said(environment, PINNED.replace(HASH, "abc"))
+    assert problem[:2] == (
+        "models.ranker.artifact.sha256",
+        "'abc' does not have the required form",
+    )
+
+
+def test_a_model_has_one_source_and_code_beside_it_or_none(environment: Environment) -> None:
     assert said(environment, VALID.replace('saved_model = "model"\n', "")) == [
         (
             "models.ranker.saved_model",
@@ -29,9 +41,6 @@ def test_a_model_without_a_source_says_what_to_add(environment: Environment) -> 
             "add saved_model with the model's folder",
         )
     ]
-
-
-def test_a_model_with_two_sources_is_refused(environment: Environment) -> None:
     text = VALID.replace('saved_model = "model"', f'saved_model = "model"\n{ARTIFACT}')
     assert said(environment, text) == [
         (
@@ -41,9 +50,6 @@ def test_a_model_with_two_sources_is_refused(environment: Environment) -> None:
             "take one out",
         )
     ]
-
-
-def test_code_beside_an_artifact_is_refused(environment: Environment) -> None:
     text = PINNED.replace(ARTIFACT, f'{ARTIFACT}\ncode = "code"')
     assert said(environment, text) == [
         (
@@ -55,30 +61,11 @@ def test_code_beside_an_artifact_is_refused(environment: Environment) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("key", "warned"),
-    [("run-17", []), ("latest", [Severity.WARNING]), ("a/Current/b", [Severity.WARNING])],
-)
-def test_a_key_that_will_be_written_again_is_a_warning(
-    environment: Environment, key: str, warned: list[Severity]
-) -> None:
-    found = check(environment(PINNED.replace("run-17", key)))
-    assert [one.severity for one in found] == warned
-
-
-def test_a_hash_in_capitals_is_the_same_hash(environment: Environment) -> None:
-    digest = "0123456789abcdef" * 4
-    loaded = environment(PINNED.replace(HASH, digest.upper()))
-    assert check(loaded) == []
-    assert loaded.environment is not None
-    artifact = loaded.environment.models["ranker"].artifact
-    assert artifact is not None
-    assert artifact.sha256 == digest
-
-
-def test_a_hash_that_is_none_is_refused(environment: Environment) -> None:
-    (problem,) = said(environment, PINNED.replace(HASH, "abc"))
-    assert problem[:2] == (
-        "models.ranker.artifact.sha256",
-        "'abc' does not have the required form",
-    )
+def test_a_key_that_will_be_written_again_is_a_warning(environment: Environment) -> None:
+    for key, warned in [
+        ("run-17", []),
+        ("latest", [Severity.WARNING]),
+        ("a/Current/b", [Severity.WARNING]),
+    ]:
+        found = check(environment(PINNED.replace("run-17", key)))
+        assert [one.severity for one in found] == warned

@@ -77,38 +77,37 @@ def test_an_update_that_sagemaker_refuses_is_an_error(
     assert list(changes(project, old, new)) == rules
 
 
-@pytest.mark.parametrize("old", ["", SCALED], ids=["fixed", "scaled"])
-def test_instances_do_not_become_serverless(project: Path, old: str) -> None:
-    said = changes(project, old, SERVERLESS)
-    assert list(said) == ["change-instances-to-serverless"]
-    assert said["change-instances-to-serverless"].problem == (
-        "against HEAD: SageMaker does not make variant primary serverless: the endpoint runs on "
-        "instances"
-    )
-
-
-@pytest.mark.parametrize(
-    ("new", "key"), [("", "instance_type"), (POOLS, "instance_pools")], ids=["type", "pools"]
-)
-def test_a_serverless_variant_does_not_come_back_from_instances(
-    project: Path, new: str, key: str
+def test_instances_do_not_become_serverless_and_a_serverless_variant_does_not_come_back(
+    project: Path,
 ) -> None:
-    assert changes(project, SERVERLESS, new) == {
-        "change-serverless-to-instances": (
-            f"variants.primary.{key}",
-            "it is serverless in HEAD: SageMaker makes the change to instances, but refuses the "
-            "change back, even to restore the old file",
-            "serverless, as before",
-            "keep serverless, or first try instances in another environment",
+    for old in ["", SCALED]:
+        said = changes(project, old, SERVERLESS)
+        assert list(said) == ["change-instances-to-serverless"]
+        assert said["change-instances-to-serverless"].problem == (
+            "against HEAD: SageMaker does not make variant primary serverless: the endpoint runs on "
+            "instances"
         )
-    }
+    for new, key in [("", "instance_type"), (POOLS, "instance_pools")]:
+        assert changes(project, SERVERLESS, new) == {
+            "change-serverless-to-instances": (
+                f"variants.primary.{key}",
+                "it is serverless in HEAD: SageMaker makes the change to instances, but refuses the "
+                "change back, even to restore the old file",
+                "serverless, as before",
+                "keep serverless, or first try instances in another environment",
+            )
+        }
 
 
-def test_a_serverless_variant_that_stays_is_no_change(project: Path) -> None:
+def test_a_serverless_variant_that_stays_and_a_new_environment_are_no_change(project: Path) -> None:
     assert changes(project, SERVERLESS, SERVERLESS) == {}
 
+    loaded = overlaid(project, QUEUE + SECOND_SCALED)
+    found = check(replace(loaded, against="HEAD", before=None, deployed={}))
+    assert [one for one in found if one.rule.startswith("change-")] == []
 
-def test_another_type_of_a_scaled_variant_takes_two_deployments(project: Path) -> None:
+
+def test_what_is_scaled_is_held_before_it_changes_or_goes(project: Path) -> None:
     new = SCALED + 'variants.primary.instance_type = "ml.m5.xlarge"'
     assert changes(project, SCALED, new)["change-type-while-scaled"] == (
         (
@@ -120,9 +119,6 @@ def test_another_type_of_a_scaled_variant_takes_two_deployments(project: Path) -
             "prod.variants.primary.instance_type=ml.c5.xlarge, then without",
         )
     )
-
-
-def test_a_type_that_becomes_several_is_held_in_the_old_file(project: Path) -> None:
     assert changes(project, SCALED, SCALED + POOLS)["change-type-while-scaled"] == (
         (
             "variants.primary.instance_pools",
@@ -132,9 +128,6 @@ def test_a_type_that_becomes_several_is_held_in_the_old_file(project: Path) -> N
             "first deploy the old file with variants.primary.scaling.hold = true, then this one",
         )
     )
-
-
-def test_a_scaled_variant_is_held_before_it_is_taken_out(project: Path) -> None:
     assert changes(project, SECOND_SCALED, "")["change-variant-removed-while-scaled"] == (
         (
             "variants",
@@ -143,9 +136,3 @@ def test_a_scaled_variant_is_held_before_it_is_taken_out(project: Path) -> None:
             "first deploy it with hold = true in [variants.second.scaling], then take it out",
         )
     )
-
-
-def test_an_environment_that_did_not_exist_is_created(project: Path) -> None:
-    loaded = overlaid(project, QUEUE + SECOND_SCALED)
-    found = check(replace(loaded, against="HEAD", before=None, deployed={}))
-    assert [one for one in found if one.rule.startswith("change-")] == []

@@ -20,13 +20,23 @@ def said(environment: Environment, text: str = WITH_CODE) -> list[Message]:
     return messages(check(environment(text)))
 
 
-def test_tensorflow_in_a_handler_names_file_and_line(
+def test_tensorflow_in_a_handler_and_a_missing_handler_name_file_and_line(
     environment: Environment, project: Path
 ) -> None:
     code = "import json\nimport tensorflow as tf\ndef handler(data, context): ...\n"
     (project / "code" / "inference.py").write_text(code)
     (found,) = said(environment)
     assert found.problem.startswith("code/inference.py:2: imports tensorflow; ")
+
+    (project / "code" / "inference.py").write_text("x = 1\n")
+    assert said(environment) == [
+        (
+            "models.ranker.code",
+            "code/inference.py:1: defines no handler",
+            "",
+            "define handler(data, context), or both input_handler and output_handler",
+        )
+    ]
 
 
 def test_a_folder_with_requirements_alone_brings_what_the_handler_needs(
@@ -38,33 +48,21 @@ def test_a_folder_with_requirements_alone_brings_what_the_handler_needs(
     assert not any("Servable's handler needs" in found.problem for found in said(environment, old))
 
 
-@pytest.mark.parametrize("switch", ["models.ranker", "security"])
 def test_a_client_of_aws_in_an_isolated_container_is_a_warning(
-    environment: Environment, project: Path, switch: str
+    environment: Environment, project: Path
 ) -> None:
-    code = "import requests\nfrom boto3 import client\ndef handler(data, context): ...\n"
-    (project / "code" / "inference.py").write_text(code)
-    text = WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true')
-    if switch == "security":
-        text = f"security.network_isolation = true\n{WITH_CODE}"
-    found = [one for one in check(environment(text)) if one.rule == "isolation-calls"]
-    assert [one.problem for one in found] == [
-        "code/inference.py:2 imports boto3, whose calls network_isolation ends"
-    ]
-    assert found[0].severity is Severity.WARNING
-    assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
-
-
-def test_code_without_a_handler_is_refused(environment: Environment, project: Path) -> None:
-    (project / "code" / "inference.py").write_text("x = 1\n")
-    assert said(environment) == [
-        (
-            "models.ranker.code",
-            "code/inference.py:1: defines no handler",
-            "",
-            "define handler(data, context), or both input_handler and output_handler",
-        )
-    ]
+    for switch in ["models.ranker", "security"]:
+        code = "import requests\nfrom boto3 import client\ndef handler(data, context): ...\n"
+        (project / "code" / "inference.py").write_text(code)
+        text = WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true')
+        if switch == "security":
+            text = f"security.network_isolation = true\n{WITH_CODE}"
+        found = [one for one in check(environment(text)) if one.rule == "isolation-calls"]
+        assert [one.problem for one in found] == [
+            "code/inference.py:2 imports boto3, whose calls network_isolation ends"
+        ]
+        assert found[0].severity is Severity.WARNING
+        assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
 
 
 def test_requirements_without_a_lock_name_the_command(
@@ -79,6 +77,8 @@ def test_requirements_without_a_lock_name_the_command(
             "run: servable package prod",
         )
     ]
+    (project / "code" / "requirements.txt").write_text("# nothing yet\n")
+    assert said(environment) == []
 
 
 @pytest.fixture
@@ -90,12 +90,10 @@ def locked(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("locked")
-def test_locked_requirements_are_clean(environment: Environment) -> None:
+def test_locked_requirements_are_clean_and_installing_at_start_is_a_warning(
+    environment: Environment,
+) -> None:
     assert said(environment) == []
-
-
-@pytest.mark.usefixtures("locked")
-def test_installing_at_start_is_a_warning(environment: Environment) -> None:
     text = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
     assert [finding.severity for finding in check(environment(text))] == [Severity.WARNING]
 
@@ -103,7 +101,7 @@ def test_installing_at_start_is_a_warning(environment: Environment) -> None:
 AT_START = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
 
 
-def test_a_line_that_pip_cannot_follow_in_a_container_is_an_error(
+def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
     environment: Environment, project: Path
 ) -> None:
     (project / "code" / "requirements.txt").write_text("orjson\n-i https://t0ken@host/simple\n")
@@ -114,10 +112,6 @@ def test_a_line_that_pip_cannot_follow_in_a_container_is_an_error(
         "may read the archive can read"
     )
 
-
-def test_the_minutes_of_a_serverless_start_are_named(
-    environment: Environment, project: Path
-) -> None:
     (project / "code" / "requirements.txt").write_text("orjson\n")
     serverless = AT_START.replace(
         "[variants.primary]",
@@ -139,17 +133,21 @@ def test_hooks_alone_are_code(environment: Environment, project: Path) -> None:
     assert [str(finding) for finding in check(environment(text))] == []
 
 
-def test_our_handler_needs_an_image_with_numpy(environment: Environment) -> None:
+def test_servables_handler_needs_an_image_with_numpy(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.19"\nhandler = "servable"')
     (found,) = errors(check(environment(text)))
     assert found.problem == (
         "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not have"
     )
 
-
-def test_our_handler_runs_in_the_newest_image(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nhandler = "servable"')
     assert [str(finding) for finding in check(environment(text))] == []
+
+    text = WITH_CODE.replace("code =", f'{OWN}\nhandler = "servable"\ncode =')
+    severities = [
+        one.severity for one in check_all(environment(text)) if one.rule == "handler-modules"
+    ]
+    assert severities == [Severity.NOT_CHECKED]
 
 
 VERSIONS = sorted({".".join(one.split(".")[:2]) for one in images.versions()})
@@ -166,38 +164,31 @@ def test_no_version_is_passed_over(environment: Environment, project: Path, vers
 OWN = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/mine:1"'
 
 
-@pytest.mark.parametrize(
-    ("line", "severity"),
-    [("import tensorflow", Severity.NOT_CHECKED), ("X = nowhere", Severity.ERROR)],
-)
-def test_of_an_image_of_your_own_names_are_checked_and_imports_cannot_be(
-    environment: Environment, project: Path, line: str, severity: Severity
+def test_an_own_image_has_names_checked_and_no_imports(
+    environment: Environment, project: Path
 ) -> None:
-    (project / "code" / "inference.py").write_text(f"{line}\ndef handler(data, context): ...\n")
-    found = check_all(environment(WITH_CODE.replace("code =", f"{OWN}\ncode =")))
-    assert [one.severity for one in found if one.rule == "code"] == [severity]
+    for line, severity in [
+        ("import tensorflow", Severity.NOT_CHECKED),
+        ("X = nowhere", Severity.ERROR),
+    ]:
+        (project / "code" / "inference.py").write_text(f"{line}\ndef handler(data, context): ...\n")
+        found = check_all(environment(WITH_CODE.replace("code =", f"{OWN}\ncode =")))
+        assert [one.severity for one in found if one.rule == "code"] == [severity]
 
 
-def test_whether_an_image_of_your_own_runs_servables_handler_is_not_checked(
-    environment: Environment,
-) -> None:
-    text = WITH_CODE.replace("code =", f'{OWN}\nhandler = "servable"\ncode =')
-    severities = [
-        one.severity for one in check_all(environment(text)) if one.rule == "handler-modules"
-    ]
-    assert severities == [Severity.NOT_CHECKED]
-
-
-@pytest.mark.parametrize(("variables", "count"), [('variables = { TABLE = "x" }', 0), ("", 1)])
 def test_a_variable_that_the_code_reads_is_set_in_every_variant(
-    environment: Environment, project: Path, variables: str, count: int
+    environment: Environment, project: Path
 ) -> None:
-    code = "import os\nX = os.environ['TABLE']\ndef handler(data, context): ...\n"
+    for variables, count in [('environment = { TABLE = "x" }', 0), ("", 1)]:
+        code = "import os\nX = os.environ['TABLE']\ndef handler(data, context): ...\n"
+        (project / "code" / "inference.py").write_text(code)
+        text = f"{WITH_CODE}{variables}\n"
+        assert len([one for one in check(environment(text)) if one.rule == "code"]) == count
+
+
+def test_a_variable_that_is_read_into_a_key_is_set(environment: Environment, project: Path) -> None:
+    code = "import os\nX = os.environ['TF_ENABLE_ONEDNN_OPTS']\ndef handler(data, context): ...\n"
     (project / "code" / "inference.py").write_text(code)
-    text = f"{WITH_CODE}{variables}\n"
-    assert len([one for one in check(environment(text)) if one.rule == "code"]) == count
-
-
-def test_requirements_of_comments_alone_are_clean(environment: Environment, project: Path) -> None:
-    (project / "code" / "requirements.txt").write_text("# nothing yet\n")
-    assert said(environment) == []
+    pasted = 'environment = { TF_ENABLE_ONEDNN_OPTS = "0" }\n'
+    found = [check(environment(WITH_CODE + more)) for more in ("", pasted)]
+    assert [[one.rule for one in each].count("code") for each in found] == [1, 0]

@@ -46,89 +46,24 @@ PUBLIC = (
 SECRET = "kZ3v9QmT7pLx" + "2RnW8sYb5JcD4hFgA6uE" + "1oKiVtXq"
 KEY_ID = "AKIA" + "Q3XKM7WZPLD5TRNB"
 SUSPICIOUS = [
-    ".env",
-    ".ENV",
-    ".env.local",
-    ".env.production",
-    "prod.env",
-    ".envrc",
-    "id_rsa",
-    "id_ed25519",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "putty.ppk",
-    "server.key",
-    "Server.KEY",
-    "tls.pem",
-    "key.p8",
-    "store.p12",
-    "store.pfx",
-    "store.jks",
-    "app.keystore",
-    "vault.kdbx",
-    "credentials",
-    "credentials.json",
-    "credentials.csv",
-    "my-user_accessKeys.csv",
-    "service-account.json",
-    "service-account-prod.json",
-    "service_account.json",
-    "client_secret_12.json",
-    "application_default_credentials.json",
-    ".aws/credentials",
-    ".aws/config",
-    ".docker/config.json",
-    ".netrc",
-    "_netrc",
-    ".pypirc",
-    ".npmrc",
-    ".git-credentials",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    "kubeconfig",
-    ".kube/config",
-    "prod.kubeconfig",
-    "prod.tfvars",
-    "prod.auto.tfvars.json",
-    "terraform.tfstate",
-    "terraform.tfstate.backup",
-    "secrets.yaml",
-    "secrets.yml",
-    "secrets.toml",
-    "secrets.json",
-    "deep/er/.env",
-    "lib/.env",
-    ".vault-token",
-]
+    ".env", ".ENV", ".env.local", ".env.production", "prod.env", ".envrc", "id_rsa", "id_ed25519",
+    "id_ecdsa", "id_ecdsa_sk", "putty.ppk", "server.key", "Server.KEY", "tls.pem", "key.p8",
+    "store.p12", "store.pfx", "store.jks", "app.keystore", "vault.kdbx", "credentials",
+    "credentials.json", "credentials.csv", "my-user_accessKeys.csv", "service-account.json",
+    "service-account-prod.json", "service_account.json", "client_secret_12.json",
+    "application_default_credentials.json", ".aws/credentials", ".aws/config",
+    ".docker/config.json", ".netrc", "_netrc", ".pypirc", ".npmrc", ".git-credentials", ".pgpass",
+    ".my.cnf", ".htpasswd", "kubeconfig", ".kube/config", "prod.kubeconfig", "prod.tfvars",
+    "prod.auto.tfvars.json", "terraform.tfstate", "terraform.tfstate.backup", "secrets.yaml",
+    "secrets.yml", "secrets.toml", "secrets.json", "deep/er/.env", "lib/.env", ".vault-token",
+]  # fmt: skip
 HARMLESS = [
-    "inference.py",
-    "credentials.py",
-    "secrets.py",
-    "keys.txt",
-    "env.py",
-    "environment.yml",
-    ".env.example",
-    ".env.sample",
-    ".env.template",
-    ".env.dist",
-    "id_rsa.pub",
-    "tls.key.pub",
-    "vocabulary.json",
-    "config.json",
-    "monkey",
-    "donkey.txt",
-    "keyboard",
-    "environment",
-    "Dockerfile",
-    "requirements.txt",
-    "tfvars.py",
-    "aws.py",
-    "kube.md",
-    ".gitignore",
-    ".dockerignore",
-    "service.json",
-]
+    "inference.py", "credentials.py", "secrets.py", "keys.txt", "env.py", "environment.yml",
+    ".env.example", ".env.sample", ".env.template", ".env.dist", "id_rsa.pub", "tls.key.pub",
+    "vocabulary.json", "config.json", "monkey", "donkey.txt", "keyboard", "environment",
+    "Dockerfile", "requirements.txt", "tfvars.py", "aws.py", "kube.md", ".gitignore",
+    ".dockerignore", "service.json",
+]  # fmt: skip
 
 
 def says(environment: Environment, text: str = WITH_CODE) -> list[Message]:
@@ -243,13 +178,23 @@ def test_a_text_that_only_speaks_of_keys_is_not(
     assert names(project) == []
 
 
-def test_a_bundle_of_certificates_is_no_secret(project: Path) -> None:
+def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> None:
     """certifi's own, 140 certificates with comments between them."""
     put(project, "cacert.pem", Path(certifi.where()).read_bytes())
     assert names(project) == []
 
+    blob = base64.encodebytes(random.Random(7).randbytes(150_000))
+    put(project, "weights.txt", blob)
+    assert names(project) == []
 
-def test_a_certificate_is_no_secret_and_with_its_key_it_is_one(project: Path) -> None:
+    put(project, ".git/credentials", "x")
+    put(project, "__pycache__/.env", "x")
+    assert names(project) == []
+
+    # botocore without its RECORD: credentials.py, cacert.pem, AWS's own examples in its data.
+    library = Path(botocore.__file__).parent
+    assert [file.path.name for file in secret_files(tree(library, name="code/lib/botocore"))] == []
+
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
     certificate = (
@@ -276,48 +221,14 @@ def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_i
     assert names(project) == ["lib/tested/mine.key"]
 
 
-def test_a_library_that_speaks_of_keys_raises_no_alarm() -> None:
-    """botocore without its RECORD: credentials.py, cacert.pem, AWS's own examples in its data."""
-    library = Path(botocore.__file__).parent
-    assert [file.path.name for file in secret_files(tree(library, name="code/lib/botocore"))] == []
+def test_an_acceptance_covers_its_file_alone(environment: Environment, project: Path) -> None:
+    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    assert [finding.rule for finding in check(environment(text))] == ["acknowledge-nothing"]
 
-
-def test_what_is_not_packed_is_no_finding(project: Path) -> None:
-    put(project, ".git/credentials", "x")
-    put(project, "__pycache__/.env", "x")
-    assert names(project) == []
-
-
-def test_the_file_that_is_named_is_accepted(environment: Environment, project: Path) -> None:
     put(project, ".env", "A=1\n")
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
     assert [finding.severity for finding in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
-
-def test_what_the_remedy_says_can_be_pasted(environment: Environment, project: Path) -> None:
-    put(project, "ein schlüssel.key", "A=1\n")
-    (finding,) = check(environment(WITH_CODE))
-    line = finding.remedy.partition("[acknowledge]: ")[2]
-    text = f"{WITH_CODE}[acknowledge]\n{line}\n"
-    assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
-
-
-def test_an_acceptance_of_one_file_covers_no_second(
-    environment: Environment, project: Path
-) -> None:
-    put(project, ".env", "A=1\n")
-    put(project, "server.key", PRIVATE)
-    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    refused = [
-        finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
-    ]
-    assert [one.subject for one in refused] == ["code/server.key"]
-
-
-def test_an_acceptance_without_a_file_accepts_nothing(
-    environment: Environment, project: Path
-) -> None:
-    put(project, ".env", "A=1\n")
     text = WITH_CODE + '[acknowledge]\ncode-holds-secrets = "all of them are fine"\n'
     refused = [
         finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
@@ -327,10 +238,20 @@ def test_an_acceptance_without_a_file_accepts_nothing(
         ("acknowledge-nothing", True),
     ]
 
-
-def test_an_acceptance_of_a_file_that_is_gone_is_a_finding(environment: Environment) -> None:
+    put(project, "server.key", PRIVATE)
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    assert [finding.rule for finding in check(environment(text))] == ["acknowledge-nothing"]
+    refused = [
+        finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
+    ]
+    assert [one.subject for one in refused] == ["code/server.key"]
+
+
+def test_what_the_remedy_says_can_be_pasted(environment: Environment, project: Path) -> None:
+    put(project, "ein schlüssel.key", "A=1\n")
+    (finding,) = check(environment(WITH_CODE))
+    line = finding.remedy.partition("[acknowledge]: ")[2]
+    text = f"{WITH_CODE}[acknowledge]\n{line}\n"
+    assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
 
 def package(project: Path) -> subprocess.CompletedProcess[str]:
@@ -344,16 +265,15 @@ def package(project: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_packing_by_itself_refuses_too(environment: Environment, project: Path) -> None:
+def test_packing_by_itself_refuses_a_secret_until_it_is_accepted(
+    environment: Environment, project: Path
+) -> None:
     put(project, ".env", "A=1\n")
     environment(WITH_CODE)
     ran = package(project)
     archives = list(project.rglob("*.tar.gz"))
     assert (ran.returncode, "code/.env" in ran.stderr, archives) == (1, True, [])
 
-
-def test_an_accepted_file_is_packed(environment: Environment, project: Path) -> None:
-    put(project, ".env", "A=1\n")
     environment(
         WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
     )
@@ -362,9 +282,3 @@ def test_an_accepted_file_is_packed(environment: Environment, project: Path) -> 
     (archive,) = project.rglob("*.tar.gz")
     with tarfile.open(archive) as opened:
         assert "code/.env" in opened.getnames()
-
-
-def test_a_blob_of_random_base64_is_no_key(project: Path) -> None:
-    blob = base64.encodebytes(random.Random(7).randbytes(150_000))
-    put(project, "weights.txt", blob)
-    assert names(project) == []

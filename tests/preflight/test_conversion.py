@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from infra.parameters.finding import Severity
 from infra.preflight.check import check_all
 from tests.preflight.overlay import overlaid
@@ -17,28 +15,19 @@ def found(project: Path, lines: str) -> list[tuple[str, Severity]]:
     return [(one.key, one.severity) for one in all_found if one.rule == "conversion-cost"]
 
 
-@pytest.mark.parametrize(
-    ("size", "findings"), [(250_000, []), (250_001, [(GOLDEN, Severity.WARNING)])]
-)
-def test_a_golden_request_of_csv_is_measured(
-    project: Path, size: int, findings: list[tuple[str, Severity]]
-) -> None:
-    (project / "golden").mkdir(exist_ok=True)
-    (project / "golden" / "big.csv").write_bytes(b"1" * size)
-    assert found(project, f'{GOLDEN} = "golden/big.csv"') == findings
+def test_golden_requests_of_csv_are_measured_also_of_an_update(project: Path) -> None:
+    for size, findings in [(250_000, []), (250_001, [(GOLDEN, Severity.WARNING)])]:
+        (project / "golden").mkdir(exist_ok=True)
+        (project / "golden" / "big.csv").write_bytes(b"1" * size)
+        assert found(project, f'{GOLDEN} = "golden/big.csv"') == findings
 
-
-def test_so_is_the_golden_request_of_an_update(project: Path) -> None:
     (project / "golden").mkdir(exist_ok=True)
     (project / "golden" / "big.csv").write_bytes(b"1" * 300_000)
     assert found(project, ROLLED) == [("rollout.golden_requests.body", Severity.WARNING)]
 
 
-def test_without_a_size_it_is_not_checked(project: Path) -> None:
+def test_csv_without_a_size_is_not_checked_and_costs_nothing_with_a_handler(project: Path) -> None:
     lines = 'traffic.content_types = ["text/csv"]'
     assert found(project, lines) == [("traffic.content_types", Severity.NOT_CHECKED)]
-
-
-def test_a_handler_converts_without_that_cost(project: Path) -> None:
     lines = 'traffic.content_types = ["text/csv"]\nmodels.ranker.handler = "servable"'
     assert found(project, lines) == []

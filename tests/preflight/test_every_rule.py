@@ -30,11 +30,11 @@ class Row:
 
 def _variables(count: int) -> str:
     lines = [f'V{number} = "1"' for number in range(count)]
-    return "\n".join(["[variants.primary.variables]", *lines])
+    return "\n".join(["[variants.primary.environment]", *lines])
 
 
 def _long(characters: int) -> str:
-    return f'variants.primary.variables.TABLE = "{"x" * characters}"'
+    return f'variants.primary.environment.TABLE = "{"x" * characters}"'
 
 
 def _address(characters: int) -> str:
@@ -52,7 +52,7 @@ def _filled(total: int) -> str:
     rest = total - sum(map(len, [*own, *own.values()]))
     values = [f'V{number:02} = "{"x" * 997}"' for number in range(rest // 1000)]
     last = f'W00 = "{"x" * (rest % 1000 - 3)}"'
-    return "\n".join(["[variants.primary.variables]", *values, last])
+    return "\n".join(["[variants.primary.environment]", *values, last])
 
 
 def _of_aws(repository: str, tag: str) -> str:
@@ -95,7 +95,7 @@ MADE = [
         _filled(32_768),
         _filled(32_769),
         Message(
-            "variants.primary.variables",
+            "variants.primary.environment",
             "names and values have 32,769 bytes together, the container's included",
             "at most 32,768",
             "put some into a file of the code folder",
@@ -118,7 +118,7 @@ MADE = [
         _variables(98),
         _variables(99),
         Message(
-            "variants.primary.variables",
+            "variants.primary.environment",
             "99 variables and those of the container make 101",
             "at most 100 in all, 98 of your own",
             "put some into a file of the code folder",
@@ -129,7 +129,7 @@ MADE = [
         _long(1024),
         _long(1025),
         Message(
-            "variants.primary.variables.TABLE",
+            "variants.primary.environment.TABLE",
             "TABLE has 1025 characters",
             "at most 1024",
             "put it into a file of the code folder",
@@ -148,45 +148,17 @@ NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # tests/servable/test_check_against.py and
 # tests/servable/test_init_preview.py.
 WITH_FILES = {
-    "multi-model-packages",
-    "batch-fixed-shape",
-    "golden-answer",
-    "golden-request",
-    "saved-model",
-    "warm-up",
-    "code",
-    "code-inside-model",
-    "isolation-calls",
-    "rows-above-shape",
-    "code-not-vendored",
-    "code-fails-at-start",
-    "code-installed-at-start",
-    "code-holds-secrets",
-    "change-async-removed",
-    "change-instances-to-serverless",
-    "change-serverless-to-instances",
-    "change-type-while-scaled",
-    "change-variant-removed-while-scaled",
-    "change-variants-under-rollout",
-    "endpoint-name-shared",
-    "model-channels-first",
-    "model-graph-version",
-    "model-unfilled",
-    "model-variables",
-    "model-vocabulary",
-    "version-zero",
-    "model-needs-python",
-    "model-op-attribute",
-    "model-op-attribute-ignored",
-    "model-op-removed",
-    "model-op-unknown",
-    "model-op-without-kernel",
-    "model-platform",
-    "model-reads-outside",
-    "model-stablehlo-version",
-    "scaling-schedule-past",
-    "signature-default-missing",
-}
+    "multi-model-packages", "batch-fixed-shape", "golden-answer", "golden-request", "saved-model",
+    "warm-up", "code", "code-inside-model", "isolation-calls", "rows-above-shape",
+    "code-not-vendored", "code-fails-at-start", "code-installed-at-start", "code-holds-secrets",
+    "change-async-removed", "change-instances-to-serverless", "change-serverless-to-instances",
+    "change-type-while-scaled", "change-variant-removed-while-scaled",
+    "change-variants-under-rollout", "endpoint-name-shared", "model-channels-first",
+    "model-graph-version", "model-unfilled", "model-variables", "model-vocabulary", "version-zero",
+    "model-needs-python", "model-op-attribute", "model-op-attribute-ignored", "model-op-removed",
+    "model-op-unknown", "model-op-without-kernel", "model-platform", "model-reads-outside",
+    "model-stablehlo-version", "scaling-schedule-past", "signature-default-missing",
+}  # fmt: skip
 EXAMPLES = [rule for rule in RULES if not rule.example.startswith("#")]
 
 
@@ -212,52 +184,17 @@ def messages(findings: list[Finding], rule: str) -> list[Message]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_up_to_its_bound_a_rule_says_nothing(check_lines: Check, row: Row) -> None:
+def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remedy(
+    check_lines: Check, row: Row
+) -> None:
     assert messages(check_lines(row.passes), row.rule) == []
 
-
-@pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_beyond_its_bound_a_rule_says_what_to_do(check_lines: Check, row: Row) -> None:
-    assert messages(check_lines(row.fails), row.rule) == [row.says]
-
-
-@pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_what_passes_is_checked(check_lines: Check, row: Row) -> None:
     found = check_lines(row.passes)
     skipped = [one.rule for one in found if one.severity is Severity.NOT_CHECKED]
     assert row.rule not in skipped
 
+    assert messages(check_lines(row.fails), row.rule) == [row.says]
 
-@pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_what_a_rule_tells_to_do_can_be_done(check_lines: Check, row: Row) -> None:
-    for finding in reported(check_lines(row.fails), row.rule):
-        text = f"{finding.problem}; {finding.allowed}; {finding.remedy}"
-        problems = {command: problem_with(command) for command in commands_in(text)}
-        assert {command: problem for command, problem in problems.items() if problem} == {}
-        assert (unknown_keys_in(text), unknown_values_in(finding.remedy)) == ([], [])
-
-
-def test_every_rule_has_a_row() -> None:
-    assert sorted({rule.id for rule in RULES} - WITH_FILES - {row.rule for row in ROWS}) == []
-
-
-@pytest.mark.parametrize("rule", EXAMPLES, ids=[rule.id for rule in EXAMPLES])
-def test_the_example_of_a_rule_breaks_it(check_lines: Check, rule: Rule) -> None:
-    assert messages(check_lines(rule.example), rule.id)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_a_rule_says_why_and_shows_an_example(rule: Rule) -> None:
-    assert (bool(rule.why()), bool(rule.example)) == (True, True)
-
-
-def test_only_what_aws_lets_pass_can_be_accepted_as_a_warning() -> None:
-    warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
-    assert [one.id for one in RULES if one.id in warnings and not one.acknowledgeable] == []
-
-
-@pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_the_value_that_was_given_stands_in_the_sentence(check_lines: Check, row: Row) -> None:
     found = reported(check_lines(row.fails), row.rule)
     values = [one.given for one in found if isinstance(one.given, str | int | float)]
     given = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
@@ -265,3 +202,21 @@ def test_the_value_that_was_given_stands_in_the_sentence(check_lines: Check, row
     # A value of a thousand characters is counted and not repeated; an address is shown by its part.
     known = {"variable-too-long", "image-own-region", "image-own-moving-tag", "artifact-moving-key"}
     assert row.rule in known or all(one.replace(",", "") in sentence for one in given)
+
+    for finding in reported(check_lines(row.fails), row.rule):
+        text = f"{finding.problem}; {finding.allowed}; {finding.remedy}"
+        problems = {command: problem_with(command) for command in commands_in(text)}
+        assert {command: problem for command, problem in problems.items() if problem} == {}
+        assert (unknown_keys_in(text), unknown_values_in(finding.remedy)) == ([], [])
+
+
+def test_every_rule_has_a_row_a_reason_and_an_example() -> None:
+    assert sorted({rule.id for rule in RULES} - WITH_FILES - {row.rule for row in ROWS}) == []
+    assert [rule.id for rule in RULES if not (rule.why() and rule.example)] == []
+    warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
+    assert [one.id for one in RULES if one.id in warnings and not one.acknowledgeable] == []
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=[rule.id for rule in EXAMPLES])
+def test_the_example_of_a_rule_breaks_it(check_lines: Check, rule: Rule) -> None:
+    assert messages(check_lines(rule.example), rule.id)

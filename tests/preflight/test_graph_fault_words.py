@@ -255,13 +255,11 @@ def test_a_module_for_cpus_alone_needs_a_type_without_a_gpu(graph: Graph) -> Non
     assert fault.remedy.endswith("or choose an instance type without a GPU")
 
 
-def test_the_same_fault_of_several_nodes_is_told_once(graph: Graph) -> None:
+def test_a_fault_of_several_nodes_is_told_once_and_two_are_two(graph: Graph) -> None:
     for kind in (1, 2):
         graph.served("MatMul", types=("T",), T=kind, odd=1)
     assert rules(graph) == ["model-op-attribute-ignored"]
 
-
-def test_two_faults_of_one_operation_are_two(graph: Graph) -> None:
     graph.served("MatMul", types=("T",), T=1, odd=1)
     graph.served("MatMul", types=("T",), T=7)
     assert rules(graph) == ["model-op-attribute-ignored", "model-op-attribute"]

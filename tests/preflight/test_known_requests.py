@@ -52,27 +52,29 @@ def rows(count: int) -> dict[str, Any]:
     return {"instances": [ROW] * count}
 
 
-def test_a_golden_request_that_the_model_takes_is_no_finding(
+def test_an_answer_is_held_against_the_rows_of_its_request(
     project: Path, golden: Callable[..., None]
 ) -> None:
     golden(rows(2), {"predictions": [0.1, 0.2]})
     assert found(project, ANSWERED, "golden-request", "golden-answer") == []
 
-
-def test_the_golden_files_of_the_ranker_fit_its_model(
-    project: Path, golden: Callable[..., None]
-) -> None:
     names = ("request-columnar.json", "answer-columnar.json")
     golden(*((project / "golden" / name).read_text() for name in names))
     assert found(project, ANSWERED, "golden-request", "golden-answer") == []
 
+    golden(rows(2), {"predictions": [0.1]})
+    says = "golden/b.json: the answer has 1 rows; the request has 2"
+    assert found(project, ANSWERED, "golden-answer") == [("error", says)]
 
-def test_a_golden_request_that_is_not_there_is_refused(project: Path) -> None:
+    golden(rows(1))
+    (project / "golden" / "b.json").unlink()
+    assert [one[0] for one in found(project, ANSWERED, "golden-answer")] == ["not checked"]
+
+
+def test_a_golden_request_that_is_not_there_is_refused_also_as_a_further_one(project: Path) -> None:
     says = "there is no file golden/a.json"
     assert found(project, REQUEST, "golden-request") == [("error", says)]
 
-
-def test_every_further_golden_request_is_checked(project: Path) -> None:
     names = ("golden/request-rows.json", "x.json")
     tables = ", ".join(f'{{ request = "{name}" }}' for name in names)
     further = f"models.ranker.also_golden = [{tables}]\n"
@@ -134,27 +136,18 @@ def test_a_hook_that_changes_answers_keeps_them_from_being_judged(
     assert found(project, lines, "golden-answer") == []
 
 
-@pytest.mark.parametrize(("count", "severities"), [(64, []), (65, ["error"])])
-def test_a_golden_request_fits_into_one_batch(
-    project: Path, golden: Callable[..., None], count: int, severities: list[str]
-) -> None:
-    golden(rows(count))
-    got = found(project, REQUEST + BATCHING.format(64), "golden-request")
-    assert [severity for severity, _ in got] == severities
-
-
-def test_an_answer_of_other_rows_is_refused(project: Path, golden: Callable[..., None]) -> None:
-    golden(rows(2), {"predictions": [0.1]})
-    says = "golden/b.json: the answer has 1 rows; the request has 2"
-    assert found(project, ANSWERED, "golden-answer") == [("error", says)]
-
-
-def test_an_answer_that_nobody_has_written_yet_is_not_checked(
+def test_golden_and_warm_up_requests_fit_a_batch(
     project: Path, golden: Callable[..., None]
 ) -> None:
-    golden(rows(1))
-    (project / "golden" / "b.json").unlink()
-    assert [one[0] for one in found(project, ANSWERED, "golden-answer")] == ["not checked"]
+    for count, severities in [(64, []), (65, ["error"])]:
+        golden(rows(count))
+        got = found(project, REQUEST + BATCHING.format(64), "golden-request")
+        assert [severity for severity, _ in got] == severities
+    for count, severities in [(8, []), (9, ["error"])]:
+        golden(rows(count))
+        lines = 'models.ranker.warm_up = ["golden/a.json"]\n' + BATCHING.format(8)
+        got = found(project, lines, "warm-up")
+        assert [severity for severity, _ in got] == severities
 
 
 def test_the_body_of_an_update_is_held_against_the_model(
@@ -164,22 +157,8 @@ def test_the_body_of_an_update_is_held_against_the_model(
     ((severity, problem),) = found(project, ROLLED, "rollout-golden-request")
     assert (severity, "names no inputs" in problem) == ("error", True)
 
-
-def test_the_body_of_an_update_that_the_model_takes_is_no_finding(
-    project: Path, golden: Callable[..., None]
-) -> None:
     golden(rows(1))
     assert found(project, ROLLED, "rollout-golden-request") == []
-
-
-@pytest.mark.parametrize(("count", "severities"), [(8, []), (9, ["error"])])
-def test_a_warm_up_request_fits_into_one_batch(
-    project: Path, golden: Callable[..., None], count: int, severities: list[str]
-) -> None:
-    golden(rows(count))
-    lines = 'models.ranker.warm_up = ["golden/a.json"]\n' + BATCHING.format(8)
-    got = found(project, lines, "warm-up")
-    assert [severity for severity, _ in got] == severities
 
 
 @pytest.mark.parametrize(("limit", "severities"), [(9, []), (8, ["error"])])
@@ -199,7 +178,7 @@ def test_so_does_a_record_that_came_with_the_model(
     assert [severity for severity, _ in got] == severities
 
 
-def test_a_model_with_a_fixed_first_dimension_cannot_be_batched(project: Path) -> None:
+def test_a_fixed_first_dimension_cannot_be_batched_and_takes_no_more_rows(project: Path) -> None:
     _export(project, "serving_default", first=1)
     says = (
         "ranker, version 1: requests of the signature serving_default cannot be merged: its input x "
@@ -207,28 +186,23 @@ def test_a_model_with_a_fixed_first_dimension_cannot_be_batched(project: Path) -
     )
     assert found(project, BATCHING.format(8), "batch-fixed-shape") == [("error", says)]
 
-
-def test_one_with_an_open_first_dimension_can(project: Path) -> None:
+    assert found(project, "", "batch-fixed-shape") == []
     _export(project, "serving_default", first=-1)
     assert found(project, BATCHING.format(8), "batch-fixed-shape") == []
 
-
-def test_without_batching_a_fixed_first_dimension_is_no_finding(project: Path) -> None:
-    _export(project, "serving_default", first=1)
-    assert found(project, "", "batch-fixed-shape") == []
-
-
-@pytest.mark.parametrize(
-    ("first", "rows", "more", "count"),
-    [(4, 5, "", 1), (4, 4, "", 0), (-1, 5, "", 0), (4, 5, 'models.ranker.code = "code"\n', 0)],
-)
-def test_requests_of_more_rows_than_a_fixed_dimension_are_refused(
-    project: Path, first: int, rows: int, more: str, count: int
-) -> None:
-    _export(project, "serving_default", first=first)
-    got = found(project, f"traffic.rows_per_request = {rows}\n{more}", "rows-above-shape")
-    says = "requests of 5 rows: ranker, version 1, takes 4 at a time"
-    assert got == [("error", says)] * count
+    _export(project, "serving_default", first=-1, other=1)
+    got = found(project, BATCHING.format(8), "batch-fixed-shape")
+    assert [severity for severity, _ in got] == [Severity.WARNING.value]
+    for first, rows, more, count in [
+        (4, 5, "", 1),
+        (4, 4, "", 0),
+        (-1, 5, "", 0),
+        (4, 5, 'models.ranker.code = "code"\n', 0),
+    ]:
+        _export(project, "serving_default", first=first)
+        got = found(project, f"traffic.rows_per_request = {rows}\n{more}", "rows-above-shape")
+        says = "requests of 5 rows: ranker, version 1, takes 4 at a time"
+        assert got == [("error", says)] * count
 
 
 def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(
@@ -243,12 +217,6 @@ def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(
     golden({"instances": [{"none": 1}]})
     ((severity, problem),) = found(project, batch, "golden-request")
     assert (severity, problem.startswith("golden/a.json: the request ")) == ("error", True)
-
-
-def test_a_second_signature_that_cannot_be_batched_is_a_warning(project: Path) -> None:
-    _export(project, "serving_default", first=-1, other=1)
-    got = found(project, BATCHING.format(8), "batch-fixed-shape")
-    assert [severity for severity, _ in got] == [Severity.WARNING.value]
 
 
 def _export(project: Path, name: str, *, first: int, other: int | None = None) -> None:

@@ -58,7 +58,9 @@ def test_variables_of_another_export_are_named(
     assert problem in finding.problem
 
 
-def test_a_flipped_bit_in_the_variables_is_an_error(project: Path, export: Export) -> None:
+def test_variables_that_are_damaged_or_that_nothing_restores_are_errors(
+    project: Path, export: Export
+) -> None:
     data = export("keras-open") / "variables" / "variables.data-00000-of-00001"
     damaged = bytearray(data.read_bytes())
     damaged[10] ^= 4
@@ -66,21 +68,6 @@ def test_a_flipped_bit_in_the_variables_is_an_error(project: Path, export: Expor
     (finding,) = of(project, "model-variables")
     assert "the checksum of 'variables/0/" in finding.problem
 
-
-def test_more_variables_than_are_read_in_half_a_second_are_not_checked(
-    project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    export("keras-open")
-    monkeypatch.setattr(contents, "MOST_CHECKED_BYTES", 1)
-    severities = {
-        finding.severity
-        for finding in check_all(overlaid(project, ""))
-        if finding.rule == "model-variables"
-    }
-    assert severities == {Severity.NOT_CHECKED}
-
-
-def test_variables_that_nothing_restores_are_an_error(project: Path, export: Export) -> None:
     export("keras-saved")
     (finding,) = check(overlaid(project, ""))
     assert (finding.rule, finding.severity) == ("model-unfilled", Severity.ERROR)
@@ -92,9 +79,18 @@ def test_variables_that_nothing_restores_are_an_error(project: Path, export: Exp
     assert finding.remedy.startswith("export a Keras model with model.export(FOLDER)")
 
 
-def test_a_graph_that_is_too_large_to_be_followed_is_not_checked(
+def test_what_is_too_large_to_be_read_is_not_checked(
     project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    export("keras-open")
+    monkeypatch.setattr(contents, "MOST_CHECKED_BYTES", 1)
+    severities = {
+        finding.severity
+        for finding in check_all(overlaid(project, ""))
+        if finding.rule == "model-variables"
+    }
+    assert severities == {Severity.NOT_CHECKED}
+
     export("keras-saved")
     monkeypatch.setattr("model_packaging.saved_model.operations._MOST_FOLLOWED_BYTES", 1)
     found = [one for one in check_all(overlaid(project, "")) if one.rule == "model-unfilled"]
@@ -120,17 +116,12 @@ def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     assert finding.problem.startswith("model/1/assets/words.txt: line 2: the key 'a'")
 
 
-@pytest.mark.parametrize(("tensorflow", "count"), [("2.20", 0), ("2.19", 1)])
-def test_version_zero_starts_since_2_20(
-    project: Path, export: Export, tensorflow: str, count: int
-) -> None:
-    version = export("keras-open")
-    version.rename(version.with_name("0"))
-    lines = f'models.ranker.tensorflow = "{tensorflow}"'
-    assert len(of(project, "version-zero", lines)) == count
-
-
-def test_a_model_without_version_folder_may_be_version_zero(project: Path, export: Export) -> None:
+def test_version_zero_starts_since_2_20_or_without_folder(project: Path, export: Export) -> None:
+    for tensorflow, count in [("2.20", 0), ("2.19", 1)]:
+        version = export("keras-open")
+        version.rename(version.with_name("0"))
+        lines = f'models.ranker.tensorflow = "{tensorflow}"'
+        assert len(of(project, "version-zero", lines)) == count
     lines = f'models.ranker = {{ saved_model = "{export("keras-open")}", version = 0 }}'
     assert check(overlaid(project, lines)) == []
 

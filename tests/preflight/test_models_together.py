@@ -21,12 +21,10 @@ def said(environment: Environment, text: str) -> list[Message]:
     return messages(check(environment(text)))
 
 
-@pytest.mark.parametrize("text", [ALSO + SCORER, MULTI + MEMBERS])
-def test_models_that_are_packed_here_go_together(environment: Environment, text: str) -> None:
-    assert said(environment, text) == []
+def test_a_model_that_cannot_go_into_the_archive_says_why(environment: Environment) -> None:
+    for text in [ALSO + SCORER, MULTI + MEMBERS]:
+        assert said(environment, text) == []
 
-
-def test_a_model_that_is_not_there_is_named_with_the_nearest(environment: Environment) -> None:
     assert said(environment, ALSO + SCORER.replace("scorer", "scorers")) == [
         (
             "models.ranker.also_serves",
@@ -36,36 +34,24 @@ def test_a_model_that_is_not_there_is_named_with_the_nearest(environment: Enviro
         )
     ]
 
-
-@pytest.mark.parametrize("again", ["ranker", "scorer"])
-def test_a_model_that_is_in_the_archive_already_is_refused(
-    environment: Environment, again: str
-) -> None:
-    text = ALSO.replace('["scorer"]', f'["scorer", "{again}"]') + SCORER
-    assert said(environment, text)[0].problem == f"'{again}' is listed already"
-
-
-def test_a_model_from_s3_cannot_go_into_an_archive(environment: Environment) -> None:
     artifact = f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}" }}'
     text = ALSO + SCORER.replace('saved_model = "model"', artifact)
     assert said(environment, text)[0].problem == "'scorer' has no saved_model to pack"
 
-
-def test_one_archive_has_one_code(environment: Environment) -> None:
     (finding,) = said(environment, ALSO + SCORER + 'code = "code"\n')
     assert finding.problem == "'scorer' has its own code, but an archive has only one code folder"
+    for again in ["ranker", "scorer"]:
+        text = ALSO.replace('["scorer"]', f'["scorer", "{again}"]') + SCORER
+        assert said(environment, text)[0].problem == f"'{again}' is listed already"
 
 
 def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment) -> None:
     (finding,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
     assert finding.problem == "'two' has compression none, but these models must be archives"
-
-
-@pytest.mark.parametrize("key", ['code = "code"', "version = 1", 'compression = "none"'])
-def test_what_says_how_to_pack_belongs_to_the_members(environment: Environment, key: str) -> None:
-    name = key.split(" ")[0]
-    (finding,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
-    assert finding.key == f"models.ranker.{name}"
+    for key in ['code = "code"', "version = 1", 'compression = "none"']:
+        name = key.split(" ")[0]
+        (finding,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
+        assert finding.key == f"models.ranker.{name}"
 
 
 def test_one_savedmodel_is_accepted_with_its_version(
@@ -83,34 +69,10 @@ def warmed(project: Path) -> str:
     return VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nwarm_up = ["golden.json"]')
 
 
-def test_golden_requests_that_fit_are_accepted(environment: Environment, warmed: str) -> None:
+def test_a_golden_request_that_cannot_warm_up_is_named(
+    environment: Environment, warmed: str, project: Path
+) -> None:
     assert said(environment, warmed) == []
-
-
-def test_a_golden_request_that_is_missing_is_named(
-    environment: Environment, warmed: str, project: Path
-) -> None:
-    (project / "golden.json").unlink()
-    assert said(environment, warmed) == [
-        (
-            "models.ranker.warm_up",
-            "golden.json: cannot be read: No such file or directory",
-            "",
-            "name a golden request",
-        )
-    ]
-
-
-def test_a_golden_request_that_is_no_json_is_named(
-    environment: Environment, warmed: str, project: Path
-) -> None:
-    (project / "golden.json").write_text("{")
-    assert said(environment, warmed)[0].problem.startswith("golden.json: is not JSON: ")
-
-
-def test_a_golden_request_that_the_signature_does_not_take_is_named(
-    environment: Environment, warmed: str, project: Path
-) -> None:
     (project / "golden.json").write_text(json.dumps({"inputs": {"other": [1]}}))
     assert said(environment, warmed) == [
         (
@@ -118,6 +80,17 @@ def test_a_golden_request_that_the_signature_does_not_take_is_named(
             "golden.json: the request gives other; the signature takes feat_ids, feat_vals",
             "",
             "correct the request",
+        )
+    ]
+    (project / "golden.json").write_text("{")
+    assert said(environment, warmed)[0].problem.startswith("golden.json: is not JSON: ")
+    (project / "golden.json").unlink()
+    assert said(environment, warmed) == [
+        (
+            "models.ranker.warm_up",
+            "golden.json: cannot be read: No such file or directory",
+            "",
+            "name a golden request",
         )
     ]
 

@@ -76,22 +76,15 @@ def test_a_rule_without_its_input_names_the_input(
     found = check_all(overlaid(project, lines))
     (one,) = [each for each in found if each.rule == rule]
     assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
+    assert one.problem.startswith("whether ")
 
 
-@pytest.mark.parametrize(
-    ("rule", "lines"),
-    [
+def test_a_rule_without_anything_to_check_says_nothing(project: Path) -> None:
+    for rule, lines in [
         ("scaling-behind-traffic", SCALING),
         ("scaling-behind-traffic", 'traffic.profile = "spike"'),
         ("memory", ""),
         ("rollout-bake-unseen", ""),
-    ],
-)
-def test_a_rule_without_anything_to_check_says_nothing(
-    project: Path, rule: str, lines: str
-) -> None:
-    assert [one for one in check_all(overlaid(project, lines)) if one.rule == rule] == []
-
-
-def test_what_is_not_checked_stops_no_deployment(project: Path) -> None:
+    ]:
+        assert [one for one in check_all(overlaid(project, lines)) if one.rule == rule] == []
     assert check(overlaid(project, SCALING)) == []

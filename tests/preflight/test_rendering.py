@@ -2,18 +2,28 @@
 
 from pathlib import Path
 
-import pytest
-
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.reference import markdown
-from infra.preflight.rendering import counted, line, listed, not_checked, summary, to_mend
+from infra.preflight.rendering import (
+    counted,
+    line,
+    list_unchecked,
+    listed,
+    summary,
+    to_mend,
+)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rules.md"
 
 
-def finding(severity: Severity, rule: str = "gpu-idle", remedy: str = "change it") -> Finding:
+def finding(
+    severity: Severity,
+    rule: str = "gpu-idle",
+    remedy: str = "change it",
+    problem: str = "wrong",
+) -> Finding:
     return Finding(
-        rule=rule, severity=severity, file="prod.toml", key="a.b", problem="wrong", remedy=remedy
+        rule=rule, severity=severity, file="prod.toml", key="a.b", problem=problem, remedy=remedy
     )
 
 
@@ -30,9 +40,8 @@ def test_the_page_lists_every_rule() -> None:
     assert len(text.split()) <= 6_000
 
 
-@pytest.mark.parametrize(
-    ("findings", "words"),
-    [
+def test_a_summary_counts_findings_by_severity_each_number_with_its_noun() -> None:
+    for findings, words in [
         ([], "ok"),
         ([SKIPPED], "ok, 1 not checked"),
         ([ERROR], "1 error"),
@@ -40,40 +49,38 @@ def test_the_page_lists_every_rule() -> None:
         ([WARNING, WARNING, SKIPPED, SKIPPED], "2 warnings, 2 not checked"),
         ([ACCEPTED], "1 acknowledged"),
         ([SKIPPED, ACCEPTED, WARNING, ERROR], "1 error, 1 warning, 1 acknowledged, 1 not checked"),
-    ],
-)
-def test_a_summary_counts_findings_by_severity(findings: list[Finding], words: str) -> None:
-    assert summary(findings) == words
+    ]:
+        assert summary(findings) == words
+    for number, words in [(0, "0 rows"), (1, "1 row"), (2, "2 rows")]:
+        assert counted(number, "row") == words
 
 
-@pytest.mark.parametrize(("number", "words"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows")])
-def test_a_number_has_its_noun(number: int, words: str) -> None:
-    assert counted(number, "row") == words
-
-
-@pytest.mark.parametrize(
-    ("finding", "text"),
-    [
+def test_a_severity_stands_before_the_message_and_errors_under_their_number() -> None:
+    for finding, text in [
         (ERROR, f"{ERROR} [gpu-idle]"),
         (WARNING, f"warning: {WARNING} [gpu-idle]"),
         (ACCEPTED, f"acknowledged: {ACCEPTED} [gpu-idle]"),
-    ],
-)
-def test_a_severity_other_than_error_stands_before_the_message(finding: Finding, text: str) -> None:
-    assert line(finding) == text
-
-
-def test_errors_are_listed_under_their_number() -> None:
+    ]:
+        assert line(finding) == text
     lines = f"  {ERROR}\n  {ERROR}"
     assert (to_mend([ERROR, ERROR]), listed([])) == (f"2 to mend:\n{lines}", "")
 
 
-def test_what_is_not_checked_is_told_once_for_each_missing_input() -> None:
-    size = finding(Severity.NOT_CHECKED, "memory", "give size_gib")
-    disk = finding(Severity.NOT_CHECKED, "storage-too-small", "give size_gib")
-    rate = finding(Severity.NOT_CHECKED, "capacity-traffic", "give peak_rps")
-    found = {"dev": [size, disk, WARNING], "prod": [size, rate, ERROR]}
-    assert not_checked(found) == [
-        "not checked in dev, prod until you give size_gib:\n  memory, storage-too-small",
-        "not checked in prod until you give peak_rps:\n  capacity-traffic",
+def test_each_open_question_is_listed_once_with_its_inputs() -> None:
+    def open_question(rule: str, problem: str, needs: str) -> Finding:
+        return finding(Severity.NOT_CHECKED, rule, f"give {needs}", problem)
+
+    request = open_question("request-too-large", "whether bodies are too large", "request_bytes")
+    response = open_question("answer-too-large", "whether bodies are too large", "answer_bytes")
+    rate = open_question("capacity-traffic", "whether max_instances is enough", "peak_rps")
+    found = {"dev": [request, response, WARNING], "prod": [request, rate]}
+    bodies = "whether bodies are too large; give request_bytes and answer_bytes"
+    assert list_unchecked(found) == [
+        f"not checked in dev, prod: {bodies}",
+        "not checked in prod: whether max_instances is enough; give peak_rps",
+    ]
+    assert list_unchecked({"dev": found["dev"]}) == [f"not checked: {bodies}"]
+    rules = "request-too-large, answer-too-large"
+    assert list_unchecked({"dev": found["dev"]}, with_rules=True) == [
+        f"not checked: {bodies} [{rules}]"
     ]

@@ -22,11 +22,13 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
     return messages(errors(check(environment(text, **replacements))))
 
 
-def test_a_valid_file_has_no_finding(environment: Environment) -> None:
+def test_a_valid_file_has_no_finding_and_one_address_once(environment: Environment) -> None:
     assert check(environment()) == []
+    text = VALID + '[alarms]\nnotify = ["a@example.com", "a@example.com"]\n'
+    assert rules(environment, text) == ["alarms-address-twice"]
 
 
-def test_an_unknown_model_names_the_nearest(environment: Environment) -> None:
+def test_an_unknown_name_suggests_the_nearest(environment: Environment) -> None:
     assert said(environment, **{'model = "ranker"': 'model = "rankr"'}) == [
         (
             "variants.primary.model",
@@ -35,20 +37,6 @@ def test_an_unknown_model_names_the_nearest(environment: Environment) -> None:
             "did you mean ranker?",
         )
     ]
-
-
-def test_an_environment_without_a_variant_is_refused(environment: Environment) -> None:
-    text = VALID[: VALID.index("[variants")] + "[variants]\n"
-    assert said(environment, text)[0].problem.startswith("there is neither a variant nor a batch")
-
-
-def test_variants_without_any_weight_are_refused(environment: Environment) -> None:
-    assert said(environment, VALID + "weight = 0\n")[0].problem.startswith(
-        "every variant has weight 0"
-    )
-
-
-def test_an_unknown_instance_type_names_the_nearest(environment: Environment) -> None:
     assert said(environment, **{"ml.c5.xlarge": "ml.c5.4xlrge"}) == [
         (
             "variants.primary.instance_type",
@@ -57,13 +45,20 @@ def test_an_unknown_instance_type_names_the_nearest(environment: Environment) ->
             "did you mean ml.c5.4xlarge?",
         )
     ]
-
-
-def test_an_accelerator_without_an_image_says_why(environment: Environment) -> None:
     assert "Neuron" in said(environment, **{"ml.c5.xlarge": "ml.inf1.xlarge"})[0].problem
+    assert said(environment, **{'"2.20"': '"2.200"'})[0].remedy == "did you mean 2.20?"
+    assert said(environment, **{'"2.20"': '"2.21"'})[0].remedy == "did you mean 2.20?"
 
 
-def test_ml_p2_is_refused_and_names_its_successor(environment: Environment) -> None:
+def test_an_environment_needs_a_variant_or_batch_and_a_weight(environment: Environment) -> None:
+    text = VALID[: VALID.index("[variants")] + "[variants]\n"
+    assert said(environment, text)[0].problem.startswith("there is neither a variant nor a batch")
+    assert said(environment, VALID + "weight = 0\n")[0].problem.startswith(
+        "every variant has weight 0"
+    )
+
+
+def test_ml_p2_is_accepted_only_with_a_reason_that_is_shown(environment: Environment) -> None:
     assert said(environment, **P2) == [
         (
             "variants.primary.instance_type",
@@ -72,33 +67,24 @@ def test_ml_p2_is_refused_and_names_its_successor(environment: Environment) -> N
             'change it, or add instance-retired = "the reason" to [acknowledge]',
         )
     ]
-
-
-def test_ml_p2_is_accepted_with_a_reason(environment: Environment) -> None:
     assert rules(environment, VALID + ACKNOWLEDGE, **P2) == []
-
-
-def test_an_accepted_finding_is_still_shown_with_its_reason(environment: Environment) -> None:
     found = check(environment(VALID + ACKNOWLEDGE, **P2))
     assert [one.remedy for one in found if one.severity is Severity.ACKNOWLEDGED] == [
         "accepted: moves to g4dn next quarter"
     ]
 
 
-def test_accepting_what_is_not_there_is_a_finding(environment: Environment) -> None:
+def test_accepting_what_is_absent_or_refused_is_a_finding(environment: Environment) -> None:
     (found,) = said(environment, VALID + ACKNOWLEDGE)
     assert (found.problem, found.remedy) == (
         "accepts a finding that does not exist",
         "take it out",
     )
-
-
-def test_accepting_what_aws_refuses_is_a_finding(environment: Environment) -> None:
     text = VALID + '[acknowledge]\ninstance-unknown = "trust me, it exists"\n'
     assert rules(environment, text) == ["acknowledge-nothing"]
 
 
-def test_a_cuda_12_image_is_refused_on_the_k80(environment: Environment) -> None:
+def test_a_machine_that_the_image_does_not_run_on_is_refused(environment: Environment) -> None:
     found = said(environment, VALID + ACKNOWLEDGE, **{"ml.c5.xlarge": "ml.p2.xlarge"})
     assert found == [
         (
@@ -109,6 +95,7 @@ def test_a_cuda_12_image_is_refused_on_the_k80(environment: Environment) -> None
             "set tensorflow to 2.10, or choose ml.g4dn.xlarge",
         )
     ]
+    assert rules(environment, **{"ml.c5.xlarge": "ml.c6g.xlarge"}) == ["instance-architecture"]
 
 
 @pytest.mark.parametrize(
@@ -123,14 +110,6 @@ def test_a_cuda_of_an_older_major_version_is_an_error_and_of_the_same_one_a_warn
     assert found["image-cuda-too-old"] is severity
 
 
-def test_an_arm_machine_is_refused(environment: Environment) -> None:
-    assert rules(environment, **{"ml.c5.xlarge": "ml.c6g.xlarge"}) == ["instance-architecture"]
-
-
-def test_an_unknown_tensorflow_names_the_nearest(environment: Environment) -> None:
-    assert said(environment, **{'"2.20"': '"2.200"'})[0].remedy == "did you mean 2.20?"
-
-
 def test_a_region_without_the_image_is_refused(environment: Environment) -> None:
     (finding,) = said(environment, **{"eu-west-1": "eu-west-9"})
     assert (finding.problem, finding.allowed[:12]) == (
@@ -138,16 +117,17 @@ def test_a_region_without_the_image_is_refused(environment: Environment) -> None
         "af-south-1, ",
     )
 
+    text = VALID.replace('tensorflow = "2.20"\n', "").replace("eu-west-1", "eu-west-9")
+    (finding,) = said(environment, text)
+    assert finding[:2] == ("region", "no image for TensorFlow 2.20 in eu-west-9")
 
-@pytest.mark.parametrize(("least", "refused"), [(2, []), (3, ["capacity-min-above-max"])])
-def test_the_minimum_may_reach_the_maximum(
-    environment: Environment, least: int, refused: list[str]
+
+def test_instances_are_within_bounds_and_a_range_needs_something_that_scales(
+    environment: Environment,
 ) -> None:
-    text = f"{VALID}min_instances = {least}\nmax_instances = 2\n{SCALING}"
-    assert rules(environment, text) == refused
-
-
-def test_a_minimum_above_the_maximum_says_both(environment: Environment) -> None:
+    for least, refused in [(2, []), (3, ["capacity-min-above-max"])]:
+        text = f"{VALID}min_instances = {least}\nmax_instances = 2\n{SCALING}"
+        assert rules(environment, text) == refused
     text = f"{VALID}min_instances = 3\nmax_instances = 2\n{SCALING}"
     assert said(environment, text) == [
         (
@@ -157,42 +137,38 @@ def test_a_minimum_above_the_maximum_says_both(environment: Environment) -> None
             "lower min_instances or raise max_instances",
         )
     ]
+    for most, refused in [(1, []), (2, ["capacity-nothing-scales"])]:
+        assert rules(environment, f"{VALID}max_instances = {most}\n") == refused
+    for scaling, refused in [("", []), (SCALING, ["capacity-burstable-scaled"])]:
+        assert rules(environment, VALID + scaling, **{"ml.c5.xlarge": "ml.t2.medium"}) == refused
 
 
-@pytest.mark.parametrize(("most", "refused"), [(1, []), (2, ["capacity-nothing-scales"])])
-def test_a_range_needs_something_that_scales(
-    environment: Environment, most: int, refused: list[str]
+def test_a_bake_outlasts_the_window_of_at_most_ten_alarms(environment: Environment) -> None:
+    for bake, refused in [(4, []), (3, ["rollout-bake-too-short"])]:
+        text = f'{VALID}[rollout]\nstrategy = "canary"\nbake_minutes = {bake}\n'
+        assert rules(environment, text) == refused
+    for count, refused in [(5, []), (6, ["rollout-too-many-alarms"])]:
+        text = f'{variants(count)}[alarms]\np99_latency_ms = 9\n[rollout]\nstrategy = "canary"\n'
+        assert rules(environment, text) == refused
+
+
+def test_what_two_variants_say_of_one_model_is_said_once_and_ten_are_allowed(
+    environment: Environment,
 ) -> None:
-    assert rules(environment, f"{VALID}max_instances = {most}\n") == refused
-
-
-@pytest.mark.parametrize(
-    ("scaling", "refused"), [("", []), (SCALING, ["capacity-burstable-scaled"])]
-)
-def test_a_burstable_machine_may_serve_but_not_scale(
-    environment: Environment, scaling: str, refused: list[str]
-) -> None:
-    assert rules(environment, VALID + scaling, **{"ml.c5.xlarge": "ml.t2.medium"}) == refused
-
-
-@pytest.mark.parametrize(("bake", "refused"), [(4, []), (3, ["rollout-bake-too-short"])])
-def test_a_bake_outlasts_the_alarms_window(
-    environment: Environment, bake: int, refused: list[str]
-) -> None:
-    text = f'{VALID}[rollout]\nstrategy = "canary"\nbake_minutes = {bake}\n'
-    assert rules(environment, text) == refused
-
-
-def test_what_two_variants_say_of_one_model_is_said_once(environment: Environment) -> None:
     text = variants(2).replace('"2.20"', '"2.19"')
     assert [finding.rule for finding in check(environment(text))] == ["image-ended"]
+    for count, refused in [(10, []), (11, ["no-variant"])]:
+        assert rules(environment, variants(count)) == refused
+
+    text = variants(2) + "[variants.v0.scaling]\nmax_rps_per_instance = 10\n"
+    found = check(environment(text))
+    assert [(one.rule, one.severity) for one in found] == [
+        ("capacity-mixed-scaling", Severity.WARNING)
+    ]
 
 
-def test_no_two_rules_share_an_id() -> None:
+def test_a_rule_has_its_own_id_and_says_why() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES)
-
-
-def test_every_rule_says_why() -> None:
     assert [rule.id for rule in RULES if not rule.__doc__] == []
 
 
@@ -202,72 +178,23 @@ def variants(count: int) -> str:
     return head + "".join(one.format(number) for number in range(count))
 
 
-@pytest.mark.parametrize(("count", "refused"), [(10, []), (11, ["no-variant"])])
-def test_an_endpoint_has_at_most_ten_variants(
-    environment: Environment, count: int, refused: list[str]
-) -> None:
-    assert rules(environment, variants(count)) == refused
-
-
-@pytest.mark.parametrize(("count", "refused"), [(5, []), (6, ["rollout-too-many-alarms"])])
-def test_an_update_is_watched_by_at_most_ten_alarms(
-    environment: Environment, count: int, refused: list[str]
-) -> None:
-    text = f'{variants(count)}[alarms]\np99_latency_ms = 9\n[rollout]\nstrategy = "canary"\n'
-    assert rules(environment, text) == refused
-
-
-def test_an_address_is_subscribed_once(environment: Environment) -> None:
-    text = VALID + '[alarms]\nnotify = ["a@example.com", "a@example.com"]\n'
-    assert rules(environment, text) == ["alarms-address-twice"]
-
-
-def test_a_variant_that_does_not_scale_beside_one_that_does_is_a_warning(
-    environment: Environment,
-) -> None:
-    text = variants(2) + "[variants.v0.scaling]\nmax_rps_per_instance = 10\n"
-    found = check(environment(text))
-    assert [(one.rule, one.severity) for one in found] == [
-        ("capacity-mixed-scaling", Severity.WARNING)
-    ]
-
-
-def test_a_region_without_the_image_that_would_be_chosen_is_refused(
-    environment: Environment,
-) -> None:
-    text = VALID.replace('tensorflow = "2.20"\n', "").replace("eu-west-1", "eu-west-9")
-    (finding,) = said(environment, text)
-    assert finding[:2] == ("region", "no image for TensorFlow 2.20 in eu-west-9")
-
-
-def test_the_version_that_is_suggested_is_the_nearest_in_number(environment: Environment) -> None:
-    assert said(environment, **{'"2.20"': '"2.21"'})[0].remedy == "did you mean 2.20?"
-
-
 def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
     (found,) = check(environment(VALID + "container = { gunicorn_workers = 4 }\n"))
     assert (found.key, found.given) == ("variants.primary.container.gunicorn_workers", 4)
-
-
-def test_of_a_table_nothing_was_given(environment: Environment) -> None:
     (found,) = check(environment(VALID + "scaling = { schedule = [] }\n"))
     assert (found.key, found.given) == ("variants.primary.scaling", None)
 
 
-@pytest.mark.parametrize("what", ["request", "answer"])
-@pytest.mark.parametrize(("size", "accepted"), [(25_000_000, True), (25_000_001, False)])
-def test_a_body_is_accepted_up_to_the_larger_limit_that_aws_states(
-    environment: Environment, what: str, size: int, accepted: bool
-) -> None:
-    text = (
-        f"[traffic]\n{what}_bytes = {size}\n"
-        f'[acknowledge]\n{what}-too-large = "25 MB were answered"\n'
-    )
-    found = rules(environment, VALID + text)
-    assert (f"{what}-too-large" not in found) is accepted
+def test_a_body_is_accepted_up_to_the_larger_limit_of_aws(environment: Environment) -> None:
+    for what in ["request", "answer"]:
+        for size, accepted in [(25_000_000, True), (25_000_001, False)]:
+            text = (
+                f"[traffic]\n{what}_bytes = {size}\n"
+                f'[acknowledge]\n{what}-too-large = "25 MB were answered"\n'
+            )
+            found = rules(environment, VALID + text)
+            assert (f"{what}-too-large" not in found) is accepted
 
-
-def test_a_serverless_body_above_its_one_limit_is_not_accepted(environment: Environment) -> None:
     text = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
     )

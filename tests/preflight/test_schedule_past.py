@@ -4,8 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from infra.parameters.finding import Severity
 from infra.preflight.check import check, check_all
 from tests.findings import Message, messages
@@ -26,40 +24,29 @@ def said(project: Path, lines: str, now: datetime) -> list[Message]:
     return messages(finding for finding in check(loaded) if finding.rule == RULE)
 
 
-@pytest.mark.parametrize(
-    ("second", "zone", "over"),
-    [
+def test_an_action_is_over_after_its_time_in_its_zone_or_its_last_year(project: Path) -> None:
+    for second, zone, over in [
         (0, "UTC", False),
         (1, "UTC", True),
         (1, "America/New_York", False),
         (0, "Europe/Berlin", True),
-    ],
-)
-def test_an_action_is_over_after_its_time_in_its_zone(
-    project: Path, second: int, zone: str, over: bool
-) -> None:
-    now = datetime(2026, 12, 24, 18, 0, second, tzinfo=UTC)
-    found = [
-        (
-            "variants.primary.scaling.schedule",
-            f"{AT} ({zone}) is over",
-            "a time in the future",
-            "take the action out, or give it a new time",
-        )
-    ]
-    assert said(project, scheduled(AT, zone), now) == (found if over else [])
+    ]:
+        now = datetime(2026, 12, 24, 18, 0, second, tzinfo=UTC)
+        found = [
+            (
+                "variants.primary.scaling.schedule",
+                f"{AT} ({zone}) is over",
+                "a time in the future",
+                "take the action out, or give it a new time",
+            )
+        ]
+        assert said(project, scheduled(AT, zone), now) == (found if over else [])
+    for year, over in [(2026, False), (2027, True)]:
+        lines = scheduled("cron(0 7 ? * MON 2025-2026)")
+        assert bool(said(project, lines, datetime(year, 7, 1, tzinfo=UTC))) is over
 
 
-@pytest.mark.parametrize(("year", "over"), [(2026, False), (2027, True)])
-def test_a_cron_whose_years_are_over_is_over(project: Path, year: int, over: bool) -> None:
-    lines = scheduled("cron(0 7 ? * MON 2025-2026)")
-    assert bool(said(project, lines, datetime(year, 7, 1, tzinfo=UTC))) is over
-
-
-def test_without_a_clock_it_is_not_checked(project: Path) -> None:
+def test_without_a_clock_it_is_not_checked_and_its_acceptance_is_no_error(project: Path) -> None:
     found = [one for one in check_all(overlaid(project, scheduled(AT))) if one.rule == RULE]
     assert [one.severity for one in found] == [Severity.NOT_CHECKED]
-
-
-def test_what_was_accepted_with_a_clock_is_no_error_without_one(project: Path) -> None:
     assert [str(finding) for finding in check(overlaid(project, scheduled(AT) + ACCEPTED))] == []

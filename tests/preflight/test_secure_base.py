@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from tests.checkouts import ROOT
@@ -25,41 +23,31 @@ def said(folder: Path, text: str) -> list[str]:
     return [error.problem for error in errors(check(loaded(folder, text)))]
 
 
-def test_every_missing_id_is_asked_for_in_one_error(tmp_path: Path) -> None:
+def test_the_ids_that_the_file_needs_are_asked_for_in_one_error(tmp_path: Path) -> None:
     assert said(tmp_path, BARE) == [
         "security.require asks for ids that are not given: network.subnets, "
         "network.security_groups, endpoint.volume_kms_key, endpoint.log_kms_key, "
         "alarms.topic_kms_key, capture.kms_key, endpoint.archive_kms_keys"
     ]
 
-
-def test_a_disk_that_takes_no_key_is_asked_for_none(tmp_path: Path) -> None:
     text = BARE + '[variants.primary]\ninstance_type = "ml.g4dn.xlarge"\n'
     (problem,) = said(tmp_path, text)
     assert "volume_kms_key" not in problem
 
-
-def test_a_queue_and_a_pinned_archive_are_asked_for_their_keys(tmp_path: Path) -> None:
     pinned = f'artifact = {{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
     text = f"{BARE}[asynchronous]\n[models.other]\n{pinned}\n"
     (problem,) = said(tmp_path, text)
     assert {"asynchronous.kms_key", "models.other.artifact.kms_key"} <= set(problem.split(", "))
 
-
-def test_without_capture_no_key_of_samples_is_asked_for(tmp_path: Path) -> None:
     problem = said(tmp_path, BARE.replace("secure-base", "base"))
     assert problem == []
 
 
-@pytest.mark.parametrize("form", ["cpu", "g4dn"])
-def test_with_its_ids_it_may_be_deployed(tmp_path: Path, form: str) -> None:
-    text = (ROOT / "scripts" / "secure" / f"{form}.toml").read_text()
-    assert said(tmp_path, text) == []
+def test_with_its_ids_it_may_be_deployed_isolated_and_captured(tmp_path: Path) -> None:
+    for form in ["cpu", "g4dn"]:
+        text = (ROOT / "scripts" / "secure" / f"{form}.toml").read_text()
+        assert said(tmp_path, text) == []
 
-
-def test_it_isolates_captures_and_keeps_logs_for_a_year_whatever_becomes_of_the_stack(
-    tmp_path: Path,
-) -> None:
     text = (ROOT / "scripts" / "secure" / "cpu.toml").read_text()
     found = valid(loaded(tmp_path, text)).environment
     assert (

@@ -19,7 +19,7 @@ variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.volume_gb = 100
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1"
 variants.primary.max_instances = 4
-variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS = "4"
+variants.primary.environment.SAGEMAKER_BATCH = "true"
 variants.primary.container.tfs_processes = 1
 variants.primary.container.gunicorn_threads = 4
 variants.primary.container.batching = { max_batch_size = 64, timeout_micros = 60000 }
@@ -33,7 +33,7 @@ EXPECTED = {
     "storage-volume-on-nvme": ("variants.primary.volume_gb", 100),
     "ami-cuda": ("variants.primary.inference_ami", "al2-ami-sagemaker-inference-gpu-2-1"),
     "capacity-nothing-scales": ("variants.primary.max_instances", 4),
-    "variable-of-a-setting": ("variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS", "4"),
+    "variable-unsupported": ("variants.primary.environment.SAGEMAKER_BATCH", "true"),
     "gpu-idle": ("variants.primary.container.tfs_processes", 1),
     "workers-without-code": ("variants.primary.container.gunicorn_threads", 4),
     "threads-with-gevent": ("variants.primary.container.gunicorn_threads", 4),
@@ -45,23 +45,14 @@ def found(project: Path) -> list[Finding]:
     return check(overlaid(project, FAULTS))
 
 
-def test_every_fault_is_found_at_once_with_its_key_and_value(found: list[Finding]) -> None:
+def test_every_fault_is_found_at_once_with_key_value_range_and_remedy(found: list[Finding]) -> None:
     assert {one.rule: (one.key, one.given) for one in found} == EXPECTED
-
-
-def test_every_fault_has_file_range_and_remedy(found: list[Finding]) -> None:
     told = [
         one for one in found if one.file == "environments/prod.toml" and one.allowed and one.remedy
     ]
     assert len(told) == len(EXPECTED)
-
-
-def test_the_value_stands_in_the_sentence(found: list[Finding]) -> None:
     silent = [one.rule for one in found if str(one.given) not in str(one).replace(",", "")]
     assert silent == []
-
-
-def test_errors_come_as_errors(found: list[Finding]) -> None:
     assert sum(one.severity is Severity.ERROR for one in found) == 10
 
 

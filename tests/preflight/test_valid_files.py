@@ -34,7 +34,7 @@ VALID_FILES = {
     ),
     "one thread each": "variants.primary.container = { inter_op_threads = 1, intra_op_threads = 1 }",
     "a list for nested OpenMP regions in an older image": (
-        'models.ranker.tensorflow = "2.20"\nvariants.primary.variables.OMP_PROC_BIND = "true"'
+        'models.ranker.tensorflow = "2.20"\nvariants.primary.environment.OMP_PROC_BIND = "true"'
     ),
     "a batch of one row": "variants.primary.container.batching = { max_batch_size = 1 }",
     "a batch without a wait": (
@@ -139,17 +139,17 @@ VALID_FILES = {
     ),
     "pictures for a handler of one's own": f'{CODE}traffic.content_types = ["image/jpeg"]',
     "variables of TensorFlow, gRPC and boto3": (
-        "variants.primary.variables = { TF_CPP_MIN_LOG_LEVEL = '1', TF_FORCE_GPU_ALLOW_GROWTH = 'true', "
+        "variants.primary.environment = { TF_CPP_MIN_LOG_LEVEL = '1', TF_FORCE_GPU_ALLOW_GROWTH = 'true', "
         "GRPC_VERBOSITY = 'ERROR', AWS_MAX_ATTEMPTS = '5', GUNICORN_CMD_ARGS = '--max-requests 1000' }"
     ),
     "variables that name where a secret is": (
-        "variants.primary.variables = { DB_SECRET = 'prod/db', API_KEY_PARAMETER = '/prod/key', "
+        "variants.primary.environment = { DB_SECRET = 'prod/db', API_KEY_PARAMETER = '/prod/key', "
         "TOKEN_LIMIT = '512', EOS_TOKEN = '</s>', FEATURE_STORE_URL = 'https://features.internal:8443' }"
     ),
     "a variable with a long hash": (
-        "variants.primary.variables.REVISION = 'da39a3ee5e6b4b0d3255bfef95601890afd80709'"
+        "variants.primary.environment.REVISION = 'da39a3ee5e6b4b0d3255bfef95601890afd80709'"
     ),
-    "an empty variable": "variants.primary.variables.PREFIX = ''",
+    "an empty variable": "variants.primary.environment.PREFIX = ''",
 }
 
 

@@ -95,7 +95,7 @@ def _variants(
     if not machine.local_nvme_gb and draw(st.booleans()):
         found["volume_gb"] = draw(st.integers(1, 512))
     if draw(st.booleans()):
-        found["variables"] = {"TABLE": draw(st.text("abc/=", max_size=1024))}
+        found["environment"] = {"TABLE": draw(st.text("abc/=", max_size=1024))}
     if scaled:
         found["max_instances"] = draw(st.integers(least, 100))
         # One instance carries the whole peak, and no two of them.

@@ -135,12 +135,13 @@ def test_the_project_is_where_cdk_json_is_whatever_the_working_folder(
     assert ran.stdout == "dev  ok, 8 not checked\n"
 
 
-def test_rules_that_were_not_checked_take_one_line(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_checked_is_said_in_words(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = run(monkeypatch, two, "dev").stderr.splitlines()
     assert lines == [
-        "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
+        "not checked: whether requests and responses are within SageMaker's size limits; give "
+        "traffic.answer_bytes and traffic.request_bytes",
+        "not checked: whether SageMaker accepts the change to the deployed endpoint; give --against "
+        "REF, the revision that is deployed",
     ]
 
 

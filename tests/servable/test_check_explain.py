@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.policy.container import ContainerSettings
+from infra.policy.container import ContainerSettings, variable_of
 from servable.check.command import check
 from tests.conftest import VALID
 
@@ -27,11 +27,13 @@ def line(explain: Result, name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", list(ContainerSettings.model_fields))
 def test_every_setting_has_its_line(explain: Result, name: str) -> None:
-    assert line(explain, name)
+    assert line(explain, name)[-1].endswith(f" [{variable_of(name)}]")
 
 
 def test_what_the_file_says_is_from_the_file(explain: Result) -> None:
-    assert line(explain, "tfs_processes") == ["tfs_processes", "8", "file", "from the file"]
+    assert line(explain, "tfs_processes") == [
+        "tfs_processes", "8", "file", "from the file [SAGEMAKER_TFS_INSTANCE_COUNT]",
+    ]  # fmt: skip
 
 
 def test_what_was_chosen_has_its_reason(explain: Result) -> None:
@@ -39,7 +41,8 @@ def test_what_was_chosen_has_its_reason(explain: Result) -> None:
         "gpu_memory_margin",
         "-2.2",
         "derived",
-        "the image divides by all 8 processes: each then gets 40% of its GPU",
+        "the image divides by all 8 processes: each then gets 40% of its GPU "
+        "[SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN]",
     ]
 
 

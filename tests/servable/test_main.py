@@ -9,7 +9,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from servable import __version__
-from servable.console.extras import MissingExtraError, explained
+from servable.console.extras import MissingExtraError
 from servable.main import COMMANDS, main, servable
 from servable.project.environments import SET
 from tests.checkouts import ROOT
@@ -137,17 +137,6 @@ def test_a_clone_installs_an_extra_with_make(
     monkeypatch.chdir(tmp_path)
     missing = MissingExtraError("servable load", "locust", "tune")
     assert str(missing).endswith(f": make -C {ROOT} install")
-
-
-@pytest.mark.parametrize("module", ["moto", "botocore"])
-def test_local_without_extras_asks_for_both_in_one_command(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("model_packaging.installation.HOME", tmp_path)
-    missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
-    assert "pip install 'servable-endpoints[aws,local]'" in str(
-        explained(missing, "servable local")
-    )
 
 
 def answer(words: list[str]) -> tuple[int, str]:

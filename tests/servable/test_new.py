@@ -51,6 +51,7 @@ def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None
         ".gitignore",
         ".pre-commit-config.yaml",
         ".vscode/extensions.json",
+        "AGENTS.md",
         "README.md",
         "cdk.json",
         "docs/runbook.md",

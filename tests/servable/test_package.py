@@ -135,7 +135,7 @@ def test_an_archive_without_a_problem_says_what_was_not_tried(prod: Path) -> Non
 
 
 def test_findings_are_json_too(prod: Path) -> None:
-    (prod / "code" / "inference.py").write_text("import tensorflow\n")
+    (prod / "code" / "inference.py").write_text("import os.tensorflow\n")
     parsed = json.loads(run("prod", "--find-links", "house", "--json").stdout)
     assert len(parsed["problems"]) == 2
 

@@ -35,6 +35,15 @@ def test_a_property_inside_others_is_named_by_its_path() -> None:
     assert listed(before, after) == [("A.B.C", "1", "3")]
 
 
+def test_a_variable_of_a_container_has_its_key_beside_it() -> None:
+    key, variable = "container.gunicorn_workers", "SAGEMAKER_GUNICORN_WORKERS"
+    both = [one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in ("2", "4")]
+    assert [str(change) for change in changes(*both)] == [
+        "SageMaker::Model: C.Environment.OWN: 2 -> 4",
+        f"SageMaker::Model: C.Environment.{variable} ({key}): 2 -> 4",
+    ]
+
+
 def test_properties_stand_in_the_order_of_their_names() -> None:
     found = listed(one({"B": 1, "A": 1, "C": 1}), one({"C": 2, "A": 2, "B": 2}))
     assert [what for what, *_ in found] == ["A", "B", "C"]

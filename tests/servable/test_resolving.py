@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servable.verify.resolving import UNKNOWN, DeployedEvaluator
+from servable.verify.resolving import UNKNOWN, AnyCase, DeployedEvaluator
 
 _PARTITION = {"Ref": "AWS::Partition"}
 _DEPLOYED = DeployedEvaluator(
@@ -57,3 +57,19 @@ def test_what_the_stack_says_takes_the_place_of_its_function(part: Any, said: An
 )
 def test_what_only_cloudformation_knows_is_unknown_as_a_whole(part: Any) -> None:
     assert _DEPLOYED.evaluate({"Key": part})["Key"] is UNKNOWN
+
+
+def test_a_name_out_of_an_arn_is_the_same_in_any_case_and_an_attribute_of_nothing_is_unknown() -> (
+    None
+):
+    name = _DEPLOYED.evaluate({"Fn::GetAtt": ["Model", "ModelName"]})
+    assert (name == "Ranker-1", name != "Ranker-1", hash(name)) == (
+        True,
+        False,
+        hash(AnyCase("RANKER-1")),
+    )
+    assert (name == "ranker-2", name != "ranker-2", name == 1) == (False, True, False)
+    assert _DEPLOYED.attribute("Absent", "Arn") is UNKNOWN
+    assert _DEPLOYED.attribute("Model", "ModelArn") is UNKNOWN
+    assert _DEPLOYED.attribute("Model", "Arn") == "arn:aws:sagemaker:eu-west-1:1:model/ranker-1"
+    assert _DEPLOYED.attribute("Role", "EndpointName") is UNKNOWN

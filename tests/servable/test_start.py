@@ -291,6 +291,15 @@ def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
     assert "cdk bootstrap aws://123456789012/us-east-1" in said
 
 
+def test_without_credentials_it_names_the_local_aws_which_needs_no_bootstrap(
+    begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servable.init.command._account", lambda _: None)
+    said = CliRunner().invoke(init, ["model", "--name", "first"], standalone_mode=False).stdout
+    assert 'eval "$(servable local up first)"' in said
+    assert "bootstrap" not in said
+
+
 def test_the_size_is_said_once(begun: Path) -> None:
     assert run("model", "--name", "first").stdout.count(" KiB") == 1
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.invoke.command import invoke
+from servable.invoke.named_inputs import body_of
 from tests.conftest import VALID
 from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
 
@@ -249,7 +251,7 @@ def test_a_type_that_is_not_taken_names_the_handler(server: RuntimeServer, run: 
 def test_an_embedded_aws_that_does_not_run_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.project.account.status", lambda folder: None)
+    monkeypatch.setattr("servable.project.account.running_local_aws", lambda folder: None)
     ran = run("--body", "x.npz", "--local")
     assert "servable local up" in ran.stderr
 
@@ -260,3 +262,67 @@ def test_a_body_of_standard_input_is_sent_as_json(server: RuntimeServer, run: Ru
     CliRunner().invoke(invoke, command, input=b'{"inputs": 1}', standalone_mode=False)
     (got,) = server.received
     assert (got.body, got.headers["content-type"]) == (b'{"inputs": 1}', "application/json")
+
+
+IDS = ",".join(["7"] * 39)
+
+
+def test_inputs_by_name_are_sent_as_the_signature_has_them(
+    server: RuntimeServer, run: Run, project: Path
+) -> None:
+    server.answer = relayed
+    np.save(project / "vals.npy", np.full((1, 39), 0.5))
+    (project / "ids.json").write_text(f"[[{IDS}]]")
+    for ids in (f"feat_ids=[{IDS}]", "feat_ids=@ids.json"):
+        ran = run("-i", ids, "-i", "feat_vals=@vals.npy", "--url", server.url)
+        assert (ran.exception, ran.stdout) == (None, '{"outputs": [7.5]}\n')
+        sent = server.received[-1]
+        assert sent.headers["content-type"] == "application/json"
+        inputs = {"feat_ids": [[7] * 39], "feat_vals": [[0.5] * 39]}
+        assert json.loads(sent.body) == {"inputs": inputs}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-i", "feat_ids"), "write NAME=VALUE"),
+        (("-i", f"feat_ids=[{IDS}]"), "give -i feat_vals=…"),
+        (("-i", "feat_id=1"), "no such input; did you mean feat_ids"),
+        (("-i", "feat_ids=1.5", "-i", "feat_vals=1"), "int64 of [any, 39]"),
+        (("-i", "feat_ids=many", "-i", "feat_vals=1"), "int64 of [any, 39]"),
+        (("-i", "feat_ids=[1, 2]", "-i", "feat_vals=1"), "has the shape [1, 2]"),
+        (("-i", "feat_ids=@no.npy", "-i", "feat_vals=1"), "no.npy"),
+        (("-i", "feat_ids=1", "--body", "body.json"), "give -i or --body"),
+        (("-i", "feat_ids=1", "--signature", "other"), "has no signature other"),
+    ],
+)
+def test_inputs_that_the_signature_does_not_take_are_refused(
+    server: RuntimeServer, run: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = run(*arguments, "--url", server.url)
+    assert (said in f"{ran.exception} {ran.stderr}", server.received) == (True, []), ran.stderr
+
+
+TEXT = TensorInfo(name="t:0", dtype="string", shape=(None,))
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("good film", ["good film"]),
+        ("007", ["007"]),
+        ('["a", "b"]', ["a", "b"]),
+        ("@photo.jpg", [{"b64": "/9j/"}]),
+        ("a=b", ["a=b"]),
+    ],
+)
+def test_strings_are_plain_text_or_the_bytes_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, sent: list[object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff")
+    signature = SignatureInfo(inputs={"text": TEXT}, outputs={}, method="predict")
+    body = json.loads(body_of([f"text={given}"], signature, "own"))
+    assert body == {"signature_name": "own", "inputs": {"text": sent}}
+    # An archive's signature isn't known: values are sent as they are.
+    assert json.loads(body_of(["x=1.5"], None, None)) == {"inputs": {"x": 1.5}}

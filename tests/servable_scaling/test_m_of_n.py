@@ -42,9 +42,12 @@ def test_two_of_three_as_in_the_documentation(points: str, column: int) -> None:
     assert _decide(points, 2, 3, TREATMENTS[column]) == TWO_OF_THREE[points][column]
 
 
-@pytest.mark.parametrize("points", ["----X", "---X-"])
-def test_young_breaching_data_alone_is_no_alarm_yet(points: str) -> None:
-    assert _decide(points, 3, 3, "missing") != "ALARM"
+def test_young_breaching_data_alone_is_no_alarm_yet_and_where_missing_is_ignored_m_are() -> None:
+    for points in ["----X", "---X-"]:
+        assert _decide(points, 3, 3, "missing") != "ALARM"
+    # Inferred: AWS's tables have no row with a breach less than N and all that is there breaching.
+    for breaches, after in [([True, None, True], "ALARM"), ([True, None, None], "OK")]:
+        assert decide(breaches, m=2, n=3, treatment="ignore", now="OK") == after
 
 
 @st.composite
@@ -103,13 +106,3 @@ def test_the_state_before_matters_only_where_missing_is_ignored(
     points, m, n = one
     states = {decide(points, m=m, n=n, treatment=treatment, now=s) for s in (now, NOW)}
     assert len(states) == 1 or treatment == "ignore"
-
-
-# Inferred: AWS's tables have no row with a breach less than N and all that is there breaching.
-@pytest.mark.parametrize(
-    ("breaches", "after"), [([True, None, True], "ALARM"), ([True, None, None], "OK")]
-)
-def test_where_missing_is_ignored_m_breaching_datapoints_are_an_alarm(
-    breaches: list[bool | None], after: State
-) -> None:
-    assert decide(breaches, m=2, n=3, treatment="ignore", now="OK") == after

@@ -105,18 +105,15 @@ def test_exactly_one_query_is_compared_with_the_threshold(
         rule(Metrics=metrics)
 
 
-def test_a_metric_of_math_has_a_minute_where_none_is_named() -> None:
-    metrics = [stat("Use", period=None)]
-    assert rule(Metrics=metrics).period_seconds == 60
-
-
-def test_math_has_the_longest_period_of_its_metrics() -> None:
+def test_math_has_the_longest_period_of_its_metrics_or_a_minute() -> None:
     metrics = [
         stat("Use", ReturnData=False),
         stat("Errors", period=300, ReturnData=False),
         {"Id": "e", "Expression": "errors / use"},
     ]
     assert rule(Metrics=metrics).period_seconds == 300
+    metrics = [stat("Use", period=None)]
+    assert rule(Metrics=metrics).period_seconds == 60
 
 
 COMPARED = {
@@ -163,21 +160,16 @@ def test_a_percentile_of_few_samples_can_be_left_unjudged(percentile: str, enoug
     assert judged == [False, True]
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
+def test_few_samples_are_judged_unless_they_are_of_a_percentile_and_a_whole_period() -> None:
+    for more in [
         {"EvaluateLowSampleCountPercentile": "evaluate", "ExtendedStatistic": "p99"},
         {"EvaluateLowSampleCountPercentile": "ignore", "ExtendedStatistic": "p100"},
         {"EvaluateLowSampleCountPercentile": "ignore", "ExtendedStatistic": "p0"},
         {"EvaluateLowSampleCountPercentile": "ignore", "Statistic": "Average"},
-    ],
-)
-def test_few_samples_are_judged_elsewhere(more: dict[str, Any]) -> None:
-    judging = rule(**({"Statistic": None} | more))
-    assert judging.evaluate(Few(1), at(5), "OK") is not None
+    ]:
+        judging = rule(**({"Statistic": None} | more))
+        assert judging.evaluate(Few(1), at(5), "OK") is not None
 
-
-def test_the_samples_are_those_of_a_whole_period() -> None:
     ignoring = rule(
         Statistic=None,
         ExtendedStatistic="p90",
@@ -185,6 +177,10 @@ def test_the_samples_are_those_of_a_whole_period() -> None:
         Period=300,
     )
     assert ignoring.evaluate(Few(21), at(25), "OK") is not None
+
+    metrics = [stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
+    judging = rule(Metrics=metrics, EvaluateLowSampleCountPercentile="ignore")
+    assert judging.evaluate(Few(1), at(5), "OK") is not None
 
 
 def evaluation(state: State, *values: float) -> Evaluation:
@@ -247,7 +243,7 @@ def test_a_state_has_its_reason(
     assert rule(**more).reason(evaluation(state, *values)) == reason
 
 
-def test_the_data_of_a_reason_are_the_datapoints() -> None:
+def test_the_data_of_a_reason_are_the_datapoints_and_the_statistic_that_there_are() -> None:
     data = json.loads(rule().reason_data(evaluation("ALARM", 60.0, 70.0), Few(3)))
     assert data == {
         "version": "1.0",
@@ -262,14 +258,8 @@ def test_the_data_of_a_reason_are_the_datapoints() -> None:
             {"timestamp": "2026-11-23T00:00:00.000+0000", "sampleCount": 3.0, "value": 60.0},
         ],
     }
-
-
-def test_data_without_datapoints_have_no_start() -> None:
     data = json.loads(rule().reason_data(evaluation("OK"), Few(3)))
     assert (data["recentDatapoints"], "startDate" in data) == ([], False)
-
-
-def test_math_has_no_statistic() -> None:
     assert "statistic" not in json.loads(
         rule(
             Metrics=[stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
@@ -286,9 +276,3 @@ def test_the_last_datapoints_alone_are_told() -> None:
     found = rule().evaluate(Numbers(Use=[10.0, 20.0, 30.0, 40.0]), at(4), "OK")
     assert found is not None
     assert [value for _, value in found.datapoints] == [30.0, 40.0]
-
-
-def test_few_samples_of_math_are_judged() -> None:
-    metrics = [stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
-    judging = rule(Metrics=metrics, EvaluateLowSampleCountPercentile="ignore")
-    assert judging.evaluate(Few(1), at(5), "OK") is not None

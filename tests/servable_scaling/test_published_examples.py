@@ -38,23 +38,22 @@ def test_between_40_and_60_the_guides_steps_change_nothing(use: float) -> None:
     assert fleet.run(range(1, 5), Numbers(Use=[use])) == {}
 
 
-def test_1500_messages_for_10_instances_with_a_target_of_100_make_15() -> None:
+def test_target_tracking_scales_to_the_guides_numbers() -> None:
+    # 1500 messages for 10 instances with a target of 100 make 15.
     fleet = Fleet(10, target=target(), policies={"track": tracking(100)})
     assert fleet.run(range(1, 4), Numbers(Use=[150])) == {3: 15}
-
-
-def test_adding_one_and_a_half_instances_adds_two() -> None:
+    # Adding one and a half instances adds two.
     fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
     assert fleet.run(range(1, 4), Numbers(Use=[75])) == {3: 5}
 
-
-def test_where_half_an_instance_less_would_exceed_the_target_none_is_removed() -> None:
+    # Where half an instance less would exceed the target, none is removed.
     fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
     fleet.run(range(1, 20), Numbers(Use=[50 * 2.5 / 3]))
     assert (fleet.desired, fleet.reasons) == (3, ["AutoScalingAnticipatedFlapping"])
 
 
-def test_of_three_more_and_200_percent_more_the_larger_wins() -> None:
+def test_steps_scale_to_the_guides_numbers() -> None:
+    # Of three more and 200 percent more the larger wins.
     fleet = Fleet(
         10,
         target=target(most=50),
@@ -65,9 +64,7 @@ def test_of_three_more_and_200_percent_more_the_larger_wins() -> None:
         alarms=[alarm("few"), alarm("many")],
     )
     assert fleet.run([1], Numbers(Use=[60])) == {1: 30}
-
-
-def test_a_step_of_3_in_the_cooldown_of_a_step_of_2_adds_1() -> None:
+    # A step of 3 in the cooldown of a step of 2 adds 1.
     fleet = Fleet(
         10,
         target=target(),
@@ -76,8 +73,7 @@ def test_a_step_of_3_in_the_cooldown_of_a_step_of_2_adds_1() -> None:
     )
     assert fleet.run(range(1, 4), Numbers(Use=[55, 55, 65])) == {1: 12, 3: 13}
 
-
-def test_25_percent_of_4_with_a_magnitude_of_2_adds_2() -> None:
+    # 25 percent of 4 with a magnitude of 2 adds 2.
     policy = steps((0, None, 25), MinAdjustmentMagnitude=2, **PERCENT)
     fleet = Fleet(4, target=target(), policies={"step": policy}, alarms=[alarm("step")])
     assert fleet.run([1], Numbers(Use=[60])) == {1: 6}

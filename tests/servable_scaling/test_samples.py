@@ -25,12 +25,9 @@ def _of(values: list[float]) -> Samples:
 
 
 @given(VALUES)
-def test_the_average_is_the_sum_by_the_count(values: list[float]) -> None:
+def test_average_and_bounds_are_those_of_the_values(values: list[float]) -> None:
     assert statistic(_of(values), "Average") == pytest.approx(sum(values) / len(values))
 
-
-@given(VALUES)
-def test_the_bounds_are_the_least_and_the_most(values: list[float]) -> None:
     samples = _of(values)
     found = statistic(samples, "Minimum"), statistic(samples, "Maximum")
     assert found == (min(values), max(values))
@@ -42,8 +39,10 @@ def test_a_percentile_is_the_nearest_rank(values: list[float], percent: int) -> 
     assert statistic(_of(values), f"p{percent}") == sorted(values)[rank - 1]
 
 
-def test_the_median_of_two_is_the_lower() -> None:
+def test_the_median_of_two_is_the_lower_and_p0_and_p100_are_the_ends() -> None:
     assert statistic(_of([1.0, 2.0]), "p50") == 1.0
+    samples = _of([3.0, 1.0, 2.0])
+    assert (statistic(samples, "p100"), statistic(samples, "p0")) == (3.0, 1.0)
 
 
 @given(VALUES, VALUES)
@@ -55,54 +54,46 @@ def test_two_stretches_together_are_what_they_would_be_in_one(
     assert statistic(together, "p90") == statistic(_of(first + second), "p90")
 
 
-def test_percentiles_of_very_many_values_are_kept_to_half_a_percent() -> None:
+def test_very_many_values_take_little_room_and_stay_precise() -> None:
     samples = _of([1_000_000.0 + 7 * one for one in range(50_000)])
     exact = 1_000_000 + 7 * (math.ceil(50_000 * 0.99) - 1)
     assert statistic(samples, "p99") == pytest.approx(exact, rel=0.005)
 
-
-def test_very_many_values_take_little_room() -> None:
     assert len(_of([float(one) for one in range(50_000)]).values) < 5000
-
-
-def test_the_sum_of_very_many_values_stays_exact() -> None:
     assert statistic(_of([float(one) for one in range(10_000)]), "Sum") == 49_995_000
+    coarse = _of([1000.0 + one for one in range(2001)])
+    assert {f"{value:.0f}"[3:] for value in coarse.values} == {"0"}
 
 
-def test_a_statistic_set_has_no_percentiles() -> None:
+def test_a_statistic_set_counts_in_all_but_percentiles() -> None:
+    samples = _of([5.0])
+    samples.add_set(count=3, total=9, least=1, most=7)
+    names = ("SampleCount", "Sum", "Average", "Minimum", "Maximum")
+    assert [statistic(samples, name) for name in names] == [4, 14, 3.5, 1, 7]
+
     samples = Samples()
     samples.add_set(count=2, total=3, least=1, most=2)
     assert statistic(samples, "p50") is None
 
+    samples = _of([5.0])
+    samples.add_set(count=1, total=5, least=5, most=5)
+    assert statistic(samples, "p50") is None
 
-def test_nothing_has_no_statistic() -> None:
+
+def test_nothing_has_no_statistic_and_unknown_ones_are_named() -> None:
     assert statistic(Samples(), "Sum") is None
-
-
-def test_a_statistic_that_is_not_emulated_is_named() -> None:
     with pytest.raises(UnknownStatisticError, match="tm99"):
         check_statistic("tm99")
-
-
-@pytest.mark.parametrize("percent", ["p0", "p50", "p99.9", "p99.99", "p100"])
-def test_a_percentile_has_a_name_of_its_own(percent: str) -> None:
-    check_statistic(percent)
-    assert percent_of(percent) == float(percent[1:])
-
-
-@pytest.mark.parametrize("name", ["p101", "p", "p-1", "P99", "Average2", ""])
-def test_another_name_is_refused_with_those_that_are_known(name: str) -> None:
-    with pytest.raises(UnknownStatisticError, match="known are SampleCount, Average, Sum"):
-        statistic(Samples(), name)
-
-
-def test_a_simple_statistic_is_no_percentile() -> None:
     assert percent_of("Average") is None
 
 
-def test_the_p100_is_the_largest_and_the_p0_the_smallest() -> None:
-    samples = _of([3.0, 1.0, 2.0])
-    assert (statistic(samples, "p100"), statistic(samples, "p0")) == (3.0, 1.0)
+def test_a_percentile_has_a_name_of_its_own_and_another_name_is_refused() -> None:
+    for percent in ["p0", "p50", "p99.9", "p99.99", "p100"]:
+        check_statistic(percent)
+        assert percent_of(percent) == float(percent[1:])
+    for name in ["p101", "p", "p-1", "P99", "Average2", ""]:
+        with pytest.raises(UnknownStatisticError, match="known are SampleCount, Average, Sum"):
+            statistic(Samples(), name)
 
 
 def test_a_value_may_stand_for_several_samples() -> None:
@@ -113,33 +104,13 @@ def test_a_value_may_stand_for_several_samples() -> None:
     assert found == [4, 8, 1.0, 5.0]
 
 
-def test_a_statistic_set_counts_in_the_others() -> None:
-    samples = _of([5.0])
-    samples.add_set(count=3, total=9, least=1, most=7)
-    names = ("SampleCount", "Sum", "Average", "Minimum", "Maximum")
-    assert [statistic(samples, name) for name in names] == [4, 14, 3.5, 1, 7]
-
-
-def test_beside_a_statistic_set_there_are_no_percentiles() -> None:
-    samples = _of([5.0])
-    samples.add_set(count=1, total=5, least=5, most=5)
-    assert statistic(samples, "p50") is None
-
-
-def test_two_thousand_different_values_are_exact() -> None:
+def test_few_different_values_are_exact_and_coarse_ones_stay_coarse() -> None:
     samples = _of([1_000_000.0 + one for one in range(2000)])
     assert (statistic(samples, "p50"), samples.coarse) == (1_000_999.0, False)
     samples.add(5.0)
     assert (samples.coarse, statistic(samples, "Minimum")) == (True, 5.0)
 
-
-def test_what_was_kept_coarsely_stays_so_when_stretches_are_merged() -> None:
     coarse, exact = _of([1000.0 + one for one in range(2001)]), _of([1234.0])
     exact.merge(coarse)
     exact.add(1235.0)
     assert (exact.coarse, 1234.0 in exact.values, 1235.0 in exact.values) == (True, False, False)
-
-
-def test_rounded_values_keep_three_digits() -> None:
-    coarse = _of([1000.0 + one for one in range(2001)])
-    assert {f"{value:.0f}"[3:] for value in coarse.values} == {"0"}

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from servable_scaling.activities import ScalingActivity
 from servable_scaling.scalable_target import COPIES, ScaledTarget, SuspendedState, scaling_policy
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
@@ -30,39 +28,30 @@ def codes(decision: Decision) -> list[str]:
     return [one.not_scaled["Code"] for one in decision.activities if one.not_scaled]
 
 
-@pytest.mark.parametrize(
-    ("desired", "inside", "cause"),
-    [(1, 2, "minimum capacity was set to 2"), (12, 9, "maximum capacity was set to 9")],
-)
-def test_registering_moves_the_capacity_inside_at_once(
-    desired: int, inside: int, cause: str
-) -> None:
-    decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
-    assert (decision.desired, [one.cause for one in decision.activities]) == (inside, [cause])
+def test_registering_moves_the_capacity_inside_at_once_or_leaves_it_there() -> None:
+    for desired, inside, cause in [
+        (1, 2, "minimum capacity was set to 2"),
+        (12, 9, "maximum capacity was set to 9"),
+    ]:
+        decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
+        assert (decision.desired, [one.cause for one in decision.activities]) == (inside, [cause])
+    for desired in [2, 5, 9]:
+        decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
+        assert (decision.desired, decision.activities) == (None, [])
 
 
-@pytest.mark.parametrize("desired", [2, 5, 9])
-def test_a_capacity_inside_the_bounds_stays(desired: int) -> None:
-    decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
-    assert (decision.desired, decision.activities) == (None, [])
-
-
-def test_a_capacity_that_cannot_be_moved_now_is_moved_later() -> None:
+def test_registering_moves_the_capacity_once_when_it_can_and_keeps_the_rest() -> None:
     one = scaler()
     assert one.move_inside(at(0), ScaledResource(1, 1, updating=True)).desired is None
     assert one.advance(at(1), ScaledResource(1, 1, updating=True)).desired is None
     assert one.advance(at(2), ScaledResource(1, 1)).desired == 2
 
-
-def test_a_capacity_is_moved_inside_once_for_each_registration() -> None:
     one = scaler()
     one.move_inside(at(0), ScaledResource(3, 3))
     assert one.advance(at(1), ScaledResource(1, 1)).desired is None
     one.register(None, 5, None)
     assert one.advance(at(2), ScaledResource(8, 8)).desired == 5
 
-
-def test_registering_keeps_what_it_does_not_name() -> None:
     one = scaler()
     one.register(3, None, SuspendedState(scaling_in=True))
     one.register(None, 8, None)
@@ -83,7 +72,20 @@ def test_tracking_does_not_start_the_first_copy_of_a_component() -> None:
     assert one.advance(at(1), ScaledResource(0, 0), [high("track", 60)]).desired is None
 
 
-def test_an_older_change_that_fails_does_not_end_the_newer_one() -> None:
+def test_a_change_is_in_progress_until_the_update_ends_it_or_a_newer_one() -> None:
+    one = scaler(step=steps((0, None, 1)))
+    (change,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
+    one.advance(at(2), ScaledResource(3, 3, updating=True))
+    assert change.status == "InProgress"
+    one.advance(at(3), ScaledResource(3, 3))
+    assert (change.status, change.ended) == ("Successful", at(3))
+
+    one = scaler(step=steps((0, None, 1)))
+    (first,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
+    one.register(6, None, None)
+    one.advance(at(2), ScaledResource(3, 2))
+    assert (first.status, first.ended) == ("Overridden", at(2))
+
     one = scaler(step=steps((0, None, 1), Cooldown=600))
     (first,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
     one.register(6, None, None)
@@ -93,29 +95,20 @@ def test_an_older_change_that_fails_does_not_end_the_newer_one() -> None:
     assert (first.status, second.status) == ("Failed", "Successful")
 
 
-def test_a_change_in_progress_is_overridden_by_the_next_one() -> None:
-    one = scaler(step=steps((0, None, 1)))
-    (first,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
-    one.register(6, None, None)
-    one.advance(at(2), ScaledResource(3, 2))
-    assert (first.status, first.ended) == ("Overridden", at(2))
-
-
-def test_a_change_is_in_progress_until_the_resource_is_updated() -> None:
-    one = scaler(step=steps((0, None, 1)))
-    (change,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
-    one.advance(at(2), ScaledResource(3, 3, updating=True))
-    assert change.status == "InProgress"
-    one.advance(at(3), ScaledResource(3, 3))
-    assert (change.status, change.ended) == ("Successful", at(3))
-
-
-def test_in_a_cooldown_the_capacity_that_is_there_is_still_told() -> None:
+def test_what_changes_nothing_is_told_with_its_reason() -> None:
     one = scaler(step=steps((0, 10, 0), (10, None, 2), Cooldown=600))
     one.advance(at(1), ScaledResource(4, 4), [high("step", 65)])
     one.advance(at(2), ScaledResource(6, 6))
     found = one.advance(at(3), ScaledResource(6, 6), [high("step", 55)])
     assert codes(found) == ["AlreadyAtDesiredCapacity"]
+
+    one = scaler(track=tracking(50))
+    found = one.advance(at(1), ScaledResource(3, 3), [low("track", 40)])
+    assert codes(found) == ["AutoScalingAnticipatedFlapping"]
+
+    one = scaler(track=tracking(50))
+    found = one.advance(at(1), ScaledResource(2, 2), [low("track", 40)])
+    assert codes(found) == ["AlreadyAtMinCapacity"]
 
 
 def test_a_failure_ends_the_cooldown_of_a_scale_in_too() -> None:
@@ -133,26 +126,12 @@ def test_the_smallest_scale_in_of_several_steps_wins() -> None:
     assert found.desired == 7
 
 
-def test_tracking_that_would_flap_says_so() -> None:
-    one = scaler(track=tracking(50))
-    found = one.advance(at(1), ScaledResource(3, 3), [low("track", 40)])
-    assert codes(found) == ["AutoScalingAnticipatedFlapping"]
-
-
-def test_at_its_minimum_tracking_says_so_rather_than_flapping() -> None:
-    one = scaler(track=tracking(50))
-    found = one.advance(at(1), ScaledResource(2, 2), [low("track", 40)])
-    assert codes(found) == ["AlreadyAtMinCapacity"]
-
-
-def test_an_alarm_without_datapoints_proposes_nothing() -> None:
+def test_an_alarm_without_datapoints_or_of_another_target_proposes_nothing() -> None:
     one = scaler(track=tracking(50))
     empty = Breach("track", "track-high", [], 50, upward=True)
     decision = one.advance(at(1), ScaledResource(3, 3), [empty])
     assert (decision.desired, decision.activities) == (None, [])
 
-
-def test_an_alarm_of_another_target_is_left_out() -> None:
     decision = scaler().advance(at(1), ScaledResource(3, 3), [high("other", 90)])
     assert (decision.desired, decision.activities) == (None, [])
 
@@ -193,16 +172,12 @@ def test_activities_are_numbered_as_they_begin() -> None:
 # "The capacity added by the initiating scale-out activity is calculated as part of the desired capacity for
 # the next": of the cooldown that holds now the newest scale-out is the initiating one.
 # https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html (2026-11-24)
-def test_a_larger_scale_out_in_a_cooldown_begins_another_from_the_capacity_before_the_newest() -> (
-    None
-):
+def test_only_a_larger_scale_out_adds_in_a_cooldown() -> None:
     fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
     # 4 at 3 and 5 at 6, both from 2; 130 wants 6 from 2, which is larger: 11 from the 4 before the newest.
     numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 130])
     assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5, 9: 11}
 
-
-def test_what_is_not_larger_than_the_newest_scale_out_adds_nothing_in_its_cooldown() -> None:
     fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
     numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 120])
     assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5}

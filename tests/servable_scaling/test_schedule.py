@@ -31,13 +31,12 @@ def _morning(**action: Any) -> dict[str, Any]:
     }
 
 
-def test_at_runs_once_to_the_minute() -> None:
+def test_at_runs_once_to_the_minute_in_its_time_zone() -> None:
     assert _runs("at(2026-11-23T07:00:00)", at(0), 1440) == ["07:00"]
-
-
-def test_at_is_in_its_time_zone() -> None:
     found = _runs("at(2026-11-23T07:00:00)", at(0), 1440, time_zone="America/New_York")
     assert found == ["12:00"]
+    for zone in ["UTC", "Etc/UTC", None]:
+        assert _runs("cron(0 7 * * ? *)", at(0), 1440, time_zone=zone) == ["07:00"]
 
 
 def test_without_a_time_zone_it_is_utc_whatever_the_computers_zone(
@@ -52,24 +51,21 @@ def test_without_a_time_zone_it_is_utc_whatever_the_computers_zone(
         time.tzset()
 
 
-def test_a_rate_runs_at_intervals_from_its_start_on() -> None:
+def test_a_rate_runs_at_intervals_from_its_start_or_creation_in_no_time_zone() -> None:
     found = _runs("rate(20 minutes)", at(0), 60, start=at(5))
     assert found == ["00:05", "00:25", "00:45"]
-
-
-def test_a_rate_without_a_start_counts_from_its_creation() -> None:
+    start = at(5) + timedelta(seconds=42)
+    assert _runs("rate(20 minutes)", at(0), 60, start=start) == ["00:05", "00:25", "00:45"]
     assert _runs("rate(1 hour)", at(0), 200) == ["01:00", "02:00", "03:00"]
+    found = _runs("rate(12 hours)", at(0), 1441, start=at(0), time_zone="Asia/Kolkata")
+    assert found == ["00:00", "12:00", "00:00"]
 
 
-def test_cron_runs_at_its_start_time_too() -> None:
+def test_cron_runs_from_its_start_to_its_end_which_are_utc() -> None:
     assert _runs("cron(30 * * * ? *)", at(0), 120, start=at(40)) == ["00:40", "01:30"]
-
-
-def test_after_its_end_time_it_runs_no_more() -> None:
+    assert _runs("cron(* * * * ? *)", at(0), 7, start=at(5)) == ["00:05", "00:06"]
     assert _runs("cron(30 * * * ? *)", at(0), 240, end=at(100)) == ["00:30", "01:30"]
-
-
-def test_start_and_end_are_utc_whatever_the_time_zone_is() -> None:
+    assert _runs("cron(* * * * ? *)", at(0), 9, end=at(1)) == ["00:00", "00:01"]
     found = _runs(
         "cron(0 * * * ? *)", at(0), 240, start=at(60), end=at(180), time_zone="Asia/Kolkata"
     )
@@ -82,22 +78,16 @@ def test_cron_follows_daylight_saving() -> None:
     found = [_runs(nine, day, 1440, time_zone="Europe/Berlin") for day in (summer, winter)]
     assert found == [["07:00"], ["08:00"]]
 
-
-def test_a_local_time_that_is_left_out_does_not_run() -> None:
     # On 29 March 2026 Berlin's clocks go from 02:00 to 03:00, at 01:00 UTC.
     day = datetime(2026, 3, 29)
     assert _runs("cron(30 2 * * ? *)", day, 1440, time_zone="Europe/Berlin") == []
-
-
-def test_a_local_time_that_comes_twice_runs_once() -> None:
     # On 25 October 2026 they go from 03:00 to 02:00, at 01:00 UTC.
     day = datetime(2026, 10, 25)
     assert _runs("cron(30 2 * * ? *)", day, 1440, time_zone="Europe/Berlin") == ["00:30"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "days"),
-    [
+def test_days_are_those_of_november_2026() -> None:
+    for fields, days in [
         ("L * ? *", [30]),
         ("L-3 * ? *", [27]),
         ("LW * ? *", [30]),
@@ -112,34 +102,32 @@ def test_a_local_time_that_comes_twice_runs_once() -> None:
         ("? * FRI-MON *", [1, 2, 6, 7, 8, 9, 13, 14, 15, 16, 20, 21, 22, 23, 27, 28, 29, 30]),
         ("1,10-12 NOV ? 2026", [1, 10, 11, 12]),
         ("1/10 * ? *", [1, 11, 21]),
-    ],
-)
-def test_days_are_those_of_november_2026(fields: str, days: list[int]) -> None:
-    assert _days(fields) == days
-
-
-def test_the_nearest_weekday_stays_in_its_month() -> None:
+    ]:
+        assert _days(fields) == days
     # 1 August 2026 is a Saturday, 31 May a Sunday.
     assert (_days("1W * ? *", 8), _days("LW * ? *", 5)) == ([3], [29])
+    for fields, month, days in [
+        ("31W * ? *", 11, [30]),  # November has 30 days: the last one, a Monday
+        ("L-29 * ? *", 11, [1]),
+        ("? * SUNL *", 11, [29]),
+        ("? * 1L *", 11, [29]),
+        ("? * MONL *", 11, [30]),
+        ("? * 7#1 *", 11, [7]),
+        ("? * SUN#1 *", 11, [1]),
+        ("? * 2#5 *", 10, []),  # October 2026 has four Mondays
+        ("? * SAT,SUN *", 8, [1, 2, 8, 9, 15, 16, 22, 23, 29, 30]),
+        ("? 10 MON *", 11, []),
+        ("1 * ? 2025", 11, []),
+        ("7W * ? *", 11, [6]),
+        ("8W * ? *", 11, [9]),
+    ]:
+        assert _days(fields, month) == days
 
 
-def test_below_the_new_minimum_it_scales_out_to_it() -> None:
+def test_new_bounds_scale_the_capacity_and_are_told_and_what_they_do_not_name_stays() -> None:
     fleet = Fleet(2, target=target(ScheduledActions=[_morning(MinCapacity=6, MaxCapacity=9)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 6}
 
-
-def test_above_the_new_maximum_it_scales_in_to_it() -> None:
-    fleet = Fleet(8, target=target(ScheduledActions=[_morning(MaxCapacity=5)]))
-    assert fleet.run(range(0, 9), Numbers()) == {3: 5}
-
-
-def test_what_it_does_not_name_stays() -> None:
-    fleet = Fleet(8, target=target(2, 20, ScheduledActions=[_morning(MaxCapacity=5)]))
-    fleet.run(range(0, 9), Numbers())
-    assert fleet.scaling.scalers[RESOURCE].target.minimum == 2
-
-
-def test_it_tells_the_bounds_and_then_the_capacity() -> None:
     fleet = Fleet(2, target=target(ScheduledActions=[_morning(MinCapacity=6, MaxCapacity=9)]))
     fleet.run(range(0, 9), Numbers())
     assert [(one["Description"], one["Cause"]) for one in fleet.told] == [
@@ -149,6 +137,13 @@ def test_it_tells_the_bounds_and_then_the_capacity() -> None:
         ),
         ("Setting desired instance count to 6.", "minimum capacity was set to 6"),
     ]
+
+    fleet = Fleet(8, target=target(ScheduledActions=[_morning(MaxCapacity=5)]))
+    assert fleet.run(range(0, 9), Numbers()) == {3: 5}
+
+    fleet = Fleet(8, target=target(2, 20, ScheduledActions=[_morning(MaxCapacity=5)]))
+    fleet.run(range(0, 9), Numbers())
+    assert fleet.scaling.scalers[RESOURCE].target.minimum == 2
 
 
 def test_afterwards_policies_go_on_inside_the_new_bounds() -> None:
@@ -160,7 +155,7 @@ def test_afterwards_policies_go_on_inside_the_new_bounds() -> None:
     assert fleet.run(range(0, 9), Numbers(Use=[40, 40, 40, 90])) == {3: 6, 6: 9}
 
 
-def test_after_its_end_nothing_is_put_back() -> None:
+def test_after_its_end_nothing_is_put_back_and_two_actions_of_a_minute_run_in_order() -> None:
     action = _morning(MinCapacity=6) | {
         "Schedule": "cron(* * * * ? *)",
         "EndTime": "2026-11-23T00:02:00Z",
@@ -169,8 +164,6 @@ def test_after_its_end_nothing_is_put_back() -> None:
     fleet.run(range(0, 9), Numbers())
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 6
 
-
-def test_two_actions_of_one_minute_run_in_order() -> None:
     late = _morning(MinCapacity=4) | {"ScheduledActionName": "late"}
     fleet = Fleet(2, target=target(ScheduledActions=[_morning(MinCapacity=6), late]))
     fleet.run(range(0, 9), Numbers())
@@ -225,29 +218,20 @@ def test_an_expression_that_aws_refuses_says_what_is_allowed(
         assert allowed in raised.value.allowed
 
 
-@pytest.mark.parametrize(
-    ("expression", "last"),
-    [
+def test_a_schedule_ends_with_its_only_time_or_its_last_year_or_never() -> None:
+    for expression, last in [
         ("at(2026-11-23T07:00:00)", datetime(2026, 11, 23, 7)),
         ("cron(0 7 * * ? *)", None),
         ("cron(0 7 * * ? 2026-2028)", datetime(2028, 12, 31, 23, 59, 59)),
         ("rate(5 minutes)", None),
-    ],
-)
-def test_a_schedule_ends_with_its_only_time_or_its_last_year(
-    expression: str, last: datetime | None
-) -> None:
-    assert last_run(expression) == last
+    ]:
+        assert last_run(expression) == last
+    for expression in ["cron(0 0 29 2 ? *)", "cron(0 0 31 2,3 ? *)"]:
+        assert last_run(expression) is None
 
 
-@pytest.mark.parametrize("expression", ["cron(0 0 29 2 ? *)", "cron(0 0 31 2,3 ? *)"])
-def test_a_day_that_only_some_of_the_months_or_years_have_is_allowed(expression: str) -> None:
-    assert last_run(expression) is None
-
-
-@pytest.mark.parametrize(
-    ("minutes", "runs"),
-    [
+def test_minutes_are_lists_ranges_and_steps_and_a_rate_is_in_minutes_hours_or_days() -> None:
+    for minutes, runs in [
         ("0/20", [0, 20, 40]),
         ("50-5/5", [50, 55, 0, 5]),
         ("5/25", [5, 30, 55]),
@@ -256,65 +240,13 @@ def test_a_day_that_only_some_of_the_months_or_years_have_is_allowed(expression:
         ("59", [59]),
         ("10-20/5", [10, 15, 20]),
         ("58-1", [58, 59, 0, 1]),
-    ],
-)
-def test_minutes_are_lists_ranges_and_steps(minutes: str, runs: list[int]) -> None:
-    found = _runs(f"cron({minutes} 6 * * ? *)", at(0), 1440)
-    assert found == sorted(f"06:{minute:02}" for minute in runs)
-
-
-@pytest.mark.parametrize(
-    ("rate", "minutes"), [("1 minute", 1), ("7 minutes", 7), ("2 hours", 120), ("1 day", 1440)]
-)
-def test_a_rate_is_in_minutes_hours_or_days(rate: str, minutes: int) -> None:
-    schedule = ActionSchedule(f"rate({rate})", created=at(0))
-    due = [minute for minute in range(2900) if schedule.due(at(minute))]
-    assert due[:2] == [minutes, 2 * minutes]
-
-
-def test_a_rate_begins_with_the_minute_of_its_start() -> None:
-    start = at(5) + timedelta(seconds=42)
-    assert _runs("rate(20 minutes)", at(0), 60, start=start) == ["00:05", "00:25", "00:45"]
-
-
-def test_before_its_start_time_it_does_not_run() -> None:
-    assert _runs("cron(* * * * ? *)", at(0), 7, start=at(5)) == ["00:05", "00:06"]
-
-
-def test_in_the_minute_of_its_end_time_it_still_runs() -> None:
-    assert _runs("cron(* * * * ? *)", at(0), 9, end=at(1)) == ["00:00", "00:01"]
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", None])
-def test_utc_is_no_time_zone_of_its_own(zone: str | None) -> None:
-    assert _runs("cron(0 7 * * ? *)", at(0), 1440, time_zone=zone) == ["07:00"]
-
-
-def test_a_rate_has_no_time_zone() -> None:
-    found = _runs("rate(12 hours)", at(0), 1441, start=at(0), time_zone="Asia/Kolkata")
-    assert found == ["00:00", "12:00", "00:00"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "month", "days"),
-    [
-        ("31W * ? *", 11, [30]),  # November has 30 days: the last one, a Monday
-        ("L-29 * ? *", 11, [1]),
-        ("? * SUNL *", 11, [29]),
-        ("? * 1L *", 11, [29]),
-        ("? * MONL *", 11, [30]),
-        ("? * 7#1 *", 11, [7]),
-        ("? * SUN#1 *", 11, [1]),
-        ("? * 2#5 *", 10, []),  # October 2026 has four Mondays
-        ("? * SAT,SUN *", 8, [1, 2, 8, 9, 15, 16, 22, 23, 29, 30]),
-        ("? 10 MON *", 11, []),
-        ("1 * ? 2025", 11, []),
-        ("7W * ? *", 11, [6]),
-        ("8W * ? *", 11, [9]),
-    ],
-)
-def test_days_of_other_months(fields: str, month: int, days: list[int]) -> None:
-    assert _days(fields, month) == days
+    ]:
+        found = _runs(f"cron({minutes} 6 * * ? *)", at(0), 1440)
+        assert found == sorted(f"06:{minute:02}" for minute in runs)
+    for rate, minutes in [("1 minute", 1), ("7 minutes", 7), ("2 hours", 120), ("1 day", 1440)]:
+        schedule = ActionSchedule(f"rate({rate})", created=at(0))
+        due = [minute for minute in range(2900) if schedule.due(at(minute))]
+        assert due[:2] == [minutes, 2 * minutes]
 
 
 # 31 October 2026 is a Saturday, 31 January 2027 a Sunday, 1 February 2026 a Sunday.

@@ -15,30 +15,16 @@ def _policy(*adjustments: tuple[float | None, float | None, int], **more: Any) -
     return policy
 
 
-@pytest.mark.parametrize(
-    ("metric", "adjustment"), [(50, 1), (59.9, 1), (60, 2), (69.9, 2), (70, 3), (1e9, 3)]
-)
-def test_above_the_threshold_a_lower_bound_belongs_to_its_step(
-    metric: float, adjustment: int
-) -> None:
-    step = step_of(_policy((0, 10, 1), (10, 20, 2), (20, None, 3)), metric, 50, upward=True)
-    assert step is not None
-    assert step.adjustment == adjustment
-
-
-@pytest.mark.parametrize(
-    ("metric", "adjustment"), [(50, -1), (40.1, -1), (40, -2), (30.1, -2), (30, -3), (0, -3)]
-)
-def test_below_the_threshold_an_upper_bound_belongs_to_its_step(
-    metric: float, adjustment: int
-) -> None:
-    policy = _policy((-10, 0, -1), (-20, -10, -2), (None, -20, -3))
-    step = step_of(policy, metric, 50, upward=False)
-    assert step is not None
-    assert step.adjustment == adjustment
-
-
-def test_a_metric_that_no_step_covers_changes_nothing() -> None:
+def test_a_bound_belongs_to_the_step_beyond_it_and_what_none_covers_changes_nothing() -> None:
+    for metric, adjustment in [(50, 1), (59.9, 1), (60, 2), (69.9, 2), (70, 3), (1e9, 3)]:
+        step = step_of(_policy((0, 10, 1), (10, 20, 2), (20, None, 3)), metric, 50, upward=True)
+        assert step is not None
+        assert step.adjustment == adjustment
+    for metric, adjustment in [(50, -1), (40.1, -1), (40, -2), (30.1, -2), (30, -3), (0, -3)]:
+        policy = _policy((-10, 0, -1), (-20, -10, -2), (None, -20, -3))
+        step = step_of(policy, metric, 50, upward=False)
+        assert step is not None
+        assert step.adjustment == adjustment
     assert step_of(_policy((10, None, 1)), 55, 50, upward=True) is None
 
 
@@ -52,14 +38,11 @@ def test_percents_are_rounded_as_the_guide_says(percent: int, capacity: int, cha
     assert adjusted(policy, policy.steps[0], capacity) == max(0, capacity + change)
 
 
-def test_an_exact_capacity_is_that_capacity() -> None:
-    policy = _policy((0, None, 5), AdjustmentType="ExactCapacity")
-    assert adjusted(policy, policy.steps[0], 3) == 5
-
-
-def test_a_change_is_added() -> None:
+def test_a_change_is_added_and_an_exact_capacity_is_that_capacity() -> None:
     policy = _policy((0, None, 5))
     assert adjusted(policy, policy.steps[0], 3) == 8
+    policy = _policy((0, None, 5), AdjustmentType="ExactCapacity")
+    assert adjusted(policy, policy.steps[0], 3) == 5
 
 
 @pytest.mark.parametrize(
@@ -87,11 +70,8 @@ def test_steps_that_aws_refuses_are_refused(adjustments: list[Any], problem: str
         _policy(*adjustments)
 
 
-def test_an_exact_capacity_below_zero_is_refused() -> None:
+def test_an_exact_capacity_below_zero_and_another_type_of_policy_are_refused() -> None:
     with pytest.raises(ScalingPropertyError, match="at least 0"):
         _policy((0, None, -1), AdjustmentType="ExactCapacity")
-
-
-def test_a_policy_of_another_type_is_refused_by_name() -> None:
     with pytest.raises(ScalingPropertyError, match="Policy ahead: only"):
         scaling_policy({"PolicyName": "ahead", "PredictiveScalingPolicyConfiguration": {}})

@@ -32,13 +32,10 @@ def _stepped(desired: int = 4, **more: Any) -> Fleet:
 
 
 class TestBounds:
-    def test_registering_moves_the_capacity_up_to_the_minimum_at_once(self) -> None:
+    def test_registering_moves_the_capacity_inside_at_once(self) -> None:
         assert Fleet(1, target=target(3)).run([0], Numbers()) == {0: 3}
-
-    def test_registering_moves_the_capacity_down_to_the_maximum_at_once(self) -> None:
         assert Fleet(9, target=target(1, 5)).run([0], Numbers()) == {0: 5}
 
-    def test_registering_again_with_other_fields_moves_it_inside_too(self) -> None:
         fleet = Fleet(3, target=target(3))
         fleet.run([0], Numbers())
         fleet.desired = fleet.current = 1
@@ -51,50 +48,42 @@ class TestBounds:
         fleet.desired = fleet.current = 1
         assert fleet.run(range(1, 5), Numbers()) == {}
 
-    def test_no_policy_goes_above_the_maximum(self) -> None:
+    def test_no_policy_goes_beyond_the_bounds(self) -> None:
         fleet = Fleet(2, target=target(1, 5), policies={"track": tracking(50)})
         assert fleet.run(range(1, 5), Numbers(Use=[500])) == {3: 5}
 
-    def test_at_the_maximum_the_reason_is_told_once(self) -> None:
-        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
-        fleet.run(range(1, 9), Numbers(Use=[500]))
-        assert fleet.reasons == ["AlreadyAtMaxCapacity"]
-
-    def test_looks_every_ten_seconds_tell_it_once_too(self) -> None:
-        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
-        fleet.run([index / 6 for index in range(6, 49)], Numbers(Use=[500]))
-        assert fleet.reasons == ["AlreadyAtMaxCapacity"]
-
-    def test_the_reason_names_the_maximum(self) -> None:
-        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
-        fleet.run(range(1, 9), Numbers(Use=[500]))
-        assert fleet.told[0]["NotScaledReasons"] == [
-            {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 5}
-        ]
-
-    def test_no_policy_goes_below_the_minimum(self) -> None:
         fleet = Fleet(3, target=target(2), policies={"track": tracking(50)})
         fleet.run(range(1, 30), Numbers(Use=[0]))
         assert (fleet.desired, fleet.reasons) == (2, ["AlreadyAtMinCapacity"])
 
-    def test_bounds_that_cross_are_refused(self) -> None:
         with pytest.raises(ScalingPropertyError, match="cannot be less than"):
             Fleet(target=target(5, 4))
 
+    def test_at_the_maximum_the_reason_names_it_and_is_told_once(self) -> None:
+        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
+        fleet.run(range(1, 9), Numbers(Use=[500]))
+        assert fleet.reasons == ["AlreadyAtMaxCapacity"]
+
+        assert fleet.told[0]["NotScaledReasons"] == [
+            {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 5}
+        ]
+
+        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
+        fleet.run([index / 6 for index in range(6, 49)], Numbers(Use=[500]))
+        assert fleet.reasons == ["AlreadyAtMaxCapacity"]
+
 
 class TestCooldowns:
-    def test_a_scale_out_is_not_repeated_in_its_cooldown(self) -> None:
+    def test_a_scale_out_is_not_repeated_in_the_cooldown_after_it(self) -> None:
         fleet = _stepped(Cooldown=180)
         # Set at 1, there at 2, cooldown until 5.
         assert fleet.run(range(1, 9), Numbers(Use=[60])) == {1: 6, 5: 8}
 
-    def test_the_cooldown_begins_when_the_change_has_succeeded(self) -> None:
         fleet = _stepped(Cooldown=180)
         fleet.start_minutes = 4
         # There at 5, cooldown until 8.
         assert fleet.run(range(1, 11), Numbers(Use=[60])) == {1: 6, 8: 8}
 
-    def test_left_out_it_is_five_minutes(self) -> None:
         policy = steps((0, None, 2))
         del policy["StepScalingPolicyConfiguration"]["Cooldown"]
         fleet = Fleet(4, target=target(), policies={"step": policy}, alarms=[alarm("step")])
@@ -106,16 +95,14 @@ class TestCooldowns:
         numbers = Numbers(Use=[100, 100, 100, 100, 100, 120])
         assert fleet.run(range(1, 9), numbers) == {3: 4, 6: 5}
 
-    def test_a_scale_in_blocks_the_next_one_in_its_cooldown(self) -> None:
+    def test_a_scale_in_blocks_the_next_one_in_its_cooldown_but_no_scale_out(self) -> None:
         fleet = Fleet(9, target=target(), policies={"track": tracking(50, ScaleInCooldown=180)})
         assert fleet.run(range(1, 24), Numbers(Use=[10])) == {15: 8, 19: 7, 23: 6}
 
-    def test_a_scale_out_goes_at_once_in_the_cooldown_of_a_scale_in(self) -> None:
         fleet = Fleet(9, target=target(), policies={"track": tracking(50, ScaleInCooldown=900)})
         numbers = Numbers(Use=[*[10] * 15, 100])
         assert fleet.run(range(1, 20), numbers) == {15: 8, 18: 16, 19: 20}
 
-    def test_a_scale_out_ends_the_cooldown_of_a_scale_in(self) -> None:
         down = steps((None, 0, -1), name="down", Cooldown=3600)
         up = steps((0, None, 4), name="up")
         fleet = Fleet(
@@ -126,7 +113,7 @@ class TestCooldowns:
         )
         assert fleet.run(range(1, 5), Numbers(Use=[10, 90, 10, 10])) == {1: 4, 2: 8, 3: 7}
 
-    def test_another_policy_is_not_held_back_by_the_first_ones_cooldown(self) -> None:
+    def test_another_policy_and_a_schedule_do_not_wait_for_a_cooldown(self) -> None:
         fleet = Fleet(
             4,
             target=target(),
@@ -138,7 +125,6 @@ class TestCooldowns:
         )
         assert fleet.run(range(1, 4), Numbers(Use=[60])) == {1: 6, 2: 7}
 
-    def test_a_schedule_does_not_wait_for_a_cooldown(self) -> None:
         action = {
             "ScheduledActionName": "morning",
             "Schedule": "at(2026-11-23T00:03:00)",
@@ -157,27 +143,20 @@ TWO = {"a": tracking(50, "A", name="a"), "b": tracking(50, "B", name="b")}
 
 
 class TestSeveralPolicies:
-    def test_it_scales_out_if_any_is_ready(self) -> None:
+    def test_it_scales_out_if_any_is_ready_to_the_largest_capacity(self) -> None:
         fleet = Fleet(2, target=target(), policies=TWO)
         assert fleet.run(range(1, 4), Numbers(A=[90], B=[10])) == {3: 4}
-
-    def test_the_largest_capacity_wins(self) -> None:
         fleet = Fleet(2, target=target(), policies=TWO)
         assert fleet.run(range(1, 4), Numbers(A=[90], B=[140])) == {3: 6}
 
-    def test_it_scales_in_only_if_all_are_ready(self) -> None:
+    def test_it_scales_in_only_if_all_that_scale_in_are_ready(self) -> None:
         fleet = Fleet(5, target=target(), policies=TWO)
         assert fleet.run(range(1, 40), Numbers(A=[10], B=[48])) == {}
-
-    def test_all_ready_scale_in(self) -> None:
         fleet = Fleet(5, target=target(), policies=TWO)
         assert fleet.run(range(1, 16), Numbers(A=[10], B=[10])) == {15: 4}
-
-    def test_a_policy_without_data_is_not_ready_to_scale_in(self) -> None:
         fleet = Fleet(5, target=target(), policies=TWO)
         assert fleet.run(range(1, 40), Numbers(A=[10], B=[None])) == {}
 
-    def test_a_policy_that_never_scales_in_is_not_asked(self) -> None:
         policies = {**TWO, "b": tracking(50, "B", name="b", DisableScaleIn=True)}
         fleet = Fleet(5, target=target(), policies=policies)
         assert fleet.run(range(1, 16), Numbers(A=[10], B=[48])) == {15: 4}
@@ -200,15 +179,11 @@ class TestSuspended:
             policies={"track": tracking(50)},
         )
 
-    def test_scaling_out_is_left(self) -> None:
+    def test_scaling_out_or_in_is_left_while_the_other_goes_on(self) -> None:
         fleet = self._fleet("DynamicScalingOutSuspended")
         assert fleet.run(range(1, 9), Numbers(Use=[90])) == {}
-
-    def test_scaling_in_goes_on_then(self) -> None:
         fleet = self._fleet("DynamicScalingOutSuspended")
         assert fleet.run(range(1, 16), Numbers(Use=[10])) == {15: 4}
-
-    def test_scaling_in_is_left(self) -> None:
         assert self._fleet("DynamicScalingInSuspended").run(range(1, 40), Numbers(Use=[10])) == {}
 
     def test_a_schedule_is_left_and_not_made_up(self) -> None:
@@ -230,21 +205,16 @@ class TestSuspended:
 
 
 class TestUpdating:
-    def test_nothing_scales_while_the_endpoint_is_updated(self) -> None:
+    def test_nothing_scales_during_an_update_and_afterwards_it_is_tried(self) -> None:
         fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
         fleet.updating = True
         assert fleet.run(range(1, 9), Numbers(Use=[90])) == {}
 
-    def test_the_reason_is_that_it_cannot_be_scaled(self) -> None:
         fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
         fleet.updating = True
         fleet.run(range(1, 9), Numbers(Use=[90]))
         assert fleet.reasons == ["TargetServicePutResourceAsUnscalable"]
 
-    def test_afterwards_it_is_tried_again(self) -> None:
-        fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
-        fleet.updating = True
-        fleet.run(range(1, 9), Numbers(Use=[90]))
         fleet.updating = False
         assert fleet.run([9], Numbers(Use=[90])) == {9: 4}
 
@@ -253,10 +223,8 @@ class TestUpdating:
         fleet.start_minutes = 5
         assert fleet.run(range(1, 8), Numbers(Use=[60])) == {1: 6, 6: 8}
 
-    def test_a_schedule_whose_time_falls_into_it_fails(self) -> None:
+    def test_a_schedule_whose_time_falls_into_it_fails_and_leaves_the_bounds(self) -> None:
         assert self._scheduled_while_updating().told[0]["StatusCode"] == "Failed"
-
-    def test_such_a_schedule_leaves_the_bounds(self) -> None:
         fleet = self._scheduled_while_updating()
         assert fleet.scaling.scalers[RESOURCE].target.minimum == 1
 
@@ -293,7 +261,7 @@ class TestActivities:
             }
         ]
 
-    def test_it_succeeds_when_the_instances_are_there(self) -> None:
+    def test_it_succeeds_with_the_instances_or_fails_with_a_reason(self) -> None:
         fleet = _stepped()
         fleet.start_minutes = 5
         fleet.run(range(1, 7), Numbers(Use=[60, 10]))
@@ -302,7 +270,6 @@ class TestActivities:
             at(6),
         )
 
-    def test_it_fails_with_the_services_reason(self) -> None:
         fleet = _stepped()
         fleet.run([1], Numbers(Use=[60, 10]))
         fleet.failure = "no capacity"
@@ -311,7 +278,6 @@ class TestActivities:
             "Failed to set desired instance count to 6. Reason: no capacity"
         )
 
-    def test_after_a_failure_there_is_no_cooldown(self) -> None:
         fleet = _stepped(Cooldown=3600)
         fleet.run([1], Numbers(Use=[60]))
         fleet.failure, fleet.desired = "no capacity", 4

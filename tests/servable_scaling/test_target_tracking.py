@@ -23,18 +23,12 @@ def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
     return alarm_requests(policy, ScaledTarget.of(target()), suffix="uuid")
 
 
-def test_a_target_of_70_has_alarms_at_70_and_63() -> None:
+def test_a_target_of_70_has_alarms_at_70_and_63_that_aws_names() -> None:
     assert [alarm["Threshold"] for alarm in _alarms().values()] == [70, 63]
-
-
-def test_its_alarms_are_named_as_aws_names_them() -> None:
     assert [alarm["AlarmName"] for alarm in _alarms().values()] == [
         f"TargetTracking-{RESOURCE}-AlarmHigh-uuid",
         f"TargetTracking-{RESOURCE}-AlarmLow-uuid",
     ]
-
-
-def test_a_policy_that_never_scales_in_has_no_low_alarm() -> None:
     assert list(_alarms(DisableScaleIn=True)) == ["AlarmHigh"]
 
 
@@ -61,56 +55,38 @@ def test_it_adds_in_proportion_after_three_minutes_above_the_target() -> None:
     fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
     # Above 50 in minutes 3, 4, 5, seen when they are over; 2 x 90 / 50 = 3.6.
     assert fleet.run(range(1, 10), Numbers(Use=[40, 40, 40, 90, 90, 90, 48])) == {6: 4}
-
-
-def test_two_minutes_above_the_target_add_nothing() -> None:
     fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
     assert fleet.run(range(1, 10), Numbers(Use=[48, 90, 90, 48, 90, 90, 48])) == {}
-
-
-def test_exactly_the_target_adds_nothing() -> None:
     fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
     assert fleet.run(range(1, 10), Numbers(Use=[50])) == {}
 
 
-def test_it_removes_after_fifteen_minutes_below_nine_tenths() -> None:
+def test_it_removes_one_of_few_and_a_tenth_of_many_after_fifteen_minutes() -> None:
     fleet = Fleet(5, target=target(), policies={"track": tracking(50)})
     # 5 x 35 / 50 = 3.5: four would do, so one goes; then 35 x 5 / 4 = 43.75, and 4 x 43.75 / 3 > 50.
     numbers = Numbers(Use=[48, *[35] * 15, 43.75])
     assert fleet.run(range(1, 30), numbers) == {16: 4}
 
-
-def test_it_removes_one_at_a_time_of_few() -> None:
     fleet = Fleet(9, target=target(), policies={"track": tracking(50)})
     assert fleet.run(range(1, 18), Numbers(Use=[10])) == {15: 8, 16: 7, 17: 6}
-
-
-def test_it_removes_a_tenth_of_many() -> None:
     fleet = Fleet(40, target=target(most=50), policies={"track": tracking(50)})
     assert fleet.run(range(1, 17), Numbers(Use=[10])) == {15: 36, 16: 33}
 
 
-@pytest.mark.parametrize(("use", "left"), [(25, 1), (25.1, 2)])
-def test_of_two_one_goes_where_the_metric_is_at_most_half_of_the_target(
-    use: float, left: int
-) -> None:
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
-    fleet.run(range(1, 20), Numbers(Use=[use]))
-    assert fleet.desired == left
+def test_of_two_one_goes_at_half_of_the_target_and_zeros_go_to_a_minimum_of_zero() -> None:
+    for use, left in [(25, 1), (25.1, 2)]:
+        fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+        fleet.run(range(1, 20), Numbers(Use=[use]))
+        assert fleet.desired == left
 
-
-def test_zeros_scale_in_to_a_minimum_of_zero() -> None:
     fleet = Fleet(2, target=target(0), policies={"track": tracking(50)})
     fleet.run(range(1, 30), Numbers(Use=[0]))
     assert fleet.desired == 0
 
 
-def test_missing_data_scale_neither_way() -> None:
+def test_missing_data_scale_neither_way_and_then_it_goes_on() -> None:
     fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
     assert fleet.run(range(1, 40), Numbers(Use=[None])) == {}
-
-
-def test_after_missing_data_it_goes_on_with_the_data() -> None:
     fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
     # Two extra datapoints are looked at, so that the first above the target is found when it is as
     # old as the third: 3 x 60 / 50 = 3.6.

@@ -56,7 +56,7 @@ def test_an_alarm_acts_as_it_goes_off_and_then_once_a_minute(
     assert acts(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
 
 
-def test_a_minute_tells_the_alarms_that_changed_with_their_actions() -> None:
+def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
     told = alarm("step", AlarmActions=["arn:topic"], OKActions=["arn:fine"])
     fleet = Fleet(target=target(), alarms=[told])
     numbers = Numbers(Use=[60, 40])
@@ -65,6 +65,29 @@ def test_a_minute_tells_the_alarms_that_changed_with_their_actions() -> None:
         ("INSUFFICIENT_DATA", "ALARM", ("arn:topic",)),
         ("ALARM", "OK", ("arn:fine",)),
     ]
+
+    fleet = Fleet(target=target(), alarms=[alarm("step", InsufficientDataActions=["dark"])])
+    numbers = Numbers(Use=[60, None, None, None, None, None])
+    changes = [one for minute in range(1, 7) for one in fleet.advance(minute, numbers).changed]
+    assert [(one.state, one.actions) for one in changes] == [
+        ("ALARM", ("step",)),
+        ("INSUFFICIENT_DATA", ("dark",)),
+    ]
+    assert (changes[0].at, changes[0].alarm, changes[0].before) == (
+        at(1),
+        "step-high",
+        "INSUFFICIENT_DATA",
+    )
+    cases: list[tuple[dict[str, Any], list[float | None], tuple[str, ...]]] = [
+        ({"OKActions": ["fine"]}, [40], ("fine",)),
+        ({"InsufficientDataActions": ["dark"], "AlarmActions": ["red"]}, [60], ("red",)),
+        ({"ActionsEnabled": False, "OKActions": ["fine"]}, [40], ()),
+        ({"AlarmActions": []}, [60], ()),
+    ]
+    for more, used, actions in cases:
+        fleet = Fleet(target=target(), alarms=[alarm("step", **more)])
+        (change,) = fleet.advance(1, Numbers(Use=used)).changed
+        assert change.actions == actions
 
 
 def test_an_alarm_whose_actions_are_off_scales_nothing() -> None:
@@ -77,15 +100,13 @@ def test_an_alarm_whose_actions_are_off_scales_nothing() -> None:
     assert fleet.run(range(1, 5), Numbers(Use=[60])) == {}
 
 
-def test_policies_may_name_their_target_as_a_template_does() -> None:
+def test_policies_name_their_target_as_a_template_does_or_are_refused() -> None:
     policy = tracking(50) | {"ScalingTargetId": "t"}
     del policy["ResourceId"]
     assert Fleet(2, target=target(), policies={"p": policy}).run(
         range(1, 4), Numbers(Use=[90])
     ) == {3: 4}
 
-
-def test_a_policy_of_no_target_is_refused_by_name() -> None:
     with pytest.raises(ScalingPropertyError, match="Policy p names no target"):
         Fleet(
             target=target(), policies={"p": tracking(50) | {"ResourceId": "endpoint/x/variant/y"}}
@@ -103,38 +124,6 @@ def test_two_targets_scale_on_their_own() -> None:
     numbers = Numbers(A=[90], B=[140])
     wanted = [scaling.advance(at(minute), numbers, two).desired for minute in (1, 2, 3)]
     assert wanted == [{}, {}, {RESOURCE: 4, other: 6}]
-
-
-@pytest.mark.parametrize(
-    ("more", "numbers", "actions"),
-    [
-        ({"OKActions": ["fine"]}, [40], ("fine",)),
-        ({"InsufficientDataActions": ["dark"], "AlarmActions": ["red"]}, [60], ("red",)),
-        ({"ActionsEnabled": False, "OKActions": ["fine"]}, [40], ()),
-        ({"AlarmActions": []}, [60], ()),
-    ],
-)
-def test_a_change_names_the_actions_of_its_new_state(
-    more: dict[str, Any], numbers: list[float], actions: tuple[str, ...]
-) -> None:
-    fleet = Fleet(target=target(), alarms=[alarm("step", **more)])
-    (change,) = fleet.advance(1, Numbers(Use=numbers)).changed
-    assert change.actions == actions
-
-
-def test_data_that_end_are_told_with_the_actions_for_that() -> None:
-    fleet = Fleet(target=target(), alarms=[alarm("step", InsufficientDataActions=["dark"])])
-    numbers = Numbers(Use=[60, None, None, None, None, None])
-    changes = [one for minute in range(1, 7) for one in fleet.advance(minute, numbers).changed]
-    assert [(one.state, one.actions) for one in changes] == [
-        ("ALARM", ("step",)),
-        ("INSUFFICIENT_DATA", ("dark",)),
-    ]
-    assert (changes[0].at, changes[0].alarm, changes[0].before) == (
-        at(1),
-        "step-high",
-        "INSUFFICIENT_DATA",
-    )
 
 
 class Offset(Numbers):
@@ -170,21 +159,17 @@ class Counting(Numbers):
         return super().value(query, start, end)
 
 
-def test_each_datapoint_is_asked_for_once() -> None:
+def test_each_datapoint_is_asked_for_once_and_after_a_pause_anew() -> None:
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     for minute in range(1, 20):
         watched.look(numbers, at(minute))
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
-
-def test_the_oldest_datapoint_of_the_range_is_kept_over_a_pause() -> None:
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     watched.look(numbers, at(3))
     watched.look(numbers, at(7))  # looks at five minutes, from the last one that is there on
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
-
-def test_after_a_pause_the_range_is_asked_for_anew() -> None:
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     watched.look(numbers, at(10))
     numbers.minutes.clear()

@@ -140,7 +140,7 @@ def test_every_locked_release_is_asked_about(
     assert {f"{name}=={version}" for name, version in database.asked} == pins
 
 
-def test_a_vulnerable_python_package_ends_with_1_and_names_the_fix(
+def test_a_vulnerable_package_or_cli_ends_with_1_and_names_advisory_and_fix(
     database: Database,
     locks: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -154,13 +154,6 @@ def test_a_vulnerable_python_package_ends_with_1_and_names_the_fix(
         "CVE-2025-1, PYSEC-2025-1: a template leaves its sandbox; fixed in 99.1",
     )
 
-
-def test_a_vulnerable_cdk_cli_ends_with_1_and_names_the_advisory(
-    database: Database,
-    locks: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
     database.vulnerable = {"aws-cdk"}
     code = run(locks, database.address, database.address, monkeypatch)
     assert (code, "GHSA-aaaa-bbbb-cccc" in capsys.readouterr().out) == (1, True)

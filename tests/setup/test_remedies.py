@@ -29,7 +29,7 @@ def test_every_key_in_a_message_exists() -> None:
 
 def test_every_value_with_a_unit_in_a_message_is_a_key() -> None:
     # Arguments of the client are its own.
-    texts = [pair for pair in MESSAGES if not pair[0].startswith("servable_client/")]
+    texts = [pair for pair in MESSAGES if not pair[0].startswith("packages/servable-client/")]
     unknown = {place: unknown_values_in(text) for place, text in texts if text.count(" ") > 2}
     assert {place: words for place, words in unknown.items() if words} == {}
 

@@ -5,8 +5,6 @@ import re
 import subprocess
 import tomllib
 
-import pytest
-
 from tests.checkouts import ROOT
 
 GIVEN = ["aws-cdk-lib", "constructs", "sagemaker", "boto3", "pytest", "cdk-nag"]
@@ -16,12 +14,9 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_make_alone_lists_the_targets() -> None:
+def test_make_alone_lists_the_targets_with_an_explanation() -> None:
     listed = re.findall(r"^  make ([a-z-]+)", run("make").stdout, re.MULTILINE)
     assert {"demo", "test", "test-long", "check"} <= set(listed)
-
-
-def test_every_target_that_is_listed_is_explained() -> None:
     lines = run("make").stdout.splitlines()
     assert [line for line in lines if len(line.split(maxsplit=2)) < 3] == []
 
@@ -30,17 +25,18 @@ def test_what_is_installed_is_not_installed_again() -> None:
     assert "Nothing to be done" in run("make", "install").stdout
 
 
-def test_a_failing_step_says_which_and_why() -> None:
+def test_a_step_says_in_one_line_that_it_works_what_it_is_at_or_why_it_failed() -> None:
+    ran = run("sh", "scripts/quietly.sh", "build the moon", "echo", "cheese")
+    assert re.fullmatch(r"build the moon \.\.\. done, \d+ s\n", ran.stdout)
+
+    long = ["sh", "-c", "echo laying stones; sleep 1.5"]
+    ran = run("env", "QUIETLY_SECONDS=1", "sh", "scripts/quietly.sh", "build the moon", *long)
+    assert re.search(r"build the moon \.\.\. \n  \d s: laying stones done, \d s\n", ran.stdout)
+
     ran = run("sh", "scripts/quietly.sh", "build the moon", "sh", "-c", "echo no cheese; exit 3")
     assert ran.returncode == 1
     assert "no cheese" in ran.stderr
     assert 'The step "build the moon" failed (exit code 3)' in ran.stderr
-
-
-def test_a_long_step_says_what_it_is_at() -> None:
-    long = ["sh", "-c", "echo laying stones; sleep 1.5"]
-    ran = run("env", "QUIETLY_SECONDS=1", "sh", "scripts/quietly.sh", "build the moon", *long)
-    assert re.search(r"build the moon \.\.\. \n  \d s: laying stones done, \d s\n", ran.stdout)
 
 
 def test_install_brings_every_command_and_no_linter() -> None:
@@ -58,23 +54,11 @@ def test_the_wheels_claim_the_systems_on_which_they_were_tried() -> None:
     }
 
 
-def test_a_step_that_works_takes_one_line() -> None:
-    ran = run("sh", "scripts/quietly.sh", "build the moon", "echo", "cheese")
-    assert re.fullmatch(r"build the moon \.\.\. done, \d+ s\n", ran.stdout)
-
-
-def test_the_cdk_cli_is_pinned_exactly() -> None:
-    package = json.loads((ROOT / "package.json").read_text())
-    assert package["devDependencies"]["aws-cdk"] == "2.1148.1"
-
-
-@pytest.mark.parametrize("package", GIVEN)
-def test_every_given_package_is_pinned(package: str) -> None:
+def test_every_given_package_is_pinned_and_explained_on_a_page() -> None:
     locks = [ROOT / "requirements.txt", *ROOT.glob("requirements/*.txt")]
     pins = "".join(file.read_text() for file in locks)
-    assert re.search(rf"^{package}==", pins, re.MULTILINE)
-
-
-@pytest.mark.parametrize("package", GIVEN)
-def test_the_readme_says_what_every_given_package_does(package: str) -> None:
-    assert f"| {package} |" in (ROOT / "README.md").read_text()
+    for package in GIVEN:
+        assert re.search(rf"^{package}==", pins, re.MULTILINE)
+        assert f"| {package} |" in (ROOT / "docs" / "installing.md").read_text()
+    package = json.loads((ROOT / "package.json").read_text())
+    assert package["devDependencies"]["aws-cdk"] == "2.1148.1"

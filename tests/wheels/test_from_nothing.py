@@ -1,4 +1,4 @@
-"""README's first commands in an empty home with nothing but uv and Python, from a folder of wheels."""
+"""The first commands of docs/installing.md in an empty home with nothing but uv and Python."""
 
 import re
 import resource
@@ -24,8 +24,8 @@ from tests.wheels.environment import (
 )
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
-_README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = _README.partition("```sh\n")[2].partition("```")[0]
+_PAGE = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+COMMANDS = _PAGE.partition("```sh\n")[2].partition("```")[0]
 # Of the processor: a computer with nothing else to do takes no longer, for nothing waits.
 MOST_SECONDS = 60
 # Everything in the home, the compiled modules of every package included.
@@ -46,7 +46,7 @@ def house(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def home(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home after README's commands, with no variable but these."""
+    """The home after the page's commands, with no variable but these."""
     home = tmp_path_factory.mktemp("home")
     programs = tmp_path_factory.mktemp("programs")
     for name in ("uv", "uvx"):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, status
-from tests.checkouts import PATH, bootstrapped, run_in
+from tests.checkouts import PATH, run_in
 from tests.conftest import RANKER
 from tests.wheels.environment import make
 
@@ -39,7 +39,6 @@ def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Loca
         environment = {**os.environ, "PATH": PATH, **json.loads(ran.stdout)["environment"]}
         found = status(folder=project / ".servable")
         assert found is not None
-        bootstrapped(found)
         deploy = ("cdk", "deploy", "--require-approval", "never")
         deployed = run_in(project, *deploy, environment=environment)
         assert deployed.returncode == 0, deployed.stdout + deployed.stderr

@@ -91,7 +91,7 @@ def batch_model(
         construct_id,
         archive=model_archive(stack, environment, job.batch.model, root),
         image=hosting.image,
-        variables=hosting.variables,
+        environment=hosting.variables,
         dependencies=ModelDependencies(
             log_group_arn=log_group_arn(stack),
             batch=job.batch,

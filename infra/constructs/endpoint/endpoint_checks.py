@@ -188,7 +188,7 @@ def _component(
         "memory_mib": copies.memory_mib,
         "cpus": copies.cpus,
         "gpus": copies.gpus,
-        "variables": placement.variant.variables,
+        "environment": placement.variant.environment,
         "container": placement.variant.container,
         "scaling": scaling[1] if scaling else None,
     }

@@ -127,7 +127,7 @@ class ServedVariant(Construct):
             construct_id,
             archive=self._archives[placed.name],
             image=hosting.image,
-            variables=hosting.variables,
+            environment=hosting.variables,
             dependencies=replace(
                 self._dependencies,
                 log_group_arn=logs.arn,

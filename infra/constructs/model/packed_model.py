@@ -65,7 +65,7 @@ class PackedModel(ServedModel):
     instance_type: Instance type that image and settings are chosen for, for example ml.c5.xlarge.
     logs: The endpoint's log group, into which the container writes. Needed without `batch`.
     batch: The batch transform job that the model is for instead of an endpoint, for a `BatchTransform`. Its
-        keys `model` and `instance_type` are those given here; `container` and `variables` stand in it.
+        keys `model` and `instance_type` are those given here; `container` and `environment` stand in it.
         Default: none, the model is an endpoint's.
     code: Folder with inference.py, or with transforms.py for Servable's handler. Default: none, the
         container converts JSON and CSV itself.
@@ -77,7 +77,8 @@ class PackedModel(ServedModel):
     tensorflow: TensorFlow version of the image, for example "2.20". Default: the newest that the instance
         type runs.
     container: Settings of the container. Default: chosen for instance type, model and code.
-    variables: Further environment variables of the container, for inference.py. Default: none.
+    environment: Container environment variables: your own for inference.py, and those of the image, which are
+        read into `container`; set each in one of the two. Default: none.
     vpc: VPC of the instances, with a gateway endpoint for S3. Default: SageMaker's own network.
     vpc_subnets: Subnets of `vpc`. Default: its private subnets.
     security_groups: Security groups of the instances. Default: a new one in `vpc`, which lets all out.
@@ -107,7 +108,7 @@ class PackedModel(ServedModel):
         warm_up: Sequence[Path | str] = (),
         tensorflow: str | None = None,
         container: ContainerSettings = DERIVED,
-        variables: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] | None = None,
@@ -124,19 +125,19 @@ class PackedModel(ServedModel):
             "tensorflow": tensorflow,
             "network_isolation": network_isolation,
         }
-        variant = {"container": container, "variables": dict(variables or {})}
-        environment = _environment(name, given, {**variant, "instance_type": instance_type})
-        self.job = _job(environment, name, batch, volume_key)
-        placement = self.job.deployed if self.job else _placement(environment, name)
+        variant = {"container": container, "environment": dict(environment or {})}
+        described = _environment(name, given, {**variant, "instance_type": instance_type})
+        self.job = _job(described, name, batch, volume_key)
+        placement = self.job.deployed if self.job else _placement(described, name)
         runs = _hosting(stack := cdk.Stack.of(scope), placement)
         log_group, rolls_back = _log(stack, logs, batch)
         groups = _groups(scope, construct_id, vpc, security_groups)
         super().__init__(
             scope,
             construct_id,
-            archive=_archive(stack, environment, name, archive_keys),
+            archive=_archive(stack, described, name, archive_keys),
             image=runs.image,
-            variables=runs.variables,
+            environment=runs.variables,
             dependencies=ModelDependencies(
                 log_group_arn=log_group,
                 rolls_back=rolls_back,
@@ -298,7 +299,10 @@ def _environment(name: str, model: Mapping[str, Any], variant: Mapping[str, Any]
     except ValidationError as wrong:
         problems = []
         for error in wrong.errors():
-            key = next(iter(error["loc"]), "")
+            if not error["loc"]:  # about several arguments
+                problems.append(str(error["ctx"]["error"]))
+                continue
+            key = error["loc"][0]
             problems.append(f"{_ARGUMENTS.get(key, key)}: {error['input']!r}: {error['msg']}")
         raise ValueError("; ".join(dict.fromkeys(problems))) from None
 

@@ -46,7 +46,7 @@ class ServedModel(Construct):
         *,
         archive: Archive,
         image: Image,
-        variables: Mapping[str, str],
+        environment: Mapping[str, str],
         dependencies: ModelDependencies,
         network_isolation: bool = False,
     ) -> None:
@@ -76,7 +76,7 @@ class ServedModel(Construct):
                 # A model package has its own; `image` is the one that the settings are chosen for.
                 image=None if "model_package_name" in archive.data else image.uri,
                 **archive.data,
-                environment={**variables, **archive.variables},
+                environment={**environment, **archive.variables},
             ),
         )
         if role is not None:

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from infra.catalog.limits import least, most
 from infra.parameters.scaling import When
+from infra.parameters.sources import read_pasted
 from infra.parameters.table import KmsKeyArn, Table
 from infra.parameters.variant import VariableName, Variant
 from infra.policy.container import ContainerSettings
@@ -102,11 +103,13 @@ class BatchSettings(Table):
     max_minutes: Annotated[int, Field(ge=1, le=40_320)] = 1440
     """Minutes after which a run fails and its job is told to stop. 1440, a day: a nightly run does not
     meet the next one."""
-    variables: dict[VariableName, Annotated[str, Field(max_length=10_240)]] = Field(default={})
-    """Environment variables for inference.py. The container's own variables are keys of [container]."""
+    environment: dict[VariableName, Annotated[str, Field(max_length=10_240)]] = Field(default={})
+    """Container environment variables, as those of a variant."""
     container: ContainerSettings = ContainerSettings()
     """Settings of the container on its instance. Omitted keys are chosen as a variant's, for the instance
     type, the model and the code; timeouts and batching are chosen for the job."""
+
+    _read_pasted = model_validator(mode="before")(read_pasted)
 
     @property
     def variant(self) -> Variant:
@@ -116,5 +119,5 @@ class BatchSettings(Table):
             instance_type=self.instance_type,
             min_instances=self.instances,
             container=self.container,
-            variables=self.variables,
+            environment=self.environment,
         )

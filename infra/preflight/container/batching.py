@@ -43,7 +43,8 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
             finding = self.finding(key, problem, allowed="1 or more", remedy="raise it")
             yield replace(finding, severity=Severity.WARNING)
         elif rows is None:
-            yield self.not_checked(key, "traffic.rows_per_request")
+            question = "whether a request fits in a batch"
+            yield self.not_checked(key, "traffic.rows_per_request", question)
         elif batching.max_batch_size < rows:
             yield self.finding(
                 key,

@@ -47,7 +47,8 @@ traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
             if content_type not in CONVERTED:
                 continue
             if size is None:
-                yield self.not_checked(key, "traffic.request_bytes")
+                question = f"whether NGINX can convert {content_type}"
+                yield self.not_checked(key, "traffic.request_bytes", question)
             elif size > SMALL_BYTES:
                 memory_mb = size * MEMORY_BYTES_PER_BYTE / BYTES_PER_MB
                 yield self.finding(

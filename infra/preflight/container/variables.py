@@ -7,9 +7,8 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import (
     OLD_ONEDNN_SWITCH,
+    UNSUPPORTED,
     inert_reason,
-    setting_of,
-    variable_of,
     variables_of,
 )
 from infra.preflight.rule import ContainerRule, Findings, Parts, Rule
@@ -26,7 +25,7 @@ def _deployed(placement: Placement) -> dict[str, str]:
         default_model=placement.model.default_name(placement.variant.model),
         tensorflow=placement.tensorflow,
     )
-    return {**placement.variant.variables, **ours}
+    return {**placement.variant.environment, **ours}
 
 
 class VariableRule(Rule):
@@ -34,7 +33,7 @@ class VariableRule(Rule):
 
     def parts(self) -> Parts:
         for placement in self.candidate.containers:
-            for name, value in placement.variant.variables.items():
+            for name, value in placement.variant.environment.items():
                 yield placement, name, value
 
 
@@ -44,16 +43,16 @@ class VariablesTooMany(ContainerRule):
     Source: infra/catalog/limits.json, EnvironmentMap
     """
 
-    example = "# 101 keys in variants.primary.variables"
+    example = "# 101 keys in variants.primary.environment"
     remedy = "put some into a file of the code folder"
 
     def look(self, placement: Placement) -> Findings:
         count, allowed = len(_deployed(placement)), most("EnvironmentMap")
         if count > allowed:
-            own = allowed - (count - len(placement.variant.variables))
+            own = allowed - (count - len(placement.variant.environment))
             yield self.finding(
-                placement.key("variables"),
-                f"{len(placement.variant.variables)} variables and those of the container make {count}",
+                placement.key("environment"),
+                f"{len(placement.variant.environment)} variables and those of the container make {count}",
                 given=count,
                 allowed=f"at most {allowed} in all, {own} of your own",
             )
@@ -65,14 +64,14 @@ class VariableTooLong(VariableRule):
     Source: infra/catalog/limits.json, EnvironmentValue
     """
 
-    example = "# a value of 1025 characters in variants.primary.variables"
+    example = "# a value of 1025 characters in variants.primary.environment"
     remedy = "put it into a file of the code folder"
 
     def look(self, placement: Placement, name: str, value: str) -> Findings:
         allowed = most("EnvironmentValue")
         if len(value) > allowed:
             yield self.finding(
-                placement.key(f"variables.{name}"),
+                placement.key(f"environment.{name}"),
                 f"{name} has {len(value)} characters",
                 allowed=f"at most {allowed}",
             )
@@ -85,7 +84,7 @@ class VariablesTooLarge(ContainerRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
     """
 
-    example = "# 33 values of 1,000 characters in variants.primary.variables"
+    example = "# 33 values of 1,000 characters in variants.primary.environment"
     allowed = f"at most {MOST_BYTES:,}"
     remedy = "put some into a file of the code folder"
 
@@ -93,28 +92,9 @@ class VariablesTooLarge(ContainerRule):
         size = sum(len(f"{name}{value}".encode()) for name, value in _deployed(placement).items())
         if size > MOST_BYTES:
             yield self.finding(
-                placement.key("variables"),
+                placement.key("environment"),
                 f"names and values have {size:,} bytes together, the container's included",
                 given=size,
-            )
-
-
-class VariableOfASetting(VariableRule):
-    """The container's own variables have typed keys, which are checked and explained.
-
-    Source: infra/policy/container.py
-    """
-
-    example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
-    remedy = "write that instead"
-
-    def look(self, placement: Placement, name: str, value: str) -> Findings:
-        setting = setting_of(name, value)
-        if setting is not None:
-            yield self.finding(
-                placement.key(f"variables.{name}"),
-                f"{name} = {value!r} has a key of its own",
-                allowed=f"{placement.key('container')}.{setting}",
             )
 
 
@@ -132,7 +112,7 @@ class VariableHoldsSecret(VariableRule):
 
     acknowledgeable = True
     example = (
-        'variants.primary.variables.DATABASE_URL = "postgresql://scorer:k7Rw2@db.internal/users"'
+        'variants.primary.environment.DATABASE_URL = "postgresql://scorer:k7Rw2@db.internal/users"'
     )
     allowed = "the name or the ARN of a secret in AWS Secrets Manager"
     remedy = "put the secret there, and read it when the code is imported"
@@ -142,7 +122,7 @@ class VariableHoldsSecret(VariableRule):
         if looks_like is None and not is_named_secret(name, value):
             return
         finding = self.finding(
-            placement.key(f"variables.{name}"),
+            placement.key(f"environment.{name}"),
             f"{name} looks like {looks_like or 'a secret, by its name'}: it would be in the template",
             given=None,
         )
@@ -158,7 +138,7 @@ class VariableInert(VariableRule):
     """
 
     severity = Severity.WARNING
-    example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
+    example = f'variants.primary.environment.{OLD_ONEDNN_SWITCH} = "1"'
     allowed = "variables that the image reads"
     remedy = "take it out"
 
@@ -166,7 +146,26 @@ class VariableInert(VariableRule):
         reason = inert_reason(name, value, tensorflow=placement.tensorflow)
         if reason is not None:
             yield self.finding(
-                placement.key(f"variables.{name}"),
+                placement.key(f"environment.{name}"),
                 f"{name} = {value!r} has no effect: {reason}",
                 reads=(f"models.{placement.variant.model}.tensorflow",),
+            )
+
+
+class VariableUnsupported(VariableRule):
+    """The image reads a variable that changes what it serves, in a way that no rule knows.
+
+    Source: serve.py and tfs_utils.py of the images, https://github.com/aws/deep-learning-containers
+    """
+
+    acknowledgeable = True
+    example = 'variants.primary.environment.SAGEMAKER_BATCH = "true"'
+    remedy = "take it out"
+
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
+        if name in UNSUPPORTED:
+            yield self.finding(
+                placement.key(f"environment.{name}"),
+                f"{name} = {value!r} changes what the container serves",
+                allowed=UNSUPPORTED[name],
             )

@@ -20,7 +20,8 @@ class BodyRule(Rule):
         name = key.removeprefix("traffic.")
         given, allowed, guide = self.candidate.value_of(key), getattr(kind, name), kind.guide_bytes
         if given is None:
-            yield self.not_checked(key, key)
+            question = "whether requests and responses are within SageMaker's size limits"
+            yield self.not_checked(key, key, question)
         elif allowed < given <= guide:
             yield self.finding(
                 key,

@@ -71,7 +71,8 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
         if instance.successor:
             return  # InstanceRetired reports it
         if region not in availability.regions():
-            yield self.not_checked(key, f"a region of infra/catalog: {region}")
+            question = "whether the Region offers the instance type"
+            yield self.not_checked(key, f"a region of infra/catalog: {region}", question)
         elif region not in availability.regions_of(instance.name):
             size = instance.name.split(".")[-1]
             offered = filter(None, map(instances().get, availability.offered(region)))

@@ -13,6 +13,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.model import Model
 from infra.parameters.sources import shown_path
 from infra.parameters.variant import machine_of
+from infra.policy.container import variables_of
 from infra.policy.hosting import newest_version
 from infra.policy.sizing import SERVERLESS_START_SECONDS
 from infra.policy.update import SECONDS_PER_MINUTE
@@ -77,7 +78,9 @@ class Code(CodeFolderRule):
 
     def look(self, name: str, folder: Path) -> Findings:
         variants = variants_running(self.environment, name)
-        given = [set(variant.variables) for variant in variants]
+        given = [
+            v.environment.keys() | variables_of(v.container, default_model=None) for v in variants
+        ]
         for version in _versions(self.environment, name):
             image = image_modules(version)
             for fault in check_code(
@@ -91,9 +94,11 @@ class Code(CodeFolderRule):
                 key = f"models.{name}.code"
                 if fault.severity == "not checked":
                     needs = f"AWS's image, whose modules are known: {place} {fault.problem}"
-                    yield self.not_checked(key, needs)
+                    question = "whether the image has what the code imports"
+                    yield self.not_checked(key, needs, question)
                     continue
-                finding = self.finding(key, f"{place}: {fault.problem}", remedy=fault.remedy)
+                remedy = fault.remedy.replace("ENV", self.loaded.name)
+                finding = self.finding(key, f"{place}: {fault.problem}", remedy=remedy)
                 yield replace(finding, severity=Severity(fault.severity))
 
 
@@ -117,7 +122,8 @@ models.ranker.tensorflow = "2.19\""""
             image = image_modules(version)
             if image is None:
                 needs = "AWS's image: the modules of another one are not known"
-                yield self.not_checked(f"models.{name}.image", needs)
+                question = "whether the image has what the handler imports"
+                yield self.not_checked(f"models.{name}.image", needs, question)
                 continue
             missing = needed_modules() - image.modules
             if folder is not None and folder.is_dir():

@@ -38,8 +38,10 @@ class ModelVariables(ModelRule):
             try:
                 stored = stored_variables(folder)
                 restored = self.candidate.graph(folder).restored if info.has_variables else ()
+                key = f"models.{name}.saved_model"
                 if restored is None:
-                    yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE)
+                    question = "whether the model's variables are complete"
+                    yield self.not_checked(key, _TOO_LARGE, question)
                 problems = list(differences(restored or (), stored))
                 if info.variable_bytes <= MOST_CHECKED_BYTES:
                     problems += [
@@ -50,7 +52,7 @@ class ModelVariables(ModelRule):
                 else:
                     megabytes = info.variable_bytes / BYTES_PER_MB
                     needs = f"--run, which loads the {megabytes:,.0f} MB of variables"
-                    yield self.not_checked(f"models.{name}.saved_model", needs)
+                    yield self.not_checked(key, needs, "whether the variables are intact")
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             if problems:
@@ -82,7 +84,8 @@ class ModelVocabulary(ModelRule):
             try:
                 tables = self.candidate.graph(folder).vocabularies
                 if tables is None:
-                    yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE)
+                    question = "whether the model's vocabularies are complete"
+                    yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE, question)
                 faults = {
                     folder / "assets" / table.file: fault
                     for table in tables or ()
@@ -120,7 +123,8 @@ class ModelUnfilled(ModelRule):
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             if unfilled is None:
-                yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE)
+                question = "whether loading fills the model's variables and tables"
+                yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE, question)
             shown = shown_path(folder, self.loaded.root)
             for found in unfilled or ():
                 problem, remedy = describe(found)

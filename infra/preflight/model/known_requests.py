@@ -56,7 +56,9 @@ class KnownRequestRule(Rule):
             try:
                 if judged(self.candidate, placement, model, file, sent_as) is None:
                     yield self.not_checked(
-                        key, "--run: code may change the request, so that only running it shows"
+                        key,
+                        "--run: code may change the request, so that only running it shows",
+                        f"whether the model accepts {file}",
                     )
             except OSError:
                 continue  # a missing file is reported already
@@ -121,7 +123,9 @@ class GoldenAnswer(GoldenRule):
             return
         file = self.there(answer)
         if file is None:
-            yield self.not_checked(key, f"{answer}, which `servable invoke --output` writes")
+            question = f"whether {answer} has the format of the model's outputs"
+            needs = f"{answer}, which `servable invoke --output` writes"
+            yield self.not_checked(key, needs, question)
             return
         for placement, _ in _targets(self.candidate, name):
             try:

@@ -34,7 +34,8 @@ class GraphRule(Rule):
             return
         if table is None:
             older = f"the operations of {placement.tensorflow} are not known"
-            yield self.not_checked(key, f"a TensorFlow from 2.12 on: {older}")
+            question = "whether the image runs the model's operations"
+            yield self.not_checked(key, f"a TensorFlow from 2.12 on: {older}", question)
             return
         for folder in folders:
             try:

@@ -31,7 +31,8 @@ class ReplayOutputUnknown(Rule):
                 continue
             key = f"replay.outputs.{name}"
             if outputs is None:
-                yield self.not_checked(key, "a saved_model without code, whose outputs are known")
+                needs = "a saved_model without code, whose outputs are known"
+                yield self.not_checked(key, needs, f"whether a model has the output {name!r}")
             else:
                 yield self.finding(
                     key,

@@ -27,7 +27,9 @@ traffic.caller_timeout_ms = 1000"""
         for name in ("p50_latency_ms", "p90_latency_ms", "p99_latency_ms"):
             alarm = getattr(self.environment.alarms, name)
             if alarm is not None and caller is None:
-                yield self.not_checked(f"alarms.{name}", "traffic.caller_timeout_ms")
+                needs = "traffic.caller_timeout_ms"
+                question = "whether the latency alarm fires before callers time out"
+                yield self.not_checked(f"alarms.{name}", needs, question)
             elif alarm is not None and alarm >= caller:
                 yield self.finding(name=name, alarm=alarm, caller=caller)
 

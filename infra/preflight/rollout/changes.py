@@ -25,7 +25,8 @@ class ChangeRule(Rule):
 
     def look(self) -> Findings:
         if self.loaded.against is None:
-            yield self.not_checked(self.key, AGAINST)
+            question = "whether SageMaker accepts the change to the deployed endpoint"
+            yield self.not_checked(self.key, AGAINST, question)
         else:
             yield from self.compared()
 

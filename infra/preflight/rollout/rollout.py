@@ -183,7 +183,8 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
         if quiet is None and rollout.golden_requests is not None:
             quiet = 0.0  # golden requests alone must be enough, because there may be no callers
         if quiet is None:
-            yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
+            question = "whether an update gets enough requests to show errors"
+            yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps", question)
             return
         percent, needed = rollout.percent, 100 / self.environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
@@ -222,7 +223,8 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             return
         quiet = self.environment.traffic.quiet_rps
         if quiet is None:
-            yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps")
+            question = "whether an update gets enough requests to measure its p99"
+            yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps", question)
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         # The fewest instances run in the quietest hour; the first share is a whole number of them.

@@ -151,7 +151,8 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         if scaling is None or rate is None or scaling.hold or share is None:
             return
         if peak is None:
-            yield self.not_checked(key, "traffic.peak_rps")
+            question = "whether max_instances is enough for the peak"
+            yield self.not_checked(key, "traffic.peak_rps", question)
             return
         rps, safety = peak * share, scaling.safety_factor
         needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)

@@ -34,11 +34,12 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         if scaling is None or scaling.hold or not self.environment.kind.has_instances:
             return
         rate = scaling.max_rps_per_instance
+        question = "whether autoscaling keeps up with the traffic"
         if traffic.day is None and traffic.peak_rps is None:
-            yield self.not_checked("traffic.profile", "traffic.peak_rps")
+            yield self.not_checked("traffic.profile", "traffic.peak_rps", question)
         elif rate is None:
             key = f"variants.{placement.name}.scaling"
-            yield self.not_checked(key, f"{key}.max_rps_per_instance")
+            yield self.not_checked(key, f"{key}.max_rps_per_instance", question)
         else:
             yield from self._rehearsed(placement, rate)
 

@@ -161,7 +161,8 @@ class ScalingSchedulePast(ScheduledRule):
         if last is None:
             return
         if self.loaded.asked_at is None:
-            yield self.not_checked(key, "the time of day: run `servable check`")
+            question = "whether a scheduled action is over"
+            yield self.not_checked(key, "the time of day: run `servable check`", question)
         elif last.replace(tzinfo=zone) < self.loaded.asked_at:
             yield self.finding(key, f"{action.at} ({action.timezone}) is over", given=action.at)
 
@@ -216,7 +217,8 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
     def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         zone, zones = action.timezone, time_zones()
         if not zones:
-            yield self.not_checked(key, "this computer a time zone database (tzdata)")
+            question = f"whether {zone!r} is a time zone"
+            yield self.not_checked(key, "this computer a time zone database (tzdata)", question)
         elif zone not in zones:
             yield self.finding(
                 key, f"{zone!r} is not a time zone", given=zone, remedy=suggest_time_zone(zone)

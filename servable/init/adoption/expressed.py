@@ -138,7 +138,7 @@ class _Expression:
             self._listed += model.not_carried
             self._networks.append(model.network)
         table: dict[str, Any] = {"model": model.name}
-        for key, value in (("variables", model.variables), ("container", model.container)):
+        for key, value in (("environment", model.variables), ("container", model.container)):
             if value:
                 table[key] = dict(value)
         return table

@@ -1,6 +1,5 @@
 """A live SageMaker model as keys of an environment file: archive, image, variables, role, network."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from infra.policy.container import (
     DEFAULT_MODEL_NAME,
     ContainerSettings,
     inert_reason,
+    read_environment,
     setting_of,
     variables_of,
 )
@@ -278,7 +278,7 @@ def _variables(
         if is_secret(name, value):
             reason = (
                 "it looks like a secret and is left out: keep it in AWS Secrets Manager and give the code "
-                "its ARN, or write it into variables on purpose"
+                "its ARN, or write it into environment on purpose"
             )
             listed.append(NotCarried(where=place, value=HIDDEN, reason=reason, effect="lost"))
         elif key is not None:
@@ -304,18 +304,15 @@ def _variables(
 
 def _parsed(key: str, name: str, value: str, version: str) -> Any:
     """Return the value of a container key that renders exactly this variable; None if none does."""
-    for read in (json.loads, str, lambda text: {"1": True, "0": False}[text]):
-        try:
-            parsed = read(value)
-            part, _, inner = key.rpartition(".")
-            given = {part: {inner: parsed}} if part else {key: parsed}
-            rendered = variables_of(ContainerSettings.model_validate(given), default_model=None,
-                                    tensorflow=version)  # fmt: skip
-        except (ValueError, KeyError, ValidationError):
-            continue
-        if rendered.get(name) == value:
-            return parsed
-    return None
+    parsed = read_environment({name: value}, batching=True)[1][key]
+    part, _, inner = key.rpartition(".")
+    given = {part: {inner: parsed}} if part else {key: parsed}
+    try:
+        settings = ContainerSettings.model_validate(given)
+    except ValidationError:
+        return None
+    rendered = variables_of(settings, default_model=None, tensorflow=version)
+    return parsed if rendered.get(name) == value else None
 
 
 def is_secret(name: str, value: str) -> bool:

@@ -85,7 +85,7 @@ def test_a_target_comes_back_as_it_was(value: float, metric: str) -> None:
 def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str]) -> None:
     result = expressed(picture(container={"Environment": variables}))
     listed = " ".join(where(result))
-    own = variant(result).get("variables", {})
+    own = variant(result).get("environment", {})
     assert [
         name for name in variables if name not in own and f"variable {name}" not in listed
     ] == []

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.fetched import fetch, locate
@@ -89,3 +90,27 @@ def test_a_second_model_in_the_folder_is_listed(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_version_is_listed(tmp_path: Path) -> None:
     assert "no <version>/saved_model.pb" in located(tmp_path, "saved_model.pb")[1][0]
+
+
+def test_what_aws_does_not_give_is_refused_by_its_address(tmp_path: Path) -> None:
+    class Closed(Bucket):
+        def head_object(self, *, Key: str, **_: str) -> dict[str, int]:  # noqa: N803
+            raise ClientError({"Error": {"Code": "403"}}, "HeadObject")
+
+    account: Any = Closed({"live/1/saved_model.pb": b"graph"})
+    with pytest.raises(PackagingError, match=r"s3:/+bucket/live: cannot be read.*s3:GetObject"):
+        fetch({"models/ranker": "s3://bucket/live/"}, account, tmp_path)
+
+
+def test_files_keep_their_folders_and_their_bytes(tmp_path: Path) -> None:
+    objects = {"live/1/saved_model.pb": b"graph", "live/1/variables/index": b"i"}
+    names = fetched(tmp_path, objects, "s3://bucket/live/")
+    assert names == ["models/ranker/1/saved_model.pb", "models/ranker/1/variables/index"]
+    assert [(tmp_path / name).read_bytes() for name in names] == [b"graph", b"i"]
+
+
+def test_of_two_models_the_table_has_the_one_of_its_name_or_the_first(tmp_path: Path) -> None:
+    tables, reasons = located(tmp_path, "b/1/saved_model.pb", "a/1/saved_model.pb")
+    assert (tables["ranker"]["saved_model"], len(reasons)) == ("models/ranker/a", 1)
+    rows = list(locate({"b": {"saved_model": "models/ranker"}}, tmp_path))
+    assert [(row.where, row.value, row.effect) for row in rows] == [("models/ranker", "a", "lost")]

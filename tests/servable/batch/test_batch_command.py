@@ -1,13 +1,28 @@
 """`servable batch`: what is refused before anything runs, and estimates of measured runs."""
 
+import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servable.batch.deployed_batch import BUCKET, FILE, Servable, of_this_folder, project
+from infra.parameters.batch.job import BatchJob, batch_job
+from infra.parameters.loading import ValidFile, load
+from servable.batch import command
+from servable.batch.local_run import LocalBatch
+from servable.batch.objects import LOCAL_CONTAINER, LocalFile
+from servable.batch.result import BatchResult
+from servable_local.container.launch import LaunchError
+from tests.servable.batch.deployed_batch import (
+    BUCKET,
+    FILE,
+    Servable,
+    of_this_folder,
+    project,
+)
 
 SECOND = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
 
@@ -24,6 +39,20 @@ def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
     return of_this_folder(capsys)
 
 
+def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
+    (loaded,) = load(root, root / "environments", {}, "--set")
+    assert isinstance(loaded, ValidFile)
+    job = batch_job(loaded.environment, "nightly")
+    assert job is not None
+    return job, loaded
+
+
+def no_options() -> command.BatchOptions:
+    return command.BatchOptions(
+        input=None, output=None, limit=None, attach=None, estimate=False, local=False, as_json=False
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -34,6 +63,12 @@ def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
         (["--local", "--input", "."], "give --output FOLDER"),
         (["--input", "s3://a/in/", "--output", "s3://a/in/out/"], "inside the input"),
         (["--input", f"s3://{BUCKET}/"], "inside the input"),
+        (["--attach", "job", "--estimate"], "give no other option"),
+        (["--attach", "job", "--output", "s3://a/out/"], "give no other option"),
+        (["--local", "--input", ".", "--output", "s3://a/out/"], "give --output FOLDER"),
+        (["--output", "s3://a"], "write s3://BUCKET/PREFIX/"),
+        (["--output", "s3:///out/"], "write s3://BUCKET/PREFIX/"),
+        (["--output", f"s3://{BUCKET}/in"], "inside the input"),
         (["--limit", "0"], "0 is not in the range x>=1"),
     ],
 )
@@ -46,6 +81,34 @@ def test_one_of_several_batches_is_named(root: Path, batch: Servable) -> None:
     (root / "environments" / "rows.toml").write_text(FILE + SECOND)
     code, _, errors = batch()
     assert (code, "name one of nightly, weekly" in errors) == (2, True)
+
+
+def test_a_file_without_a_batch_or_with_a_wrong_one_runs_nothing(
+    root: Path, batch: Servable
+) -> None:
+    file = root / "environments" / "rows.toml"
+    file.write_text(FILE.partition("[batch.nightly]")[0])
+    code, _, errors = batch()
+    assert (code, "rows.toml has no [batch.NAME]" in errors) == (2, True)
+    file.write_text(FILE.replace("ml.c5.xlarge", "ml.c5.xlarg"))
+    code, _, errors = batch()
+    assert (code, "`servable check rows` says what is wrong" in errors) == (2, True), errors
+    file.write_text(FILE.replace('"model"', '"nowhere"'))
+    code, _, errors = batch("--estimate")
+    assert (code, "nowhere" in errors) == (2, True)
+
+
+def test_a_job_s_name_fits_sagemaker_and_is_used_once(root: Path) -> None:
+    job, loaded = named_job(root)
+    names = []
+    for name in ("nightly", "a_long-name" * 9):
+        named = dataclasses.replace(job, name=name)
+        names += [command.BatchCommand(loaded, named, no_options(), "")._name() for _ in range(2)]
+    assert len({*names}) == 4
+    for name in names:
+        assert re.fullmatch(r"rows-(nightly|a-long-name[a-z-]*)-\d{8}-\d{6}-[0-9a-f]{4}", name)
+        assert len(name) <= 63
+    assert len(names[3]) > 60
 
 
 # --- the estimate
@@ -103,3 +166,54 @@ def test_a_file_goes_through_the_local_container(root: Path, batch: Servable) ->
     (root / "table.csv").write_text("1,2\n3,4\n5,6")
     assert batch("--local", "--input", "table.csv", "--output", "scores")[0] == 0
     assert (root / "scores" / "table.csv.out").read_text() == "3.0,6.0\n9.0,12.0\n15.0,18.0\n"
+
+
+# --- with files of this computer
+
+
+def test_files_go_through_the_container_into_the_output(
+    root: Path, batch: Servable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[list[LocalFile], int | None, str, bool]] = []
+
+    def run(self: LocalBatch, files: list[LocalFile], limit: int | None) -> BatchResult:
+        seen.append((files, limit, self._log.name, self._served.archive is not None))
+        rows = 2 if limit else 1
+        return BatchResult(
+            job="job", status="Stopped" if limit else "Completed", where=LOCAL_CONTAINER, objects_in=1,
+            objects_out=1, bytes_in=8, rows_in=2, rows_out=rows, seconds=1.0, output="out",
+            interrupted=limit is not None,
+        )  # fmt: skip
+
+    monkeypatch.setattr(LocalBatch, "run", run)
+    (root / "table.csv").write_text("1,2\n3,4\n")
+    call = ("--local", "--input", "table.csv", "--output", "out")
+    code, output, _ = batch(*call, "--json")
+    told = json.loads(output)
+    assert (code, told["rows_in"], told["rows_out"], told["holds"]) == (1, 2, 1, False)
+    code, _, errors = batch(*call, "--limit", "5")
+    assert (code, errors) == (130, "interrupted; the same command makes every result anew\n")
+    code, output, _ = batch("--local", "--input", "table.csv", "--estimate", "--limit", "1")
+    assert (code, output.splitlines()) == (0, [
+        "1 rows in 1 object, 0.0 MB",
+        "time  about 1 s",
+        "from  2 rows/s of one instance: job, local container",
+        "      of 2 rows only: a longer run is faster by the row",
+    ])  # fmt: skip
+    table, log = Path("table.csv"), "container.log"
+    assert seen == [
+        ([LocalFile(table, Path("out/table.csv.out"))], None, log, True),
+        ([LocalFile(table, Path("out/servable-trial/table.csv.out"))], 5, log, True),
+    ]
+
+
+def test_a_container_that_does_not_start_is_told_with_the_exit_code_2(
+    root: Path, batch: Servable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: object) -> None:
+        raise LaunchError("it ended")
+
+    monkeypatch.setattr(LocalBatch, "run", run)
+    (root / "table.csv").write_text("1,2\n")
+    code, _, errors = batch("--local", "--input", "table.csv", "--output", "out")
+    assert (code, "the container does not start: it ended" in errors) == (2, True)

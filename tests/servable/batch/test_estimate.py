@@ -1,13 +1,16 @@
 """Time and cost of a job in AWS, from a measured rate."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.parameters.batch.job import BatchJob, batch_job
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
-from servable.batch.estimate import MeasuredRate, estimate, measured_rate
+from servable.batch.estimate import MeasuredRate, estimate, keep_rate, measured_rate
+from servable.batch.result import BatchResult
 from tests.servable.batch.deployed_batch import FILE, project
 
 RATE = MeasuredRate(rows_per_second=100.0, rows=50_000, source="a run")
@@ -66,3 +69,86 @@ def test_the_rate_of_a_variant_holds_for_the_same_model_and_instance_type(root: 
     rate = measured_rate(root, "rows/nightly", environment, job, "aws")
     assert rate is not None
     assert rate.rows_per_second == 200.0
+
+
+RUN = BatchResult(
+    job="job", status="Completed", where="aws", instance_type="ml.c5.xlarge", instances=4, objects_in=2,
+    objects_out=2, bytes_in=10, rows_in=1000, rows_out=1000, seconds=10.0, output="s3://bucket/out/",
+)  # fmt: skip
+
+
+def test_the_rate_of_a_run_in_aws_is_of_the_instances_that_had_an_object(root: Path) -> None:
+    environment, job = loaded(root)
+    keep_rate(root, "rows/nightly", job, RUN)
+    rate = measured_rate(root, "rows/nightly", environment, job, "aws")
+    assert rate == MeasuredRate(rows_per_second=50.0, rows=1000, source="job, aws")
+    assert measured_rate(root, "rows/nightly", environment, job, "local AWS") is None
+    local = dataclasses.replace(RUN, job="local", where="local AWS", instance_type=None)
+    keep_rate(root, "rows/nightly", job, local)
+    rate = measured_rate(root, "rows/nightly", environment, job, "local AWS")
+    assert rate == MeasuredRate(rows_per_second=100.0, rows=1000, source="local, local AWS")
+
+
+@pytest.mark.parametrize(
+    "change", [{"status": "Failed"}, {"rows_in": None}, {"rows_in": 0}, {"seconds": None}]
+)
+def test_a_run_without_a_rate_is_not_kept(root: Path, change: dict[str, Any]) -> None:
+    _, job = loaded(root)
+    keep_rate(root, "rows/nightly", job, dataclasses.replace(RUN, **change))
+    assert not list(root.rglob("job.json"))
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ("[traffic]\nrows_per_request = 4\n", "aws"),
+        ("[variants.primary.scaling]\nmax_rps_per_instance = 50\n", "aws"),
+        ("[variants.primary.scaling]\nmax_rps_per_instance = 50\n[traffic]\nrows_per_request = 4\n",
+         "local AWS"),
+    ],
+)  # fmt: skip
+def test_without_a_variant_s_measured_rows_in_aws_there_is_no_rate(
+    root: Path, more: str, where: str
+) -> None:
+    assert measured_rate(root, "rows/nightly", *loaded(root, f"{FILE}{more}"), where) is None
+
+
+def test_a_variant_on_another_instance_type_is_no_rate(root: Path) -> None:
+    more = (
+        "[variants.primary.scaling]\nmax_rps_per_instance = 50\n[traffic]\nrows_per_request = 4\n"
+    )
+    text = FILE.replace("ml.c5.xlarge", "ml.c5.2xlarge", 1) + more
+    assert measured_rate(root, "rows/nightly", *loaded(root, text), "aws") is None
+
+
+def test_an_estimate_on_this_computer_has_one_instance_and_costs_nothing(root: Path) -> None:
+    told = estimate(*loaded(root, TWO), RATE, [600, 400], sizes=[3, 4], in_aws=False)
+    assert (told.seconds, told.usd, told.missing) == (10.0, None, ())
+    assert (told.rows, told.objects, told.bytes_in) == (1000, 2, 7)
+    assert list(told.lines()) == [
+        "1,000 rows in 2 objects, 0.0 MB", "time  about 10 s", "from  100 rows/s of one instance: a run"
+    ]  # fmt: skip
+
+
+def test_no_estimate_is_below_a_second(root: Path) -> None:
+    assert estimate(*loaded(root), RATE, [1], sizes=[1], in_aws=True).seconds == 1.0
+
+
+def test_an_instance_type_without_a_price_leaves_the_cost_unknown(root: Path) -> None:
+    environment, job = loaded(root)
+    other = dataclasses.replace(
+        job, batch=job.batch.model_copy(update={"instance_type": "ml.x9.big"})
+    )
+    told = estimate(environment, other, RATE, [1000], sizes=[1], in_aws=True)
+    assert (told.seconds, told.usd) == (10.0, None)
+    assert ["no price of ml.x9.big" in missing for missing in told.missing] == [True]
+    assert estimate(environment, other, RATE, [1000], sizes=[1], in_aws=False).missing == ()
+    (_, *_, last) = told.lines()
+    assert last.startswith("cannot be told: no price of ml.x9.big is known")
+
+
+def test_the_first_rows_of_a_short_run_are_told(root: Path) -> None:
+    for rows, told in ((9_999, True), (10_000, False)):
+        rate = dataclasses.replace(RATE, rows=rows)
+        lines = list(estimate(*loaded(root), rate, [10], sizes=[1], in_aws=True).lines())
+        assert (f"      of {rows:,} rows only: a longer run is faster by the row" in lines) == told

@@ -1,5 +1,6 @@
 """A table through a container on this computer; a stand-in is the container."""
 
+import errno
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from servable.batch import local_run
 from servable.batch.local_run import MOST_FAILED, LocalBatch
 from servable.batch.objects import BatchError, LocalFile, files_of
 from servable.batch.result import BatchResult
+from servable.console import lines as console
 from servable.serve.serve import PreparedVariant
 
 Run = Callable[..., BatchResult]
@@ -37,8 +39,20 @@ class Echo:
         self.closed = True
 
 
+def served() -> PreparedVariant:
+    return PreparedVariant(
+        variant="nightly", archive=None, members={}, variables={}, image="", tensorflow="2.20"
+    )
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def started() -> list[Echo]:
+    """The containers that a run has started."""
+    return []
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[Echo]) -> Run:
     def answer(container: Any, path: str, body: bytes, headers: Any, **_: Any) -> Any:
         if container._process.interrupts:
             raise KeyboardInterrupt
@@ -52,16 +66,20 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     )
 
     def call(
-        tables: Mapping[str, str], limit: int | None = None, interrupts: bool = False
+        tables: Mapping[str, str],
+        limit: int | None = None,
+        interrupts: bool = False,
+        request: Mapping[str, Any] = REQUEST,
     ) -> BatchResult:
-        monkeypatch.setattr(local_run, "launch", lambda *_, **__: Echo(interrupts))
+        def launch(*_: object, **__: object) -> Echo:
+            started.append(Echo(interrupts))
+            return started[-1]
+
+        monkeypatch.setattr(local_run, "launch", launch)
         for name, text in tables.items():
             (tmp_path / "in").mkdir(exist_ok=True)
             (tmp_path / "in" / name).write_text(text)
-        served = PreparedVariant(
-            variant="nightly", archive=None, members={}, variables={}, image="", tensorflow="2.20"
-        )
-        batch = LocalBatch(served, REQUEST, tmp_path / "log")
+        batch = LocalBatch(served(), request, tmp_path / "log")
         return batch.run(files_of(tmp_path / "in", tmp_path / "out"), limit)
 
     return call
@@ -127,3 +145,84 @@ def test_the_folders_of_an_input_are_kept(tmp_path: Path) -> None:
     assert files_of(tmp_path / "in", tmp_path / "out") == [
         LocalFile(file, tmp_path / "out" / "day" / "a.csv.out")
     ]
+
+
+def test_the_progress_says_rows_rate_and_time_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "SILENT_SECONDS", 0.0)
+    run({"a.csv": lines(2500)})
+    said = capsys.readouterr().err.splitlines()
+    rows = [line.partition(" rows, ")[0] for line in said]
+    assert (len(rows), rows[-1]) == (3, "2,500 of 2,500")
+    batch = LocalBatch(served(), REQUEST, Path("log"))
+    assert batch._progress(400, 20.0) == "0 of 400 rows, 0 rows/s; ; Ctrl-C ends it"
+    batch._done = 100
+    assert batch._progress(400, 20.0) == (
+        "100 of 400 rows, 5 rows/s; about 1 min 0 s left; Ctrl-C ends it"
+    )
+
+
+def test_a_full_disk_ends_the_run_and_is_no_bad_row(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(local_run, "transform", fill)
+    with pytest.raises(OSError, match="No space left"):
+        run({"a.csv": lines(5)})
+
+
+def test_a_file_that_is_no_gzip_is_named_and_the_run_ends(run: Run, tmp_path: Path) -> None:
+    takes = {**REQUEST["TransformInput"], "CompressionType": "Gzip"}
+    with pytest.raises(
+        BatchError, match=f"{tmp_path}/in/a.csv: an input is not what the file says"
+    ):
+        run({"a.csv": "no gzip"}, request=REQUEST | {"TransformInput": takes})
+
+
+def test_an_object_that_is_one_request_is_refused_as_a_whole(run: Run, tmp_path: Path) -> None:
+    takes = {"ContentType": "text/csv"}
+    whole = REQUEST | {"TransformInput": takes, "BatchStrategy": "SingleRecord"}
+    result = run({"a.csv": f"1\n{BAD}\n3", "b.csv": "1\n2"}, request=whole)
+    assert (result.rows_in, result.objects_in, result.objects_out) == (2, 2, 1)
+    (failed,) = result.failed
+    assert (failed.place, failed.kind) == (f"{tmp_path}/in/a.csv", "ClientError: 400")
+    assert (tmp_path / "out" / "b.csv.out").read_text() == "1\n2\n"
+
+
+def test_answers_that_cannot_be_counted_are_told(run: Run) -> None:
+    gives = {"Accept": "application/x-npy", "AssembleWith": "None"}
+    result = run({"a.csv": lines(3)}, request=REQUEST | {"TransformOutput": gives})
+    assert (result.rows_in, result.rows_out, result.holds) == (3, None, True)
+    assert result.not_counted == "answers of application/x-npy do not say how many rows they are of"
+
+
+def test_the_result_says_what_was_read_and_where_it_is(run: Run, tmp_path: Path) -> None:
+    result = run({"a.csv": "1\n2", "b.csv": "3\n"})
+    assert (result.status, result.where, result.usd) == ("Completed", "local container", 0.0)
+    assert (result.bytes_in, result.objects_in, result.objects_out) == (5, 2, 2)
+    assert (result.output, result.job) == (str(tmp_path / "out"), "job")
+    assert 0 < (result.seconds or 0) < 60
+    stopped = run({"a.csv": "1\n2"}, interrupts=True)
+    assert (stopped.status, stopped.objects_out) == ("Stopped", 0)
+    assert run({"a.csv": BAD}).status == "Failed"
+
+
+def test_with_a_limit_the_bad_rows_are_those_of_the_sample(run: Run, tmp_path: Path) -> None:
+    result = run({"a.csv": "1\n2\n3", "b.csv": f"4\n{BAD}\n6\n{BAD}", "c.csv": "7"}, limit=5)
+    assert [failed.place.rpartition("/")[2] for failed in result.failed] == ["b.csv row 2"]
+    assert (result.rows_in, result.objects_in) == (5, 2)
+    assert (tmp_path / "out" / "a.csv.out").read_text() == "1\n2\n3\n"
+
+
+def test_no_container_outlives_its_run(
+    run: Run, started: list[Echo], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run({"a.csv": "1"})
+    run({"a.csv": "1"}, interrupts=True)
+    monkeypatch.setattr(local_run, "transform", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run({"a.csv": "1"})
+    assert [container.closed for container in started] == [True] * 3

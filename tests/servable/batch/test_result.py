@@ -76,3 +76,70 @@ def test_failures_are_told_by_kind_with_the_first_few() -> None:
 def test_rows_without_an_answer_are_told() -> None:
     *_, last = dataclasses.replace(HOLDS, rows_out=3).lines()
     assert "an empty line has no answer" in last
+
+
+def test_the_table_of_the_end_says_all_that_is_known() -> None:
+    known = dataclasses.replace(
+        HOLDS, rows_in=4_000, rows_out=4_000, seconds_with_start=300.0, price="one at $0.2 an hour"
+    )
+    assert list(known.lines()) == [
+        "job: Completed",
+        "rows in            4,000   in 2 objects",
+        "rows out           4,000   in 2 objects",
+        "failed                 0",
+        "time          1 min 30 s   5 min 0 s from the request on",
+        "cost             $0.0100   one at $0.2 an hour",
+        "results      s3://bucket/out/",
+    ]
+
+
+def test_the_table_of_the_end_says_what_is_not_known() -> None:
+    failed = (FailedRequest(place="a.csv", kind="ClientError: 400", message=""),)
+    unknown = dataclasses.replace(
+        HOLDS, status="Failed", reason="it ended", objects_out=1, rows_out=None, failed=failed,
+        not_counted="answers are arrays", seconds=None, usd=None, price="no price",
+    )  # fmt: skip
+    assert list(unknown.lines()) == [
+        "job: Failed: it ended",
+        "rows in                4   in 2 objects",
+        "rows out     not counted   in 1 object",
+        f"{'':27}answers are arrays",
+        "failed                 1",
+        f"{'':23}1   ClientError: 400",
+        f"{'':27}a.csv",
+        f"{'':27}download the file and run it with --local --input FILE: that names the rows",
+        "cost           not known   no price",
+        "results      s3://bucket/out/",
+    ]
+    at_home = dataclasses.replace(unknown, instance_type=None)
+    assert not [line for line in at_home.lines() if "download the file" in line]
+
+
+def test_kinds_of_failures_are_told_from_the_most_frequent() -> None:
+    failed = tuple(
+        FailedRequest(place=f"row {number}", kind="ClientError: 400", message=message)
+        for number, message in enumerate(["rare", "often", "often", "often"])
+    )
+    lines = list(dataclasses.replace(HOLDS, status="Failed", failed=failed).lines())
+    kinds = [line.split() for line in lines if "ClientError" in line]
+    assert [(kind[0], kind[-1]) for kind in kinds] == [("3", "often"), ("1", "rare")]
+    assert f"{'':27}row 1, row 2, row 3" in lines
+
+
+def test_the_result_as_json_says_whether_it_holds() -> None:
+    told = dataclasses.replace(HOLDS, rows_out=3).as_object()
+    assert (told["holds"], told["rows_out"], told["output"]) == (False, 3, "s3://bucket/out/")
+    assert HOLDS.as_object()["holds"] is True
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["ClientError: 400", "", "Message:", '{"error": "no', 'number"}'], "no number"),
+        (["ClientError: 400", "Message:", "[1]", "", "2"], "[1] 2"),
+        (["ClientError: 400", "not a message"], ""),
+    ],
+)  # fmt: skip
+def test_a_failure_has_the_container_s_words_or_none(texts: list[str], message: str) -> None:
+    (failed,) = failures_in(f"{AT}a.csv: {text}" for text in texts)
+    assert (failed.kind, failed.message) == ("ClientError: 400", message)

@@ -181,6 +181,30 @@ def test_while_no_instance_runs_no_asynchronous_request_is_sent(files: Path) -> 
     assert "PutObject" not in dict(account.calls)
 
 
+@pytest.mark.parametrize("copies", [0, 1])
+def test_a_component_is_asked_by_its_name_while_a_copy_runs(files: Path, copies: int) -> None:
+    served = (
+        'instance_type = "ml.g5.xlarge"\n[variants.primary.components.first]\nmodel = "ranker"\n'
+    )
+    text = VALID.replace('model = "ranker"\ninstance_type = "ml.c5.xlarge"\n', served) + GOLDEN
+    described = {
+        **{key: ENDPOINT[key] for key in ("EndpointName", "EndpointArn", "CreationTime")},
+        "LastModifiedTime": TIME,
+        "InferenceComponentName": "ranker-first",
+        "InferenceComponentArn": "arn:aws:sagemaker:us-east-1:111111111111:inference-component/x",
+        "RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": copies},
+    }
+    report, account = ask(
+        loaded(files, text).environment,
+        DescribeInferenceComponent=described,
+        InvokeEndpoint=says('{"predictions": [0.5]}'),
+    )
+    asked = [parameters.get("InferenceComponentName") for _, parameters in account.calls]
+    assert asked == ["ranker-first"] * (1 + copies)
+    assert (report.answers, len(report.notes)) == (
+        ("compared", 0) if copies else ("not asked", 1))  # fmt: skip
+
+
 def minutes(*latencies_ms: float) -> dict[str, Any]:
     return {
         "Datapoints": [

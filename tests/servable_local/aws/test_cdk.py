@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from servable_local.aws import ACCOUNT, REGION, LocalAws, inventory, running
+from servable_local.aws.cdk_toolkit import bootstrap
 
 PROJECT = Path(__file__).resolve().parents[3]
 CDK = PROJECT / "node_modules" / ".bin" / "cdk"
@@ -103,6 +104,8 @@ def _told(aws: LocalAws, folder: Path) -> Story:
     bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
     story.archive = aws.client("s3").get_object(Bucket=bucket, Key="one.tar.gz")["Body"].read()
     cdk("destroy", "--app", "7", "destroy", "--force")
+    assert bootstrap(aws, account=ACCOUNT, region="eu-west-1", folder=PROJECT)
+    cdk("bootstrap again", "bootstrap", f"aws://{ACCOUNT}/eu-west-1")
     return story
 
 
@@ -113,6 +116,10 @@ def _made(story: Story, after: str, before: str) -> Counter[str]:
 
 def test_bootstrap_makes_its_roles(story: Story) -> None:
     assert Counter(kind for kind, _ in story.there["bootstrap"])["AWS::IAM::Role"] == 5
+
+
+def test_the_cli_changes_nothing_where_the_local_aws_has_created_its_stack(story: Story) -> None:
+    assert "eu-west-1 bootstrapped (no changes)" in story.said["bootstrap again"]
 
 
 def test_deploy_makes_what_the_template_declares(story: Story) -> None:

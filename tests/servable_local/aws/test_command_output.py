@@ -19,13 +19,15 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalAws:
     monkeypatch.setattr(command, "up", lambda **given: aws)
     monkeypatch.setattr(command, "status", lambda **given: aws)
     monkeypatch.setattr(command, "down", lambda **given: True)
+    monkeypatch.setattr(command, "bootstrap", lambda *_, **given: True)
     return aws
 
 
 def test_up_says_where_it_is_and_how_long_its_minute_lasts(aws: LocalAws) -> None:
     lines = command.started("tool", minute=2.0, port=81).splitlines()
-    assert lines[:2] == [
+    assert lines[:3] == [
         "# local AWS at http://127.0.0.1:81, process 7, already up",
+        "# account 123456789012, Region us-east-1: bootstrapped, ready for `cdk deploy`",
         "# one minute of its alarms and deployments lasts 2 s",
     ]
 
@@ -58,7 +60,8 @@ def test_up_and_status_as_json_are_one_description(aws: LocalAws) -> None:
         "url": aws.url, "port": 81, "pid": 7, "started": "today", "seconds_per_minute": 2.0,
         "most_containers": 1, "environment": aws.environment(),
     }  # fmt: skip
-    assert json.loads(command.started("tool", as_json=True)) == described | {"already_up": True}
+    added = {"already_up": True, "bootstrapped": True}
+    assert json.loads(command.started("tool", as_json=True)) == described | added
     text, runs = command.shown("tool", as_json=True)
     assert (json.loads(text), runs) == (described | {"up": True}, True)
 
@@ -137,14 +140,15 @@ def test_a_failure_has_its_exit_code_and_its_reason(
         raise error
 
     monkeypatch.setattr(command, "started", fail)
-    assert (command.main(["up"]), capsys.readouterr().err) == (code, said)
+    assert command.main(["up"]) == code
+    assert capsys.readouterr() == ("false\n", said)
 
 
 def test_an_option_takes_both_ends_of_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[int, float, int, bool]] = []
 
     def start(
-        _: str, *, port: int, minute: float, containers: int, as_json: bool, folder: Path
+        _: str, *, port: int, minute: float, containers: int, as_json: bool, **others: Any
     ) -> str:
         given.append((port, minute, containers, as_json))
         return ""

@@ -131,6 +131,16 @@ def test_a_deployment_says_what_it_changed(past: Past) -> None:
     assert past.found()[0].changes[0] == "variants.primary.min_instances: left out -> 2"
 
 
+def test_a_record_with_the_old_name_of_environment_is_read(past: Past) -> None:
+    variables = {"TABLE": "users"}
+    for one in (past.record(b"C", variables=variables), past.record(b"D", environment=variables)):
+        past.deploy(one)
+    newest, before, *_ = past.found()
+    assert [change for change in newest.changes if "TABLE" in change] == []
+    text = restored(past.loaded(), before, past.asked).text
+    assert tomllib.loads(text)["variants"]["primary"]["environment"] == variables
+
+
 def test_going_back_to_the_same_settings_is_a_deployment_too(past: Past) -> None:
     past.deploy(past.found()[1].fingerprint)
     newest = past.found()[0]

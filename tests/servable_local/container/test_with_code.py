@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import numpy as np
@@ -46,3 +47,10 @@ def test_settings_without_effect_are_in_the_log(
 ) -> None:
     line = "without effect on this endpoint: SAGEMAKER_GUNICORN_THREADS"
     assert line in endpoint_log.read_text()
+
+
+def test_the_log_has_each_variable_with_its_key(
+    endpoint_log: Path, with_code: EndpointProcess
+) -> None:
+    said = re.findall(r"container\.(\S+): (\w+)=", endpoint_log.read_text())
+    assert ("gunicorn_threads", "SAGEMAKER_GUNICORN_THREADS") in said

@@ -57,16 +57,10 @@ SCALED = {"targets": {"t": target(2, 20)}, "policies": {"track": TRACKING}}
 SPIKE = [3000.0] * 10 + [24_000.0] * 20
 
 
-def test_an_instance_answers_after_three_minutes_of_alarm_and_its_start() -> None:
+def test_instances_are_paid_from_their_start_and_answer_after_it() -> None:
+    assert day(SPIKE, **SCALED).minutes[13].paid == 8
     answering = [one.answering for one in day(SPIKE, **SCALED).minutes]
     assert answering[16:18] == [2, 8]
-
-
-def test_instances_that_start_are_paid() -> None:
-    assert day(SPIKE, **SCALED).minutes[13].paid == 8
-
-
-def test_callers_of_a_spike_wait_until_new_instances_have_answered_the_backlog() -> None:
     broken = day(SPIKE, **SCALED).broken
     assert (broken[0], broken[-1]) == (10, 17)
 
@@ -77,44 +71,42 @@ def test_nobody_waits_longer_than_a_full_queue_takes() -> None:
     assert slowest == pytest.approx(500 + 20, rel=0.02)
 
 
-def test_the_engineer_is_woken_after_the_alarms_window() -> None:
+def test_the_engineer_is_woken_after_the_alarms_window_and_not_on_a_quiet_day() -> None:
     found = day(SPIKE, **SCALED, alarms=[LATENCY], page='ALARM("p99")')
     assert found.woken == [13]
-
-
-def test_a_quiet_day_wakes_nobody() -> None:
     assert day([3000.0] * 60, alarms=[LATENCY], page='ALARM("p99")').woken == []
 
 
-def test_both_fleets_are_paid_while_a_deployment_bakes() -> None:
+def test_both_fleets_are_paid_while_a_deployment_bakes_whose_last_bake_may_be_shorter() -> None:
     plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
     paid = [one.paid for one in day([3000.0] * 20, deployment=plan).minutes]
     assert paid == [2] * 2 + [4] * 10 + [2] * 8
 
+    plan = PlacedDeployment(
+        minute=2, by_count={2: (50.0, 100.0)}, bake_minutes=5, last_bake_minutes=2
+    )
+    found = day([3000.0] * 20, deployment=plan)
+    paid = [one.paid for one in found.minutes]
+    assert (paid, found.deployed_with) == ([2] * 2 + [4] * 11 + [2] * 7, 2)
 
-def test_a_rolling_deployment_pays_a_batch_at_a_time() -> None:
+
+def test_the_instances_of_a_batch_answer_beside_the_old_ones_and_are_paid() -> None:
     # Batches of 2 of 4: each starts for 4 minutes, bakes for 3, and then 2 old ones end.
     plan = PlacedDeployment(minute=2, bake_minutes=3, batch_percent=50)
     found = day([3000.0] * 20, instances=4, deployment=plan).minutes
     assert [one.paid for one in found] == [4] * 2 + [6] * 14 + [4] * 4
 
-
-def test_the_instances_of_a_batch_answer_beside_the_old_ones() -> None:
-    plan = PlacedDeployment(minute=2, bake_minutes=3, batch_percent=50)
-    found = day([3000.0] * 20, instances=4, deployment=plan).minutes
     assert [one.answering for one in found] == [4] * 6 + [6] * 3 + [4] * 4 + [6] * 3 + [4] * 4
-
-
-def test_nothing_scales_while_a_rolling_deployment_runs() -> None:
-    plan = PlacedDeployment(minute=9, bake_minutes=6, batch_percent=50)
-    answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
-    assert max(answering[:29]) == 3
 
 
 def test_nothing_scales_while_a_deployment_runs() -> None:
     plan = PlacedDeployment(minute=9, shares=(100.0,), bake_minutes=15)
     answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
     assert max(answering[:28]) == 4
+
+    plan = PlacedDeployment(minute=9, bake_minutes=6, batch_percent=50)
+    answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
+    assert max(answering[:29]) == 3
 
 
 def test_two_hundred_instances_come_and_go() -> None:
@@ -125,23 +117,15 @@ def test_two_hundred_instances_come_and_go() -> None:
 
 
 # Of 100 requests one may be slow: two or more of a mean of 1 come with 1 - 2/e.
-@pytest.mark.parametrize(
-    ("requests", "share", "chance"),
-    [
+def test_a_minute_breaks_with_its_chance_and_near_the_objective_it_is_not_sure() -> None:
+    for requests, share, chance in [
         (100, 0.01, 1 - 2 / math.e),
         (50, 0.01, 1 - math.exp(-0.5)),
         (100, 0, 0),
         (6000, 0.001, 0),
         (6000, 0.1, 1),
-    ],
-)
-def test_a_minute_breaks_with_the_chance_that_too_many_requests_are_slow(
-    requests: int, share: float, chance: float
-) -> None:
-    assert breaking(requests, share) == pytest.approx(chance, abs=1e-6)
-
-
-def test_a_minute_within_a_tenth_of_the_objective_is_not_sure() -> None:
+    ]:
+        assert breaking(requests, share) == pytest.approx(chance, abs=1e-6)
     sure, near = (day([6000.0], p99_ms=limit).minutes[0].breaks for limit in (100, 52))
     assert (sure < 0.01, near > 0.1) == (True, True)
 
@@ -150,12 +134,3 @@ def test_a_metric_that_is_seen_later_brings_instances_later() -> None:
     late = day(SPIKE, **SCALED, metric_delay_seconds=90)
     # Seen after 90 s: at the begin of the second minute after.
     assert [one.answering for one in late.minutes][18:20] == [2, 8]
-
-
-def test_the_last_bake_of_a_deployment_may_be_shorter() -> None:
-    plan = PlacedDeployment(
-        minute=2, by_count={2: (50.0, 100.0)}, bake_minutes=5, last_bake_minutes=2
-    )
-    found = day([3000.0] * 20, deployment=plan)
-    paid = [one.paid for one in found.minutes]
-    assert (paid, found.deployed_with) == ([2] * 2 + [4] * 11 + [2] * 7, 2)

@@ -79,9 +79,10 @@ def test_an_alarm_sees_the_metric_of_a_steady_day(
     assert states == ["ALARM", "OK"]
 
 
-def test_a_metric_of_ten_seconds_is_a_sixth_of_the_minutes_sum() -> None:
+def test_a_metric_of_ten_seconds_is_a_sixth_and_one_not_rehearsed_has_no_datapoint() -> None:
     states = [state("Invocations", "Sum", value, QUIET, period=10) for value in (499, 501)]
     assert states == ["ALARM", "OK"]
+    assert state("CPUUtilization", "Average", -1, QUIET) == "INSUFFICIENT_DATA"
 
 
 @pytest.mark.parametrize(
@@ -104,30 +105,21 @@ def test_errors_are_the_share_of_the_requests_that_are_refused() -> None:
     assert states == ["ALARM", "OK"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "statistic"),
-    [("ModelLatency", "p99"), ("ModelLatency", "Average"), ("Invocation5XXErrors", "Average")],
-)
-def test_minutes_without_requests_have_no_datapoint(metric: str, statistic: str) -> None:
-    assert state(metric, statistic, -1, [0.0] * 9) == "INSUFFICIENT_DATA"
+def test_minutes_without_requests_or_instances_have_no_datapoint() -> None:
+    for metric, statistic in [
+        ("ModelLatency", "p99"),
+        ("ModelLatency", "Average"),
+        ("Invocation5XXErrors", "Average"),
+    ]:
+        assert state(metric, statistic, -1, [0.0] * 9) == "INSUFFICIENT_DATA"
+    for metric in ["InvocationsPerInstance", "ModelLatency"]:
+        assert state(metric, "Average", -1, QUIET, instances=0) == "INSUFFICIENT_DATA"
 
 
-@pytest.mark.parametrize("metric", ["InvocationsPerInstance", "ModelLatency"])
-def test_without_an_instance_there_is_no_datapoint(metric: str) -> None:
-    assert state(metric, "Average", -1, QUIET, instances=0) == "INSUFFICIENT_DATA"
-
-
-def test_a_metric_that_is_not_rehearsed_has_no_datapoint() -> None:
-    assert state("CPUUtilization", "Average", -1, QUIET) == "INSUFFICIENT_DATA"
-
-
-@pytest.mark.parametrize(("requests", "judged"), [(999.0, "INSUFFICIENT_DATA"), (1001.0, "ALARM")])
-def test_the_samples_of_a_percentile_are_the_requests(requests: float, judged: str) -> None:
-    few = {"EvaluateLowSampleCountPercentile": "ignore"}
-    assert state("ModelLatency", "p99", 1, [requests] * 9, alarm=few) == judged
-
-
-def test_the_samples_of_a_longer_period_are_those_of_all_its_minutes() -> None:
+def test_the_samples_of_a_percentile_are_the_requests_of_all_its_minutes() -> None:
+    for requests, judged in [(999.0, "INSUFFICIENT_DATA"), (1001.0, "ALARM")]:
+        few = {"EvaluateLowSampleCountPercentile": "ignore"}
+        assert state("ModelLatency", "p99", 1, [requests] * 9, alarm=few) == judged
     few = {"EvaluateLowSampleCountPercentile": "ignore"}
     assert state("ModelLatency", "p99", 1, [201.0] * 21, period=300, alarm=few) == "ALARM"
 
@@ -147,67 +139,52 @@ def test_the_engineer_is_woken_once_for_each_episode() -> None:
     assert day(uneven, alarms=[alarm], page="ALARM(busy)").woken == [1, 7]
 
 
-def test_percentiles_are_those_of_the_service_time() -> None:
+def test_percentiles_are_those_of_the_service_time_where_anybody_reads_them() -> None:
     minute = day(QUIET).minutes[5]
     assert minute.p50_ms == pytest.approx(20, rel=0.03)
     assert minute.p99_ms == pytest.approx(50, rel=0.075)
+    cases: list[tuple[list[float], dict[str, Any]]] = [
+        ([0.0] * 3, {}),
+        (QUIET, {"latencies": False}),
+        (QUIET, {"instances": 0}),
+    ]
+    for requests, more in cases:
+        minute = day(requests, **more).minutes[1]
+        assert (minute.p50_ms, minute.p99_ms) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("requests", "more"),
-    [([0.0] * 3, {}), (QUIET, {"latencies": False}), (QUIET, {"instances": 0})],
-)
-def test_percentiles_are_left_out_where_nothing_is_answered_or_nobody_reads_them(
-    requests: list[float], more: dict[str, Any]
-) -> None:
-    minute = day(requests, **more).minutes[1]
-    assert (minute.p50_ms, minute.p99_ms) == (None, None)
-
-
-def test_the_use_is_the_busiest_fleets() -> None:
+def test_both_fleets_answer_during_the_shares_and_the_use_is_the_busiest_ones() -> None:
     plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
+    answering = [one.answering for one in day(QUIET, deployment=plan).minutes]
+    assert answering == [2] * 6 + [4] * 6 + [2] * 8
+
     uses = [one.use for one in day(QUIET, deployment=plan).minutes]
     expected = [0.25] * 6 + [0.225] * 3 + [0.25] * 11
     assert uses == pytest.approx(expected)
 
 
-def test_both_fleets_answer_from_the_begin_of_the_first_share_to_the_end_of_the_last() -> None:
-    plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
-    answering = [one.answering for one in day(QUIET, deployment=plan).minutes]
-    assert answering == [2] * 6 + [4] * 6 + [2] * 8
-
-
-def test_a_deployment_all_at_once_without_a_bake_replaces_the_fleet_at_its_start() -> None:
+def test_a_deployment_replaces_the_fleet_in_whole_instances() -> None:
     plan = PlacedDeployment(minute=2)
     answering = [one.answering for one in day(QUIET, deployment=plan).minutes]
     assert answering == [2] * 20
 
+    plan = PlacedDeployment(minute=1, bake_minutes=2, batch_percent=50)
+    paid = [one.paid for one in day(QUIET, instances=3, deployment=plan).minutes]
+    assert paid == [3] + [5] * 6 + [4] * 6 + [3] * 7
 
-def test_requests_that_nothing_answers_are_refused() -> None:
+
+def test_a_minute_that_refuses_more_than_one_percent_or_is_slower_is_broken() -> None:
+    for refused_share, broken in [(0.009, []), (0.011, [0, 1, 2])]:
+        requests = [12_000 / (1 - refused_share)] * 3
+        assert day(requests, **REFUSING).broken == broken
+    for objective, broken in [(45, [0, 1]), (51, []), (None, [])]:
+        assert day(QUIET[:2], p99_ms=objective).broken == broken
     dark = day([600.0] * 3, instances=0)
     assert (dark.refused, dark.broken) == (1800, [0, 1, 2])
 
 
-@pytest.mark.parametrize(("refused_share", "broken"), [(0.009, []), (0.011, [0, 1, 2])])
-def test_a_minute_that_refuses_more_than_one_percent_is_outside_of_the_objective(
-    refused_share: float, broken: list[int]
-) -> None:
-    requests = [12_000 / (1 - refused_share)] * 3
-    assert day(requests, **REFUSING).broken == broken
-
-
-@pytest.mark.parametrize(("objective", "broken"), [(45, [0, 1]), (51, []), (None, [])])
-def test_a_minute_that_is_slower_is_outside_of_the_objective(
-    objective: float | None, broken: list[int]
-) -> None:
-    assert day(QUIET[:2], p99_ms=objective).broken == broken
-
-
-def test_the_instance_hours_are_of_all_that_is_paid() -> None:
+def test_the_instance_hours_are_of_all_that_is_paid_until_it_is_scaled_in() -> None:
     assert day([0.0] * 90).instance_hours == 3
-
-
-def test_a_fleet_that_is_scaled_in_is_paid_no_more() -> None:
     quiet = day([0.0] * 40, instances=5, targets={"t": target(2, 20)}, policies={"p": TRACKING})
     assert (quiet.minutes[0].paid, quiet.minutes[-1].paid) == (5, 2)
 
@@ -215,9 +192,3 @@ def test_a_fleet_that_is_scaled_in_is_paid_no_more() -> None:
 def test_a_days_activities_are_told_with_their_minutes() -> None:
     busy = day([24_000.0] * 9, targets={"t": target(2, 20)}, policies={"p": TRACKING})
     assert [one.started - START for one in busy.activities][:1] == [timedelta(minutes=3)]
-
-
-def test_two_batches_of_an_odd_fleet_are_whole_instances() -> None:
-    plan = PlacedDeployment(minute=1, bake_minutes=2, batch_percent=50)
-    paid = [one.paid for one in day(QUIET, instances=3, deployment=plan).minutes]
-    assert paid == [3] + [5] * 6 + [4] * 6 + [3] * 7

@@ -28,14 +28,11 @@ def fleet(count: int = 1, routing: Routing = "random", queue: float = 1000) -> Q
     return QueuedFleet(InstanceModel(10, CONSTANT, queue), routing, count)
 
 
-def test_the_service_time_is_lognormal_by_its_median_and_p99() -> None:
+def test_the_service_time_is_lognormal_by_its_median_and_p99_or_constant() -> None:
     sigma = math.log(2.5) / NormalDist().inv_cdf(0.99)
     assert (LOGNORMAL.sigma, LOGNORMAL.mean_seconds, LOGNORMAL.variation) == pytest.approx(
         (sigma, 0.02 * math.exp(sigma**2 / 2), math.exp(sigma**2) - 1)
     )
-
-
-def test_a_p99_below_the_median_counts_as_a_constant_time() -> None:
     assert (Service(0.1, 0.05).sigma, Service(0.1, 0.05).mean_seconds) == (0, 0.1)
 
 
@@ -50,20 +47,21 @@ def test_the_cells_of_a_distribution_are_all_of_it_and_finer_in_the_tail() -> No
 
 
 # At the end of a cell the percentile is the cell's middle: up to 7.5 % less than it is.
-@pytest.mark.parametrize(
-    ("share", "within"),
-    [(0.5, 0.03), (0.7125, 0.01), (0.9, 0.075), (0.985, 0.01), (0.99, 0.075), (0.9985, 0.01)],
-)
-def test_a_percentile_without_waiting_is_the_lognormals(share: float, within: float) -> None:
-    seconds = 0.02 * math.exp(LOGNORMAL.sigma * NormalDist().inv_cdf(share))
-    assert percentile(LOGNORMAL.cells, [IDLE], share) == pytest.approx(seconds, rel=within)
-
-
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.95, 0.99])
-def test_a_percentile_of_a_constant_time_is_that_of_the_exponential_wait(share: float) -> None:
-    waiting = (1.0, 0.3, 0.8, 0.25)
-    wait = max(0.0, 0.25 * math.log(0.8 / (1 - share)))
-    assert percentile(CONSTANT.cells, [waiting], share) == pytest.approx(0.4 + wait, rel=2e-3)
+def test_a_percentile_without_waiting_is_the_lognormals_and_else_of_the_wait() -> None:
+    for share, within in [
+        (0.5, 0.03),
+        (0.7125, 0.01),
+        (0.9, 0.075),
+        (0.985, 0.01),
+        (0.99, 0.075),
+        (0.9985, 0.01),
+    ]:
+        seconds = 0.02 * math.exp(LOGNORMAL.sigma * NormalDist().inv_cdf(share))
+        assert percentile(LOGNORMAL.cells, [IDLE], share) == pytest.approx(seconds, rel=within)
+    for share in [0.2, 0.5, 0.95, 0.99]:
+        waiting = (1.0, 0.3, 0.8, 0.25)
+        wait = max(0.0, 0.25 * math.log(0.8 / (1 - share)))
+        assert percentile(CONSTANT.cells, [waiting], share) == pytest.approx(0.4 + wait, rel=2e-3)
 
 
 def test_a_percentile_weighs_parts_by_their_requests() -> None:
@@ -71,46 +69,33 @@ def test_a_percentile_weighs_parts_by_their_requests() -> None:
     found = [percentile(CONSTANT.cells, parts, share) for share in (0.89, 0.91)]
     assert found == pytest.approx([0.1, 5.1], rel=1e-3)
 
-
-def test_one_part_is_the_same_however_many_requests_are_in_it() -> None:
     model = InstanceModel(10, CONSTANT, 10)
     assert [model.at([(share, 0.3, 0.0, 0.0)], 0.5) for share in (0.2, 1.0)] == pytest.approx(
         [0.4, 0.4], rel=1e-3
     )
 
-
-def test_the_percentile_of_two_parts_is_of_both() -> None:
     model = InstanceModel(10, CONSTANT, 10)
     parts = [(0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0)]
     assert model.at(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
 
 
-@pytest.mark.parametrize(("rate", "servers"), [(10, 1), (24, 2), (26, 3), (1, 1)])
-def test_the_servers_are_the_rate_times_the_service_time(rate: float, servers: int) -> None:
-    assert InstanceModel(rate, CONSTANT, 10).servers == servers
+def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -> None:
+    for rate, servers in [(10, 1), (24, 2), (26, 3), (1, 1)]:
+        assert InstanceModel(rate, CONSTANT, 10).servers == servers
+    # Erlang's C of one server is its load; of two it is 2a²/((2-a)(1+a))... written for a = 1: 1/3.
+    for servers, load, waits in [(1, 0.3, 0.3), (2, 1.0, 1 / 3)]:
+        assert erlang_c(servers, load) == pytest.approx(waits)
+    for variation in [0.0, 0.5, 1.0, 3.0]:
+        wait = mean_wait(servers=1, use=0.8, mean_seconds=2, variation=variation)
+        assert wait == pytest.approx(0.8 / 0.2 * (1 + variation) / 2 * 2)
 
 
-# Erlang's C of one server is its load; of two it is 2a²/((2-a)(1+a))... written for a = 1: 1/3.
-@pytest.mark.parametrize(("servers", "load", "waits"), [(1, 0.3, 0.3), (2, 1.0, 1 / 3)])
-def test_erlangs_formula(servers: int, load: float, waits: float) -> None:
-    assert erlang_c(servers, load) == pytest.approx(waits)
-
-
-@pytest.mark.parametrize("variation", [0.0, 0.5, 1.0, 3.0])
-def test_a_single_server_waits_as_pollaczek_and_khinchine_say(variation: float) -> None:
-    wait = mean_wait(servers=1, use=0.8, mean_seconds=2, variation=variation)
-    assert wait == pytest.approx(0.8 / 0.2 * (1 + variation) / 2 * 2)
-
-
-def test_without_requests_nobody_waits() -> None:
+def test_hardly_any_requests_do_not_wait() -> None:
     assert InstanceModel(10, CONSTANT, 10).steady(0, 1) == IDLE
-
-
-def test_hardly_any_waiting_is_none() -> None:
     assert InstanceModel(1000, CONSTANT, 10).steady(0.3, 1) == IDLE
 
 
-def test_an_instance_of_its_own_waits_as_the_queue_says() -> None:
+def test_an_instance_of_its_own_waits_as_the_queue_says_and_at_most_for_a_full_one() -> None:
     model = InstanceModel(10, CONSTANT, 1000)
     share, delay, waits, each = model.steady(0.8, 1)
     assert (share, delay, waits) == pytest.approx((1, 0, 0.8))
@@ -118,8 +103,6 @@ def test_an_instance_of_its_own_waits_as_the_queue_says() -> None:
         mean_wait(servers=1, use=0.8, mean_seconds=0.1, variation=0)
     )
 
-
-def test_the_wait_is_at_most_a_full_queue() -> None:
     assert InstanceModel(10, CONSTANT, 2).steady(0.99, 1)[3] == pytest.approx(0.2)
 
 
@@ -130,51 +113,47 @@ def test_near_its_rate_a_minute_bounds_the_wait(use: float) -> None:
     assert model.steady(use, 1)[3] == pytest.approx(spread)
 
 
-def test_a_fleet_without_instances_refuses_everything() -> None:
+def test_the_use_is_of_every_instances_rate_and_no_instance_refuses_everything() -> None:
+    assert fleet(2).serve(600).use == pytest.approx(0.5)
     minute = fleet(0).serve(70)
     assert (minute.parts, minute.refused, minute.use) == ([], 70, 0)
 
 
-def test_the_use_is_of_every_instances_rate() -> None:
-    assert fleet(2).serve(600).use == pytest.approx(0.5)
-
-
-def test_instances_that_are_none_change_nothing() -> None:
+def test_instances_come_as_a_cohort_and_the_newest_go_first() -> None:
     several = fleet(2)
     several.add(0)
     assert (several.count, len(several.cohorts)) == (2, 1)
 
+    several = fleet(2)
+    several.add(3)
+    several.serve(0)
+    assert several.cohorts == [Cohort(5)]
 
-def test_the_newest_instances_are_removed_first() -> None:
     several = fleet(2)
     several.serve(2 * 700)
     several.add(3)
     several.remove(4)
     assert [(one.count, round(one.backlog, 6)) for one in several.cohorts] == [(1, 100)]
 
-
-def test_no_more_instances_are_removed_than_there_are() -> None:
     several = fleet(2)
     several.remove(5)
     assert (several.count, several.cohorts) == (0, [])
-
-
-def test_equal_queues_are_one_cohort() -> None:
-    several = fleet(2)
-    several.add(3)
-    several.serve(0)
-    assert several.cohorts == [Cohort(5)]
 
 
 def test_refused_requests_are_those_of_every_instance() -> None:
     assert fleet(3, queue=40).serve(3 * 700).refused == pytest.approx(180)
 
 
-def test_a_backlog_is_answered_in_a_quiet_minute() -> None:
+def test_a_backlog_is_answered_in_a_quiet_minute_and_delays_its_begin() -> None:
     single = fleet()
     single.serve(700)
     single.serve(550)
     assert single.cohorts[0].backlog == pytest.approx(50)
+
+    single = fleet()
+    single.serve(700)
+    delays = [delay for _, delay, _, _ in single.serve(400).parts]
+    assert delays == pytest.approx([7.5, 2.5, 0, 0], abs=2e-3)
 
 
 @pytest.mark.parametrize("queue", [1000, 60])
@@ -184,17 +163,7 @@ def test_a_growing_backlog_delays_each_quarter_of_a_minute_more(queue: float) ->
     assert delays == pytest.approx([one / 10 for one in waiting], abs=6e-4)
 
 
-def test_the_quarters_of_a_minute_are_equal_shares() -> None:
+def test_the_quarters_of_a_minute_are_equal_and_behind_the_last_place_nobody_waits() -> None:
     assert [part[0] for part in fleet().serve(700).parts] == [0.25] * 4
-
-
-def test_behind_the_last_place_nobody_waits() -> None:
     beyond = [each for *_, each in fleet(queue=60).serve(700).parts]
     assert beyond[-2:] == [0, 0]
-
-
-def test_a_backlog_that_ends_within_the_minute_still_delays_its_begin() -> None:
-    single = fleet()
-    single.serve(700)
-    delays = [delay for _, delay, _, _ in single.serve(400).parts]
-    assert delays == pytest.approx([7.5, 2.5, 0, 0], abs=2e-3)

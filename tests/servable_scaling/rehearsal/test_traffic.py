@@ -41,17 +41,15 @@ def test_a_profile_goes_from_its_base_to_its_peak(name: str, minute: int, rps: f
 FLAT = [[math.log(one / 100) for one in random_day([100.0] * 41, seed)] for seed in range(600)]
 
 
-def test_random_days_differ_as_a_whole_by_a_tenth_and_by_the_minute_by_a_twentieth() -> None:
+def test_random_days_differ_by_a_tenth_and_minutes_the_less_the_nearer_they_are() -> None:
     for minute in (0, 40):
         spread = statistics.pstdev(day[minute] for day in FLAT)
         assert spread == pytest.approx(math.hypot(0.1, 0.05), rel=0.06)
-
-
-@pytest.mark.parametrize("apart", [1, 10])
-def test_minutes_of_a_random_day_differ_the_less_the_nearer_they_are(apart: int) -> None:
-    steps = [day[at + apart] - day[at] for day in FLAT for at in range(41 - apart)]
-    expected = 0.05 * math.sqrt(2 * (1 - math.exp(-apart / 10)))
-    assert statistics.pstdev(steps) == pytest.approx(expected, rel=0.03)
+    for apart in [1, 10]:
+        steps = [day[at + apart] - day[at] for day in FLAT for at in range(41 - apart)]
+        expected = 0.05 * math.sqrt(2 * (1 - math.exp(-apart / 10)))
+        assert statistics.pstdev(steps) == pytest.approx(expected, rel=0.03)
+    assert random_day([1.0, 2.0, 3.0], 5) == random_day([1.0, 2.0, 3.0], 5)
 
 
 def test_a_random_day_comes_up_to_half_an_hour_earlier_or_later() -> None:
@@ -61,34 +59,23 @@ def test_a_random_day_comes_up_to_half_an_hour_earlier_or_later() -> None:
     assert (min(at), max(at), 0 in at) == (-30, 30, True)
 
 
-def test_the_same_seed_is_the_same_day() -> None:
-    assert random_day([1.0, 2.0, 3.0], 5) == random_day([1.0, 2.0, 3.0], 5)
-
-
 def read(folder: Path, text: str) -> list[float]:
     file = folder / "traffic.csv"
     file.write_text(text, encoding="utf-8")
     return from_file(file, "traffic.csv")
 
 
-@pytest.mark.parametrize(
-    ("text", "requests"),
-    [
+def test_a_file_gives_each_minute_of_at_most_a_week_its_requests(tmp_path: Path) -> None:
+    for text, requests in [
         ("0,5\n1,6.5\n", [5, 6.5]),
         ("minute,requests\n0,5\n", [5]),
         ("\ufeff Minute ,requests\n0,5\n", [5]),
         ("2,5\n\n4,0\n", [0, 0, 5, 0, 0]),
         ("0,5,a note\n", [5]),
-    ],
-)
-def test_a_file_gives_each_minute_its_requests(
-    tmp_path: Path, text: str, requests: list[float]
-) -> None:
-    assert read(tmp_path, text) == requests
-
-
-def test_a_file_has_at_most_a_week(tmp_path: Path) -> None:
+    ]:
+        assert read(tmp_path, text) == requests
     assert len(read(tmp_path, "10079,1\n")) == 7 * 24 * 60
+    assert filled({1: 2.0, 3: 4.0}) == [0, 2.0, 0, 4.0]
 
 
 @pytest.mark.parametrize(
@@ -114,20 +101,14 @@ def test_a_line_that_is_no_minute_is_named(tmp_path: Path, text: str, problem: s
     assert str(raised.value).startswith(problem)
 
 
-def test_a_refused_line_says_what_is_allowed(tmp_path: Path) -> None:
+def test_a_line_and_a_file_that_cannot_be_read_say_what_is_allowed(tmp_path: Path) -> None:
     with pytest.raises(TrafficError, match="a minute of 0 to 10079, a comma, and 0 or more"):
         read(tmp_path, "x\n")
 
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = tmp_path / "absent.csv"
     with pytest.raises(TrafficError) as raised:
         from_file(file)
     assert str(raised.value) == f"{file}: cannot be read: No such file or directory"
-
-
-def test_minutes_left_out_have_no_request() -> None:
-    assert filled({1: 2.0, 3: 4.0}) == [0, 2.0, 0, 4.0]
 
 
 # As the console writes it: rows of words, then a row for each period; the newest may come first.
@@ -141,16 +122,10 @@ Statistic,"Sum"
 """
 
 
-def test_cloudwatchs_own_file_is_read(tmp_path: Path) -> None:
+def test_cloudwatchs_own_file_is_read_by_its_period_and_its_invocations(tmp_path: Path) -> None:
     assert read(tmp_path, CONSOLE) == [0, 120, 0, 240]
-
-
-def test_a_period_of_five_minutes_is_spread_over_them(tmp_path: Path) -> None:
     text = CONSOLE.replace('"60"', '"300"').replace("00:03", "00:06")
     assert read(tmp_path, text) == [0] + [24] * 5 + [48] * 5
-
-
-def test_of_several_metrics_the_invocations_are_taken(tmp_path: Path) -> None:
     text = (
         "Label,InvocationsPerInstance,Invocations\n2026-11-20T00:00:00.000Z,30,60\n"
         "2026-11-20T00:01:00.000Z,40,80\n"

@@ -6,15 +6,16 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from servable_local.aws.cdk_toolkit import BootstrapError, bootstrap
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.lifecycle import LocalAwsStartError, down, status, up
-from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.state_file import default_folder
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
@@ -34,10 +35,21 @@ def started(
     port: int = 0,
     minute: float = SECONDS_PER_MINUTE,
     containers: int | None = None,
+    account: str = ACCOUNT,
+    region: str = REGION,
     folder: Path | None = None,
     as_json: bool = False,
 ) -> str:
-    """Start the local AWS and return the text that `{program} up` prints. Raises `LocalAwsStartError`."""
+    """Start the local AWS, bootstrap the account, and return the text that `{program} up` prints.
+
+    Raises `LocalAwsStartError`.
+    """
+    for name, value, form, example in (
+        ("account", account, r"\d{12}", "12 digits, such as 123456789012"),
+        ("region", region, r"[a-z]{2,4}(-[a-z]+)+-\d", "an AWS Region, such as us-east-1"),
+    ):
+        if not re.fullmatch(form, value, re.ASCII):
+            raise LocalAwsStartError(f"{value!r} isn't a valid {name}; give {example}")
     if math.isnan(minute):  # in no range, and outside of none
         raise LocalAwsStartError("--minute is not a number; allowed: 0.1 to 60")
     aws = up(port=port, folder=folder, seconds_per_minute=minute, most_containers=containers)
@@ -49,13 +61,27 @@ def started(
         )
     if port and aws.port != port:
         raise LocalAwsStartError(f"{runs}; run `{program} down` first to get port {port}")
+    try:
+        bootstrapped = bootstrap(aws, account=account, region=region, folder=aws.folder)
+    except BootstrapError as error:
+        raise LocalAwsStartError(f"{runs}, but {error}") from None
+    variables = aws.environment(account=account, region=region)
     if as_json:
-        return json.dumps(_described(aws) | {"already_up": aws.already_up}, indent=2)
+        added = {"already_up": aws.already_up, "bootstrapped": bootstrapped}
+        return json.dumps(_described(aws) | {"environment": variables} | added, indent=2)
     already = ", already up" if aws.already_up else ""
+    where = f"account {account}, Region {region}"
+    state = "bootstrapped, ready for `cdk deploy`"
+    if not bootstrapped:
+        state = (
+            "not bootstrapped, because the CDK CLI isn't installed here; run "
+            f"`cdk bootstrap aws://{account}/{region}` before the first `cdk deploy`"
+        )
     return (
         f"# local AWS at {aws.url}, process {aws.pid}{already}\n"
+        f"# {where}: {state}\n"
         f"# one minute of its alarms and deployments lasts {aws.seconds_per_minute:g} s\n"
-        f"{_for_the_shell(program, aws)}"
+        f"{_format_for_shell(aws, variables)}"
     )
 
 
@@ -68,7 +94,7 @@ def shown(program: str, *, folder: Path | None = None, as_json: bool = False) ->
     if aws is None:
         return f"local AWS: not running; `{program} up` starts it", False
     line = f"# local AWS at {aws.url}, process {aws.pid}, since {aws.started}"
-    return f"{line}\n{_for_the_shell(program, aws)}", True
+    return f"{line}\n{_format_for_shell(aws, aws.environment())}", True
 
 
 def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
@@ -101,7 +127,8 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
 
     @local.command(
         "up",
-        help=f"Start the local AWS, unless it runs already. It runs until `{program} down`.",
+        help="Start the local AWS, unless it runs already. Bootstrap an account and Region for the CDK, and "
+        f"print credentials for a shell to evaluate. It runs until `{program} down`.",
     )
     @click.option("--port", default=0, show_default="any free one", type=click.IntRange(0, 65535))
     @click.option(
@@ -118,6 +145,10 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
         help="Maximum number of containers per variant; further instances are only counted. "
         "0: endpoints are in service and answer no request.",
     )
+    @click.option(
+        "--account", default=ACCOUNT, show_default=True, help="Account of the credentials."
+    )
+    @click.option("--region", default=REGION, show_default=True, help="Region of the clients.")
     @as_json
     @click.pass_context
     def up_command(context: click.Context, /, **options: Any) -> None:
@@ -146,11 +177,22 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The console script `servable-local`."""
+    """Run the console script `servable-local`, and return its exit code."""
+    arguments = list(sys.argv[1:] if words is None else words)
+    code = FOUND_PROBLEMS
+    try:
+        code = _run(arguments)
+    finally:
+        # `eval "$(servable-local up)" && cdk deploy` must not deploy with the shell's own credentials.
+        if code and not {"status", "down"} & {*arguments}:
+            print("false")
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     # Under uvx it is on no PATH of the user's; `uv run` names the environment too.
     by_uvx = "UV" in os.environ and os.environ.get("VIRTUAL_ENV") != sys.prefix
     program = commands("uvx servable-local" if by_uvx else "servable-local", default_folder)
-    arguments = list(sys.argv[1:] if words is None else words)
     try:
         with program.make_context("servable-local", arguments) as context:
             program.invoke(context)
@@ -185,13 +227,10 @@ def _described(aws: LocalAws) -> dict[str, Any]:
     }
 
 
-def _for_the_shell(program: str, aws: LocalAws) -> str:
+def _format_for_shell(aws: LocalAws, variables: Mapping[str, str]) -> str:
     """Return lines to paste or to `eval`; every other printed line is a comment."""
     lines = [] if aws.most_containers else [_NO_CONTAINERS]
-    lines += [
-        f'# paste these, or eval "$({program} up)": cdk, boto3 and aws then use the local AWS'
-    ]
-    variables = aws.environment()
+    lines += ["# evaluate these lines in a shell: cdk, boto3, and aws then use the local AWS"]
     lines += [
         f"unset {name}"
         for name in sorted({*os.environ} - {*variables})

@@ -29,6 +29,7 @@ from servable_local.container.ports import PortError
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     DEFAULT_MODEL_NAME,
+    KEYS,
     WORKERS,
     SettingsError,
     read_settings,
@@ -160,6 +161,9 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
         code=code,
         record=record,
     )
+    for variable, key in KEYS.items():
+        if variable in os.environ:
+            log(f"container.{key}: {variable}={os.environ[variable]}")
     return Supervisor(plan, environment=os.environ)
 
 

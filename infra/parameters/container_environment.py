@@ -1,0 +1,92 @@
+"""The two spellings of a container's settings in an environment file, and the old name of one of them.
+
+A setting is a key of [variants.NAME.container], or its variable under [variants.NAME.environment]. The loader
+reads both into the keys before any rule runs. Components and batches have the same two tables.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from infra.parameters.finding import Finding, Severity, file_error
+from infra.parameters.renamed_keys import STILL_READ
+from infra.policy.container import BATCHING_SWITCH, SETTINGS
+
+KeyPath = tuple[str, ...]
+
+
+def container_tables(values: Mapping[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+    """Yield (key, table) of each variant, component, and batch."""
+    for above in ("variants", "batch"):
+        for key, table in _inner_tables((above,), values.get(above)):
+            yield key, table
+            if above == "variants":
+                yield from _inner_tables((*key, "components"), table.get("components"))
+
+
+def _inner_tables(key: KeyPath, values: Any) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+    for name, table in values.items() if isinstance(values, dict) else ():
+        if isinstance(table, dict):
+            yield (*key, name), table
+
+
+def rename_variables(values: Mapping[str, Any], file: str) -> list[Finding]:
+    """Rename each table `variables` of a file to `environment`, and return a warning for each.
+
+    The finding is an error where a file has both.
+    """
+    findings = []
+    old, new = STILL_READ
+    for key, table in container_tables(values):
+        if old not in table:
+            continue
+        now, written = (".".join((*key, name)) for name in (new, old))
+        if new in table:
+            problem, remedy = f"{old} and {new} are one table", f"move its entries to [{now}]"
+            findings.append(file_error(file, written, problem, remedy))
+        else:
+            problem = f"{old} was renamed {new}, and the next release rejects it"
+            finding = file_error(file, written, problem, f"write [{now}]")
+            findings.append(replace(finding, severity=Severity.WARNING))
+        table.setdefault(new, table.pop(old))
+    return findings
+
+
+def find_set_twice(values: Mapping[str, Any], file: str) -> list[Finding]:
+    """Return an error for each setting that one file states as a key and as a variable."""
+    findings = []
+    for key, table in container_tables(values):
+        environment = table.get("environment")
+        for variable, value in environment.items() if isinstance(environment, dict) else ():
+            inside, setting = table.get("container"), SETTINGS.get(variable, "")
+            for name in setting.split("."):
+                inside = inside.get(name) if isinstance(inside, dict) else None
+            if inside is not None:
+                problem = f"environment.{variable} and container.{setting} set one thing"
+                written = ".".join((*key, "environment", variable))
+                findings.append(file_error(file, written, problem, "keep one of them", given=value))
+    return findings
+
+
+def other_spellings(key: KeyPath, value: Any, *, whole: bool = False) -> Iterator[KeyPath]:
+    """Yield the keys of earlier files that a later one replaces when it states `key` in the other spelling.
+
+    `whole`: an override, which replaces all of a table; otherwise tables merge, and only `key` counts.
+    """
+    if key[0] not in ("variants", "batch"):
+        return
+    depth = 4 if key[0] == "variants" and key[2:3] == ("components",) else 2
+    table, (name, *inside) = key[:depth], key[depth:] or ("",)
+    if name == "environment":
+        variables = value if whole and not inside and isinstance(value, dict) else {}
+        for variable, text in (variables or dict.fromkeys(inside[:1], value)).items():
+            switches_on = variable == BATCHING_SWITCH and str(text).lower() == "true"
+            if variable in SETTINGS and not switches_on:
+                yield (*table, "container", *SETTINGS[variable].split("."))
+    elif name == "container":
+        setting = ".".join(inside)
+        for variable, other in SETTINGS.items():
+            switches = variable == BATCHING_SWITCH and inside[:1] == ["batching"]
+            below = whole and other.startswith(f"{setting}." if setting else "")
+            if switches or below or other == setting:
+                yield (*table, "environment", variable)

@@ -1,0 +1,168 @@
+"""`servable openapi ENV`: describe the endpoint's JSON bodies as OpenAPI 3.1, for other languages."""
+
+import json
+from typing import Any
+
+import click
+
+from infra.parameters.environment import Environment
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.reading import (
+    DEFAULT_SIGNATURE,
+    SignatureInfo,
+    TensorInfo,
+    versions,
+)
+from model_packaging.saved_model.reading import read as read_version
+from servable import __version__
+from servable.project.completion import ENVIRONMENT
+from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
+
+Schema = dict[str, Any]
+_STRINGS = ("string", "bytes")
+_B64: Schema = {"type": "string", "contentEncoding": "base64"}
+
+
+@click.command()
+@ENVIRONMENT
+@ENVIRONMENTS
+@SET
+def openapi(environment: str, folder: str, sets: tuple[str, ...]) -> int:
+    """Print an OpenAPI 3.1 description of the JSON that ENV's endpoint takes and returns.
+
+    Names, types, and shapes are the signature's, and the example is the golden request. A generator of
+    clients reads it: `servable serve ENV` answers at its first server, SageMaker at its second.
+    """
+    loaded, _ = environment_with_endpoint(environment, folder, sets)
+    try:
+        document = describe(loaded.environment, loaded.name)
+    except PackagingError as error:
+        raise click.ClickException(f"servable openapi: {error}") from None
+    click.echo(json.dumps(document, indent=2))
+    return 0
+
+
+def describe(environment: Environment, name: str) -> Schema:
+    """Return the document of the first variant's model. Raises `PackagingError`, click.ClickException."""
+    model = next(iter(environment.served.values())).model
+    stated = environment.models[model]
+    if stated.saved_model is None:
+        raise click.ClickException(
+            f"models.{model} is an archive in S3, whose signature isn't known here; set "
+            f"models.{model}.saved_model to the folder that it was packed from, and remove artifact"
+        )
+    folder = stated.saved_model.path
+    version = folder if stated.version is not None else versions(folder)[-1]
+    signatures = read_version(version).signatures
+    chosen = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in signatures else next(iter(signatures))
+    example = _golden(environment, model)
+    rows = "instances" in (example or {})
+    request = _request(chosen, signatures[chosen], rows=rows)
+    media: Schema = {"schema": {"$ref": "#/components/schemas/PredictRequest"}}
+    if example is not None:
+        media["example"] = example
+    answer = {"schema": {"$ref": "#/components/schemas/PredictResponse"}}
+    error = {"schema": {"$ref": "#/components/schemas/PredictError"}}
+    path = f"endpoints/{environment.endpoint.name}"
+    suffix = "amazonaws.com.cn" if environment.region.startswith("cn-") else "amazonaws.com"
+    code = "Code in the archive may take and return other bodies. " if stated.code else ""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": environment.endpoint.name,
+            "version": version.name,
+            "description": f"{code}Written by servable {__version__}, signature {chosen}.",
+        },
+        "servers": [
+            {"url": "http://127.0.0.1:8080", "description": f"servable serve {name} --port 8080"},
+            {
+                "url": f"https://runtime.sagemaker.{environment.region}.{suffix}/{path}",
+                "description": "SageMaker; requests are signed with AWS Signature Version 4",
+            },
+        ],
+        "paths": {
+            "/invocations": {
+                "post": {
+                    "operationId": "predict",
+                    "requestBody": {"required": True, "content": {"application/json": media}},
+                    "responses": {
+                        "200": {
+                            "description": "The model's outputs",
+                            "content": {"application/json": answer},
+                        },
+                        "default": {
+                            "description": "The request was refused, or the model failed",
+                            "content": {"application/json": error},
+                        },
+                    },
+                }
+            }
+        },
+        "components": {
+            "schemas": {
+                "PredictRequest": request,
+                "PredictResponse": _response(signatures[chosen], rows=rows),
+                "PredictError": {"type": "object", "properties": {"error": {"type": "string"}}},
+            }
+        },
+    }
+
+
+def _golden(environment: Environment, model: str) -> Schema | None:
+    """Return the golden request if it is JSON with names; None without one."""
+    for golden in environment.models[model].golden_requests.values():
+        if golden.sent_as == "application/json" and golden.request.path.is_file():
+            try:
+                body = json.loads(golden.request.path.read_text(encoding="utf-8"))
+            except ValueError:
+                continue
+            if isinstance(body, dict) and ({"instances", "inputs"} & body.keys()):
+                return body
+    return None
+
+
+def _request(name: str, signature: SignatureInfo, *, rows: bool) -> Schema:
+    given = {key: _tensor(key, spec, row=rows) for key, spec in signature.inputs.items()}
+    named = {"type": "object", "required": sorted(given), "properties": given}
+    form, schema = ("instances", {"type": "array", "items": named}) if rows else ("inputs", named)
+    properties = {form: schema}
+    if name != DEFAULT_SIGNATURE:
+        properties["signature_name"] = {"type": "string", "const": name}
+    return {"type": "object", "required": sorted(properties), "properties": properties}
+
+
+def _response(signature: SignatureInfo, *, rows: bool) -> Schema:
+    """Return the schema of the answer: TensorFlow Serving leaves out the name of a single output.
+
+    Source: https://www.tensorflow.org/tfx/serving/api_rest#response_format_4 (2026-11-29)
+    """
+    outputs = {key: _tensor(key, spec, row=rows) for key, spec in signature.outputs.items()}
+    single = next(iter(outputs.values()))
+    whole = {"type": "object", "required": sorted(outputs), "properties": outputs}
+    answer = single if len(outputs) == 1 else whole
+    form, schema = (
+        ("predictions", {"type": "array", "items": answer}) if rows else ("outputs", answer)
+    )
+    return {"type": "object", "required": [form], "properties": {form: schema}}
+
+
+def _tensor(key: str, spec: TensorInfo, *, row: bool) -> Schema:
+    """Return the schema of a tensor as nested arrays. `row`: of one row, without the first dimension."""
+    if spec.shape is None:
+        return {"description": f"{spec.dtype} of any shape"}
+    schema = _element(key, spec.dtype)
+    for size in reversed(spec.shape[1:] if row else spec.shape):
+        schema = {"type": "array", "items": schema}
+        if size is not None:
+            schema |= {"minItems": size, "maxItems": size}
+    return schema | {"description": f"{spec.dtype}, {key}"}
+
+
+def _element(key: str, dtype: str) -> Schema:
+    if dtype in _STRINGS:
+        # TensorFlow Serving decodes {"b64": …} everywhere, and wants it where a name ends in _bytes.
+        encoded = {"type": "object", "required": ["b64"], "properties": {"b64": _B64}}
+        return encoded if key.endswith("_bytes") else {"type": "string"}
+    if dtype == "bool":
+        return {"type": "boolean"}
+    return {"type": "integer" if "int" in dtype else "number"}

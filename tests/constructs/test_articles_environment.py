@@ -1,0 +1,138 @@
+"""Two articles' environment dicts, pasted into a file and a construct, give the template of the keys."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+import tomlkit
+from aws_cdk.assertions import Template
+
+from infra.policy.container import ContainerSettings
+from servable.constructs import BatchSettings, EndpointLogs, packed_model
+from tests.conftest import VALID
+from tests.constructs.conftest import Synthesised
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPE = "ml.c5.9xlarge"
+# https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
+TUNED = {
+    "SAGEMAKER_TFS_INSTANCE_COUNT": "8",
+    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": "0.2",
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": "1",
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "1",
+    "SAGEMAKER_GUNICORN_WORKERS": "36",
+    "SAGEMAKER_GUNICORN_WORKER_CLASS": "gevent",
+    "OMP_NUM_THREADS": "1",
+}
+TUNED_KEYS = {
+    "tfs_processes": 8,
+    "gpu_memory_margin": 0.2,
+    "inter_op_threads": 1,
+    "intra_op_threads": 1,
+    "gunicorn_workers": 36,
+    "gunicorn_worker_class": "gevent",
+    "omp_threads": 1,
+}
+# The article of AWS China about a ranking model.
+PLAIN = {"TF_DISABLE_MKL": "1", "TF_DISABLE_POOL_ALLOCATOR": "1"}
+RANKING = {
+    "SAGEMAKER_TFS_ENABLE_BATCHING": "true",
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "1000",
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": "128000",
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": "16",
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": "16",
+    **PLAIN,
+}
+RANKING_KEYS = {
+    "batching": {
+        "timeout_micros": 1000,
+        "max_batch_size": 128000,
+        "batch_threads": 16,
+        "max_enqueued_batches": 16,
+    }
+}
+BOTH = pytest.mark.parametrize(
+    ("pasted", "keys", "plain"),
+    [(TUNED, TUNED_KEYS, {}), (RANKING, RANKING_KEYS, PLAIN)],
+    ids=["tuned", "ranking"],
+)
+
+
+@BOTH
+def test_a_file_has_one_template_in_both_spellings(
+    synthesise: Callable[..., Synthesised],
+    pasted: dict[str, str],
+    keys: dict[str, Any],
+    plain: dict[str, str],
+) -> None:
+    tables = [
+        {"environment": pasted},
+        {"container": keys} | ({"environment": plain} if plain else {}),
+    ]
+    files = []
+    for one in tables:
+        values: dict[str, Any] = tomllib.loads(VALID.replace("ml.c5.xlarge", TYPE))
+        values["variants"]["primary"] |= one
+        files.append(tomlkit.dumps(values))
+    first, second = map(synthesise, files)
+    assert first.template == second.template
+    written = first.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
+    assert pasted.items() <= written.items()
+
+
+def built(*, batch: bool = False, **given: Any) -> dict[str, Any]:
+    stack = cdk.Stack(
+        cdk.App(), "search", env=cdk.Environment(account="1" * 12, region="eu-west-1")
+    )
+    fits: dict[str, Any] = {
+        "name": "ranker",
+        "folder": ROOT / "examples" / "ranker" / "model",
+        "instance_type": TYPE,
+    }
+    if batch:
+        rows = BatchSettings(
+            model="ranker", instance_type=TYPE, input="s3://tables/rows/", output="s3://tables/scores/",
+            content_type="text/csv", **given,
+        )  # fmt: skip
+        packed_model(stack, "Rows", batch=rows, **fits)
+    else:
+        logs = EndpointLogs(stack, "Logs", endpoint_name="search")
+        packed_model(stack, "Model", logs=logs, **fits, **given)
+    return dict(Template.from_stack(stack).to_json())
+
+
+@BOTH
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_construct_has_one_template_in_both_spellings(
+    pasted: dict[str, str], keys: dict[str, Any], plain: dict[str, str], batch: bool
+) -> None:
+    container = ContainerSettings.model_validate(keys)
+    first = built(batch=batch, environment=pasted)
+    assert first == built(batch=batch, environment=plain, container=container)
+    (model,) = [
+        each for each in first["Resources"].values() if each["Type"] == "AWS::SageMaker::Model"
+    ]
+    written = model["Properties"]["PrimaryContainer"]["Environment"]
+    assert {name: written[name] for name in pasted} == pasted
+
+
+def test_a_construct_names_what_does_not_fit_in_its_environment() -> None:
+    workers = "SAGEMAKER_GUNICORN_WORKERS"
+    with pytest.raises(ValueError, match=f"^environment.{workers}: 'four': .*integer"):
+        built(environment={workers: "four"})
+    with pytest.raises(
+        ValueError, match=f"{workers}.* and container.gunicorn_workers set one thing"
+    ):
+        built(environment={workers: "4"}, container=ContainerSettings(gunicorn_workers=4))
+
+
+@pytest.mark.parametrize("name", sorted(TUNED | RANKING))
+def test_the_reference_and_the_schema_have_each_name(name: str) -> None:
+    assert name in (ROOT / "docs" / "reference" / "parameters.md").read_text(encoding="utf-8")
+    schema = json.loads((ROOT / "environments" / "schema.json").read_text(encoding="utf-8"))
+    for table in ("Variant", "Component", "BatchSettings"):
+        assert name in schema["$defs"][table]["properties"]["environment"]["properties"]

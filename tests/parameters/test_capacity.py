@@ -1,0 +1,190 @@
+"""What a variant runs: at creation, between which bounds, on which types, as components, and asleep."""
+
+from typing import Any
+
+import pytest
+
+from infra.parameters.endpoint import Endpoint
+from infra.parameters.environment import Environment, stack_name
+from infra.parameters.model import Artifact, Model
+from infra.parameters.variant import Variant, machine_of
+
+C5 = {"model": "ranker", "instance_type": "ml.c5.xlarge"}
+SCALED = {"max_rps_per_instance": 10}
+SLEEPY = {"model": "ranker", "sleep_after_minutes": 5}
+KEY = "arn:aws:kms:eu-west-1:111111111111:key/{}"
+
+
+def variant(**keys: Any) -> Variant:
+    return Variant.model_validate({**C5, **keys})
+
+
+@pytest.mark.parametrize(
+    ("keys", "starts_with", "capacity", "planned"),
+    [
+        ({}, 1, (1, 1), (1, 1)),
+        ({"min_instances": 0}, 1, (0, 0), (0, 0)),
+        ({"min_instances": 3}, 3, (3, 3), (3, 3)),
+        ({"min_instances": 3, "max_instances": 5, "scaling": SCALED}, 1, (3, 5), (3, 5)),
+        ({"min_instances": 3, "max_instances": 5, "scaling": SCALED, "initial_instances": 4},
+         4, (3, 5), (3, 5)),
+        ({"min_instances": 3, "max_instances": 5, "scaling": {
+            **SCALED, "schedule": [{"at": "rate(1 day)", "at_least": 2},
+                                   {"at": "rate(1 day)", "at_most": 9}]}}, 1, (3, 5), (2, 9)),
+        ({"min_instances": 3, "max_instances": 5, "scaling": {
+            **SCALED, "schedule": [{"at": "rate(1 day)", "at_least": 7}]}}, 1, (3, 5), (3, 7)),
+        ({"min_instances": 3, "max_instances": 5, "scaling": {
+            **SCALED, "hold": True, "schedule": [{"at": "rate(1 day)", "at_least": 7}]}},
+         1, (3, 5), (3, 5)),
+        ({"max_instances": 2, "sleep_after_minutes": 5}, 1, (0, 2), (0, 2)),
+        ({"instance_type": None, "serverless": {"memory_mib": 2048, "max_concurrency": 4}},
+         1, (0, 0), (0, 0)),
+    ],
+)  # fmt: skip
+def test_a_fleet_begins_and_stays_within_its_bounds(
+    keys: dict[str, Any], starts_with: int, capacity: tuple[int, int], planned: tuple[int, int]
+) -> None:
+    found = variant(**keys)
+    assert (found.starts_with, found.capacity, found.planned_capacity) == (
+        starts_with,
+        capacity,
+        planned,
+    )
+
+
+def test_components_share_a_fleet_and_each_has_copies() -> None:
+    shared = variant(
+        model="", min_instances=0, max_instances=3,
+        components={"a": {**SLEEPY, "max_copies": 4}, "b": {"model": "other", "min_copies": 2}},
+    )  # fmt: skip
+    a, b = shared.narrowed("a"), shared.narrowed("b")
+    assert [each.model for each in (shared, a, b)] == ["", "ranker", "other"]
+    assert [each.component is not None for each in (shared, a, b)] == [False, True, True]
+    assert [each.has_copies for each in (shared, a, b, variant())] == [True, True, True, False]
+    assert [each.sleeps for each in (shared, a, b)] == [False, True, False]
+    assert [each.scales for each in (shared, a, b)] == [False, True, False]
+    assert (shared.starts_with, shared.most_instances) == (1, 3)
+    assert (a.capacity, b.capacity) == ((0, 4), (2, 2))
+    all_sleep = variant(model="", min_instances=0, components={"a": SLEEPY, "b": SLEEPY})
+    assert (all_sleep.sleeps, all_sleep.most_instances) == (True, 1)
+    assert variant(sleep_after_minutes=5).has_copies
+
+
+def test_a_pool_runs_its_own_settings_on_each_type() -> None:
+    pools = [
+        {"instance_type": "ml.g6.xlarge"},
+        {"instance_type": "ml.g5.xlarge", "container": {"tfs_processes": 1}},
+    ]
+    found = variant(
+        instance_type=None,
+        instance_pools=pools,
+        container={"tfs_processes": 4, "gunicorn_workers": 3},
+    )
+    assert found.instance_types == ("ml.g6.xlarge", "ml.g5.xlarge")
+    settings = [each.container for each in found.on_each_type]
+    assert [(each.tfs_processes, each.gunicorn_workers) for each in settings] == [(4, 3), (1, 3)]
+    assert [each.instance_pools for each in found.on_each_type] == [None, None]
+    machine = machine_of(found)
+    assert machine is not None
+    assert machine.name == "ml.g6.xlarge"
+    assert machine_of(variant(instance_type="ml.none.xlarge")) is None
+
+
+def environment_of(**tables: Any) -> Environment:
+    given = {
+        "account": "111111111111",
+        "region": "eu-west-1",
+        "endpoint": Endpoint(name="ranker"),
+        "models": {"ranker": Model(saved_model="model")},  # type: ignore[arg-type]
+        "variants": {"primary": variant()},
+    }
+    return Environment.model_validate({**given, **tables})
+
+
+def test_shares_are_of_the_weights_of_what_callers_reach() -> None:
+    found = environment_of(
+        variants={
+            "a": variant(weight=3),
+            "b": variant(weight=1),
+            "copy": variant(weight=4, shadow=True),
+        }
+    )
+    assert [*found.production_variants] == ["a", "b"]
+    assert [found.share(name) for name in ("a", "b", "copy", "none")] == [0.75, 0.25, 1, None]
+    weightless = environment_of(variants={"a": variant(weight=0)})
+    assert weightless.share("a") is None
+
+
+def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
+    shared = variant(model="", components={"a": SLEEPY, "b": {"model": "ranker"}})
+    found = environment_of(
+        variants={"shared": shared, "alone": variant(scaling=SCALED), "still": variant()}
+    )
+    assert [*found.tables] == ["shared.components.a", "shared.components.b", "alone", "still"]
+    assert [*found.served] == ["a", "b", "alone", "still"]
+    assert [*found.scaled] == ["a", "alone"]
+    assert found.components == {"a": "ranker-a", "b": "ranker-b"}
+    assert (found.kind.has_instances, environment_of().kind.queued) == (True, False)
+    assert environment_of(asynchronous={}).kind.queued
+    serverless = variant(instance_type=None, serverless={"memory_mib": 2048, "max_concurrency": 4})
+    assert not environment_of(variants={"primary": serverless}).kind.has_instances
+
+
+def test_a_request_above_the_limit_counts_only_if_it_is_acknowledged() -> None:
+    limit = environment_of().kind.request_bytes
+    accepted = {"request-too-large": "a proxy of ours takes them"}
+    sizes = [
+        environment_of(traffic={"request_bytes": size}, acknowledge=reason)
+        for size, reason in ((limit + 1, accepted), (limit, accepted), (limit + 1, {}))
+    ]
+    assert [each.acknowledged_request_bytes for each in sizes] == [limit + 1, None, None]
+
+
+def test_every_key_that_a_file_may_name_is_listed_with_what_it_names() -> None:
+    assert environment_of().kms_keys == {
+        "endpoint.volume_kms_key": [],
+        "endpoint.log_kms_key": [],
+        "alarms.topic_kms_key": [],
+        "endpoint.archive_kms_keys": [],
+    }
+    batch = {
+        "model": "pinned", "instance_type": "ml.c5.xlarge", "content_type": "text/csv",
+        "input": "s3://tables/rows/", "output": "s3://tables/scores/",
+    }  # fmt: skip
+    artifact = Artifact(
+        uri="s3://models/a/m.tar.gz", sha256="a" * 64, kms_key=KEY.format("artifact")
+    )
+    dumps = {"uri": "s3://dumps/", "kms_key": KEY.format("dumps")}
+    full = environment_of(
+        endpoint=Endpoint(
+            name="ranker", volume_kms_key=KEY.format("volume"), log_kms_key=KEY.format("log"),
+        ),
+        models={"pinned": Model(artifact=artifact)},
+        variants={"primary": variant(model="pinned", core_dumps=dumps)},
+        alarms={"topic_kms_key": KEY.format("topic")},
+        capture={"kms_key": KEY.format("capture")},
+        asynchronous={"kms_key": KEY.format("queue")},
+        batch={
+            "a": {**batch, "output_kms_key": KEY.format("out"), "input_kms_key": KEY.format("in")},
+            "b": batch,
+        },
+    )  # fmt: skip
+    assert full.kms_keys == {
+        "endpoint.volume_kms_key": [KEY.format("volume")],
+        "endpoint.log_kms_key": [KEY.format("log")],
+        "alarms.topic_kms_key": [KEY.format("topic")],
+        "models.pinned.artifact.kms_key": [KEY.format("artifact")],
+        "variants.primary.core_dumps.kms_key": [KEY.format("dumps")],
+        "capture.kms_key": [KEY.format("capture")],
+        "asynchronous.kms_key": [KEY.format("queue")],
+        "batch.a.output_kms_key": [KEY.format("out")],
+        "batch.a.input_kms_key": [KEY.format("in")],
+        "batch.b.output_kms_key": [],
+    }
+
+
+def test_a_stack_is_named_after_the_service_if_there_is_one() -> None:
+    assert stack_name("prod", environment_of(), "data") == "prod-data"
+    assert stack_name("prod", environment_of(service="search"), "endpoint") == (
+        "search-prod-endpoint"
+    )

@@ -1,0 +1,165 @@
+"""Where each value came from, after bases, overrides, and keys that were taken out."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.loading import Loaded, ValidFile, held, load, load_one, state_of
+from infra.parameters.overrides import apply
+from infra.parameters.sources import Source, is_base, shown_path
+from tests.conftest import VALID, valid
+from tests.findings import messages
+
+
+def test_a_value_is_of_the_file_or_option_that_put_it_last() -> None:
+    source = Source()
+    source.put(("a", "b", "c"), 1, "base")
+    source.put(("a", "b", "d"), 2, "file")
+    assert source.values == {"a": {"b": {"c": 1, "d": 2}}}
+    assert [source.origin((*"ab", key), "none") for key in "cdx"] == ["base", "file", "base"]
+    assert (source.origin(("a",), "none"), source.origin(("z",), "none")) == ("base", "none")
+    # A table that replaces another, and a value that becomes a table, forget what was in it.
+    source.put(("a", "b"), {"d": 3}, "-c")
+    assert [source.origin((*"ab", key), "none") for key in "cd"] == ["-c", "-c"]
+    source.put(("a", "b", "d", "e"), 4, "--set")
+    assert source.values == {"a": {"b": {"d": {"e": 4}}}}
+    assert [source.origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))] == [
+        "--set",
+        "--set",
+        "-c",
+    ]
+
+
+def test_a_key_that_is_taken_out_has_neither_value_nor_origin() -> None:
+    source = Source()
+    source.put(("a", "b"), 1, "file")
+    source.take_out(("a", "b"))
+    source.take_out(("a", "none", "deeper"))
+    source.take_out(("none",))
+    assert (source.values, source.origin(("a", "b"), "none")) == ({"a": {}}, "file")
+    source.take_out(("a",))
+    assert (source.values, source.origins) == ({}, {})
+
+
+def test_an_empty_override_takes_out_a_number_and_empties_a_text() -> None:
+    source = Source()
+    source.put(("variants", "primary", "min_instances"), 3, "file")
+    source.put(("region",), "eu-west-1", "file")
+    given = {"variants.primary.min_instances": "", "region": "", "endpoint.name": "new"}
+    assert apply(source, "prod", given, "-c") == []
+    assert source.values == {
+        "variants": {"primary": {}},
+        "region": "",
+        "endpoint": {"name": "new"},
+    }
+    assert source.origin(("region",), "file") == "-c prod.region"
+
+
+@pytest.mark.parametrize(
+    ("key", "problem", "allowed", "remedy"),
+    [
+        ("models.rankr.version", "there is no models.rankr", "ranker", "did you mean ranker?"),
+        ("variants.x.weight", "there is no variants.x", "primary", "use one of those"),
+        ("variants.primary.weight.x", "collides with -c prod.variants.primary.weight", "",
+         "give one of them"),
+    ],
+)  # fmt: skip
+def test_an_override_that_cannot_apply_changes_nothing(
+    project: Path, key: str, problem: str, allowed: str, remedy: str
+) -> None:
+    folder = project / "environments"
+    (folder / "prod.toml").write_text(VALID)
+    given = {"variants.primary.weight": "2", key: "1"}
+    loaded = load_one(project, folder, "prod", given, "-c")
+    assert messages(loaded.findings) == [(key, problem, allowed, remedy)]
+    (found,) = loaded.findings
+    assert found.file == f"-c prod.{key}"
+    assert loaded.draft is not None
+    assert loaded.draft.variants["primary"].weight == 2
+    assert [*loaded.overrides] == sorted(given)
+
+
+def test_files_of_one_endpoint_name_each_other(project: Path) -> None:
+    folder = project / "environments"
+    (folder / "base.toml").write_text(VALID)
+    texts = {
+        "a": 'extends = "base"\n[endpoint]\nname = "same"\n',
+        "b": 'extends = "base"\n[endpoint]\nname = "SAME"\n',
+        "c": 'extends = "base"\nregion = "us-east-1"\n[endpoint]\nname = "same"\n',
+        "d": 'extends = "a"\n',
+        "e": "colour = 1\n",
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.toml").write_text(text)
+    found = {loaded.name: loaded for loaded in load(project, folder)}
+    assert {name: loaded.sharing for name, loaded in found.items()} == {
+        # d has its name from a: a is told of b alone.
+        "a": ("environments/b.toml",),
+        "b": ("environments/a.toml", "environments/d.toml"),
+        "c": (),
+        "d": ("environments/a.toml", "environments/b.toml"),
+        "e": (),
+    }
+    assert [type(loaded) is ValidFile for loaded in found.values()] == [True] * 4 + [False]
+
+
+def test_the_rest_of_a_file_with_problems_is_judged(project: Path) -> None:
+    def draft_of(text: str) -> Loaded:
+        (project / "environments" / "prod.toml").write_text(text)
+        return load_one(project, project / "environments", "prod", {}, "-c")
+
+    loaded = draft_of(VALID.replace('account = "111111111111"', "colour = 1") + "weight = 'x'\n")
+    assert [finding.key for finding in loaded.findings] == [
+        "variants.primary.weight",
+        "colour",
+        "account",
+    ]
+    assert loaded.draft is not None
+    assert (loaded.draft.account, loaded.draft.variants["primary"].weight) == ("0" * 12, 1)
+    headless = draft_of(VALID[VALID.index("[models") :])
+    assert headless.draft is not None
+    assert (headless.draft.region, headless.draft.endpoint.name) == ("us-east-1", "missing")
+    # A batch without its input is left out as a whole.
+    batch = (
+        '[batch.a]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\noutput = "s3://bucket/a/"\n'
+    )
+    without = draft_of(f'{VALID}{batch}content_type = "text/csv"\n')
+    assert without.draft is not None
+    assert without.draft.batch == {}
+    assert draft_of("= 1").draft is None
+
+
+def test_what_a_file_deploys_is_held_by_its_type_or_its_pool(project: Path) -> None:
+    pools = VALID + (
+        '[variants.pool]\nmodel = "ranker"\nshadow = true\n'
+        'instance_pools = [{ instance_type = "ml.g6.xlarge" }, { instance_type = "ml.g5.xlarge" }]\n'
+        '[variants.less]\nmodel = "ranker"\nserverless = { memory_mib = 2048, max_concurrency = 4 }\n'
+        '[rollout]\nstrategy = "canary"\n'
+    )
+    (project / "environments" / "prod.toml").write_text(pools)
+    state = state_of(valid(load(project, project / "environments")[0]).environment)
+    assert (state.queued, state.guarded) == (False, True)
+    assert {
+        name: (each.instance_type, each.pools, each.shadow, each.scales)
+        for name, each in state.variants.items()
+    } == {
+        "primary": ("ml.c5.xlarge", (), False, False),
+        "pool": ("ml.g6.xlarge", ("ml.g6.xlarge", "ml.g5.xlarge"), True, False),
+        "less": (None, (), False, False),
+    }
+    assert held(state.variants) == {
+        "variants.primary.scaling.hold": "true",
+        "variants.primary.instance_type": "ml.c5.xlarge",
+        "variants.pool.scaling.hold": "true",
+        "variants.pool.instance_pools": '[{ instance_type = "ml.g6.xlarge" }, '
+        '{ instance_type = "ml.g5.xlarge" }]',
+        "variants.less.scaling.hold": "true",
+    }
+
+
+def test_bases_and_paths_are_known_by_their_names(project: Path) -> None:
+    assert [is_base(name) for name in ("base", "secure-base", "basement", "prod")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert shown_path(project / "environments" / "prod.toml", project) == "environments/prod.toml"
+    assert shown_path(Path("/elsewhere/prod.toml"), project) == "/elsewhere/prod.toml"

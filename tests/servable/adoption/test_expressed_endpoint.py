@@ -1,0 +1,451 @@
+"""An endpoint's configuration, tags, alarms and updates as keys of the file, and each rest in the list."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from model_packaging.refusal import PackagingError
+from servable.init.adoption.environment_text import environment_text
+from servable.init.adoption.expressed import Expressed, expressed
+from servable.init.adoption.live_fields import Effect, NotCarried
+from servable.init.adoption.live_picture import LivePicture
+from tests.servable.adoption.pictures import ARCHIVE, IMAGE, alarm, picture, target, tracking
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
+BY_DAY = ("endpoint configuration: MetricsConfig.EnableDetailedObservability", "not set", "changed")
+Row = tuple[str, object, str]
+
+
+def express(**live: Any) -> tuple[dict[str, Any], list[Row]]:
+    """Return the tables, and the list without the row about the day of creation."""
+    result = expressed(picture(**live))
+    return result.tables, [row for row in rows(result) if row != BY_DAY]
+
+
+def rows(result: Expressed) -> list[Row]:
+    return [(row.where, row.value, row.effect) for row in result.not_carried]
+
+
+def variant(**fields: Any) -> dict[str, Any]:
+    table: dict[str, Any] = express(variant=fields)[0]["variants"]["AllTraffic"]
+    return table
+
+
+# --- instances
+
+
+def test_the_weight_and_the_instances_in_force_are_the_file_s() -> None:
+    running = {"VariantName": "AllTraffic", "DesiredWeight": 0.5, "DesiredInstanceCount": 3}
+    tables, listed = express(endpoint={"ProductionVariants": [running]})
+    table = tables["variants"]["AllTraffic"]
+    assert (table["weight"], table["min_instances"]) == (0.5, 3)
+    assert listed == [
+        ("variant AllTraffic: InitialVariantWeight", 1.0, "changed"),
+        ("variant AllTraffic: InitialInstanceCount", 2, "changed"),
+    ]
+    same = {"VariantName": "AllTraffic", "DesiredWeight": 1.0, "CurrentInstanceCount": 2}
+    assert express(endpoint={"ProductionVariants": [same]})[1] == []
+
+
+def test_a_variant_without_a_weight_or_a_number_has_sagemaker_s_own() -> None:
+    table = variant(InitialVariantWeight=None, InitialInstanceCount=None)
+    assert (table["weight"], table["min_instances"]) == (1.0, 1)
+
+
+def test_core_dumps_go_to_a_folder() -> None:
+    dumps = {"DestinationS3Uri": "s3://team/dumps", "KmsKeyId": KEY}
+    tables, listed = express(variant={"CoreDumpConfig": dumps})
+    stated = {"uri": "s3://team/dumps/", "kms_key": KEY}
+    assert tables["variants"]["AllTraffic"]["core_dumps"] == stated
+    where = "variant AllTraffic: CoreDumpConfig.DestinationS3Uri"
+    assert listed == [(where, "s3://team/dumps", "changed")]
+    folder = {"DestinationS3Uri": "s3://team/dumps/"}
+    tables, listed = express(variant={"CoreDumpConfig": folder})
+    assert (tables["variants"]["AllTraffic"]["core_dumps"], listed) == (
+        {"uri": "s3://team/dumps/"}, [])  # fmt: skip
+
+
+SERVERLESS: dict[str, Any] = {
+    "InstanceType": None,
+    "InitialInstanceCount": None,
+    "ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 10},
+}
+
+
+def test_a_serverless_variant_has_memory_and_concurrency() -> None:
+    table = variant(**SERVERLESS)
+    assert table["serverless"] == {"memory_mib": 2048, "max_concurrency": 10}
+    assert [key for key in ("min_instances", "instance_type", "routing") if key in table] == []
+
+
+def test_provisioned_concurrency_is_scaled_between_the_target_s_bounds() -> None:
+    provisioned = {**SERVERLESS["ServerlessConfig"], "ProvisionedConcurrency": 2}
+    fields = SERVERLESS | {"ServerlessConfig": provisioned}
+    assert variant(**fields)["serverless"]["provisioned_concurrency"] == 2
+    counts = "sagemaker:variant:DesiredProvisionedConcurrency"
+    used = tracking("SageMakerVariantProvisionedConcurrencyUtilization", 0.7)
+    targets = [target(ScalableDimension=counts, MinCapacity=3, MaxCapacity=6)]
+    tables, _ = express(variant=fields, targets=targets, policies=[used])
+    assert tables["variants"]["AllTraffic"]["serverless"] == {
+        "memory_mib": 2048, "max_concurrency": 10,
+        "provisioned_concurrency": 3, "max_provisioned_concurrency": 6,
+    }  # fmt: skip
+
+
+POOLS = [
+    {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
+    {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
+]
+
+
+def pools_of(**wider: Any) -> LivePicture:
+    live = picture(variant={"InstanceType": None, "InstancePools": POOLS})
+    first = live.models["ranker-1"]
+    container = {**first["PrimaryContainer"], **wider}
+    second = {**first, "ModelName": "wider", "PrimaryContainer": container}
+    return replace(live, models={**live.models, "wider": second})
+
+
+def test_pools_are_in_the_order_of_their_priority_with_their_own_settings() -> None:
+    result = expressed(pools_of(Environment={"OMP_NUM_THREADS": "8"}))
+    assert result.tables["variants"]["AllTraffic"]["instance_pools"] == [
+        {"instance_type": "ml.c6i.xlarge"},
+        {"instance_type": "ml.c5.xlarge", "container": {"omp_threads": 8}},
+    ]
+    assert list(result.tables["models"]) == ["ranker"]
+
+
+def test_a_pool_s_model_of_another_archive_is_listed() -> None:
+    result = expressed(pools_of(ModelDataUrl="s3://team/other/model.tar.gz"))
+    assert ("instance type ml.c5.xlarge: ModelNameOverride", "wider", "lost") in rows(result)
+    assert list(result.tables["models"]) == ["ranker"]
+
+
+def test_a_shadow_is_said_to_be_one() -> None:
+    shadow = {"VariantName": "next", "ModelName": "ranker-1", "InstanceType": "ml.c5.xlarge"}
+    tables, _ = express(config={"ShadowProductionVariants": [shadow]})
+    assert [table.get("shadow") for table in tables["variants"].values()] == [None, True]
+
+
+# --- what is around the variants
+
+
+def test_keys_and_days_are_the_endpoint_s() -> None:
+    group = {"logGroupName": "/x", "kmsKeyId": KEY, "retentionInDays": 7}
+    tables, listed = express(config={"KmsKeyId": KEY}, log_group=group)
+    del tables["endpoint"]["execution_role"]
+    assert tables["endpoint"] == {
+        "name": "ranker", "volume_kms_key": KEY, "log_kms_key": KEY, "log_retention_days": 7
+    }  # fmt: skip
+    assert listed == []
+
+
+@pytest.mark.parametrize(("days", "kept"), [(None, "for ever"), (6, "6 days")])
+def test_days_that_no_key_has_are_listed(days: int | None, kept: str) -> None:
+    group = {"logGroupName": "/x", "kmsKeyId": "no-arn", "retentionInDays": days}
+    tables, listed = express(log_group=group)
+    assert ("log_kms_key" in tables["endpoint"], "log_retention_days" in tables["endpoint"]) == (
+        False, False)  # fmt: skip
+    assert listed == [("log group /x: retention", kept, "changed")]
+
+
+SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
+
+
+def test_one_network_is_the_file_s_and_a_second_is_listed() -> None:
+    vpc = {"VpcConfig": {"Subnets": SUBNETS, "SecurityGroupIds": ["sg-0a1b2c3d"]}}
+    tables, listed = express(model=vpc)
+    network = {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]}
+    assert (tables["network"], listed) == (network, [])
+    live = pools_of()
+    for name, stated in (("ranker-1", network), ("wider", None)):
+        models = {**live.models, name: {**live.models[name], **vpc}}
+        both = expressed(replace(live, models=models))
+        found = [(where, effect) for where, _, effect in rows(both) if "VpcConfig" in where]
+        assert (found, both.tables.get("network")) == ([("models: VpcConfig", "changed")], stated)
+
+
+CAPTURE = {
+    "EnableCapture": True,
+    "InitialSamplingPercentage": 20,
+    "DestinationS3Uri": "s3://team/captured",
+    "KmsKeyId": KEY,
+    "CaptureOptions": [{"CaptureMode": "Input"}],
+    "CaptureContentTypeHeader": {
+        "CsvContentTypes": ["text/csv"], "JsonContentTypes": ["application/json", "application/jsonlines"]},
+}  # fmt: skip
+TO_BUCKET = ("data capture: DestinationS3Uri", "s3://team/captured", "changed")
+
+
+@pytest.mark.parametrize(
+    ("modes", "requests", "answers"),
+    [
+        (["Input"], True, False),
+        (["Output"], False, True),
+        (["Input", "Output"], True, True),
+        (["InputAndOutput"], True, True),
+    ],
+)
+def test_captured_requests_and_answers_are_keys(
+    modes: list[str], requests: bool, answers: bool
+) -> None:
+    options = {"CaptureOptions": [{"CaptureMode": mode} for mode in modes]}
+    tables, listed = express(config={"DataCaptureConfig": CAPTURE | options})
+    assert tables["capture"] == {
+        "sample_percent": 20, "requests": requests, "answers": answers, "kms_key": KEY
+    }  # fmt: skip
+    assert listed == [TO_BUCKET]
+
+
+def test_what_capture_cannot_say_is_listed() -> None:
+    capture = CAPTURE | {"KmsKeyId": "alias/own", "InitialSamplingPercentage": 0,
+                         "CaptureContentTypeHeader": None}  # fmt: skip
+    tables, listed = express(config={"DataCaptureConfig": capture})
+    assert (tables["capture"]["sample_percent"], "kms_key" in tables["capture"]) == (1, False)
+    assert listed == [
+        ("data capture: InitialSamplingPercentage", 0, "changed"),
+        ("data capture: KmsKeyId", "alias/own", "changed"),
+        ("data capture: CaptureContentTypeHeader", None, "changed"),
+        TO_BUCKET,
+    ]
+    header = {"CaptureContentTypeHeader": {"CsvContentTypes": ["text/x"]}, "KmsKeyId": None}
+    _, listed = express(config={"DataCaptureConfig": CAPTURE | header})
+    where = "data capture: CaptureContentTypeHeader.CsvContentTypes"
+    assert listed == [
+        ("data capture: KmsKeyId", "not set", "changed"), TO_BUCKET, (where, ["text/x"], "changed")
+    ]  # fmt: skip
+
+
+def test_capture_that_is_off_is_no_table() -> None:
+    tables, listed = express(config={"DataCaptureConfig": CAPTURE | {"EnableCapture": False}})
+    assert "capture" not in tables
+    assert listed == [("DataCaptureConfig", "s3://team/captured", "none")]
+
+
+def test_asynchronous_inference_is_a_table() -> None:
+    out = {"S3OutputPath": "s3://team/out/", "KmsKeyId": KEY}
+    queue = {"ClientConfig": {"MaxConcurrentInvocationsPerInstance": 4}, "OutputConfig": out}
+    tables, listed = express(config={"AsyncInferenceConfig": queue})
+    stated = {"max_concurrent_invocations_per_instance": 4, "kms_key": KEY}
+    to_bucket = ("asynchronous inference: OutputConfig.S3OutputPath", "s3://team/out/", "changed")
+    assert (tables["asynchronous"], listed) == (stated, [to_bucket])
+    tables, listed = express(config={"AsyncInferenceConfig": {"OutputConfig": {}}})
+    assert (tables["asynchronous"], listed) == (
+        {}, [("asynchronous inference: KmsKeyId", "not set", "changed")])  # fmt: skip
+
+
+def test_metrics_are_the_file_s() -> None:
+    stated = {"EnableDetailedObservability": False, "EnableEnhancedMetrics": True,
+              "MetricPublishFrequencyInSeconds": 30}  # fmt: skip
+    result = expressed(picture(config={"MetricsConfig": stated}))
+    assert result.tables["metrics"] == {
+        "detailed_observability": False, "enhanced_metrics": True, "publish_seconds": 30
+    }  # fmt: skip
+    assert rows(result) == []
+
+
+def test_detailed_metrics_that_no_serverless_variant_has_are_listed() -> None:
+    new = {"CreationTime": datetime(2026, 6, 18, 12, tzinfo=UTC)}
+    result = expressed(picture(config=new, variant=SERVERLESS))
+    assert ("metrics" in result.tables, BY_DAY in rows(result)) == (False, True)
+    old = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
+    assert rows(expressed(picture(config=old))) == []
+
+
+def test_tags_of_the_model_that_the_endpoint_has_otherwise_are_listed() -> None:
+    tables, listed = express(
+        tags={"team": "ranking", "aws:x": "1"},
+        other_tags={"model m": {"team": "ranking", "cost": "42", "aws:y": "2"}},
+    )
+    assert (tables["tags"], listed) == (
+        {"team": "ranking"}, [("tag aws:x", "1", "none"), ("model m: tag cost", "42", "lost")])  # fmt: skip
+    tables, listed = express(other_tags={"model m": {"team": "search"}})
+    assert ("tags" in tables, listed) == (False, [("model m: tag team", "search", "lost")])
+
+
+# --- alarms and updates
+
+
+def slow(name: str = "slow", threshold: float = 150_000.0, **more: Any) -> dict[str, Any]:
+    return alarm("ModelLatency", "p99", threshold, **{"AlarmName": name, **more})
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"Period": 120, "EvaluationPeriods": 3}, "periods of 120 s, ours 60"),
+        ({"DatapointsToAlarm": 2}, "2 of 3 periods"),
+        ({"DatapointsToAlarm": 3}, None),
+        ({"ComparisonOperator": "GreaterThanOrEqualToThreshold"},
+         "GreaterThanOrEqualToThreshold, ours GreaterThanThreshold"),
+        ({"TreatMissingData": None}, "TreatMissingData missing, ours notBreaching"),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_what_differs_in_an_alarm_is_listed(change: dict[str, Any], difference: str | None) -> None:
+    tables, listed = express(alarms=[slow(**change)])
+    assert tables["alarms"]["p99_latency_ms"] == 150.0
+    assert listed == ([("alarm slow", difference, "changed")] if difference else [])
+
+
+def test_the_window_is_that_of_most_alarms() -> None:
+    five = {"EvaluationPeriods": 5}
+    errors = alarm("Invocation5XXErrors", "Average", 0.02, **five)
+    busy = alarm("CPUUtilization", "Average", 320.0, **five)
+    tables, listed = express(alarms=[slow(), errors, busy])
+    assert tables["alarms"]["window_minutes"] == 5
+    assert listed == [("alarm slow", "a window of 3 minutes, in the file 5", "changed")]
+    tables, listed = express(alarms=[slow(EvaluationPeriods=90)])
+    assert "window_minutes" not in tables["alarms"]
+    assert listed == [("alarm slow", "a window of 90 minutes, in the file 3", "changed")]
+    assert express(alarms=[slow(EvaluationPeriods=60)])[0]["alarms"]["window_minutes"] == 60
+    assert express(alarms=[slow(EvaluationPeriods=1)])[0]["alarms"]["window_minutes"] == 1
+
+
+def test_one_threshold_is_for_all_variants() -> None:
+    tables, listed = express(alarms=[slow(), slow("slower", 300_000.0), slow("again")])
+    assert tables["alarms"]["p99_latency_ms"] == 150.0
+    assert listed == [("alarm slower", 300.0, "changed")]
+
+
+def test_composites_and_actions_are_listed() -> None:
+    tables, listed = express(
+        alarms=[slow(AlarmActions=["arn:1", "arn:2"])],
+        composites=[{"AlarmName": "page", "AlarmRule": "ALARM(slow)"}],
+    )
+    assert tables["alarms"] == {"p99_latency_ms": 150.0, "window_minutes": 3}
+    assert listed == [
+        ("alarm page", "ALARM(slow)", "none"), ("alarm slow", "arn:1, arn:2", "changed")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        slow(Dimensions=[{"Name": "EndpointName", "Value": "ranker"}]),
+        slow(Dimensions=[{"Name": "EndpointName", "Value": "ranker"},
+                         {"Name": "VariantName", "Value": "Other"}]),
+        slow(Dimensions=[*slow()["Dimensions"], {"Name": "More", "Value": "1"}]),
+        slow(threshold=0.0),
+        alarm("Invocation5XXErrors", "Average", 1.0, AlarmName="slow"),
+        alarm("CPUUtilization", "Average", 400.0, AlarmName="slow"),
+    ],
+)  # fmt: skip
+def test_an_alarm_that_no_key_makes_stays_outside(live: dict[str, Any]) -> None:
+    tables, listed = express(alarms=[live])
+    assert ("alarms" in tables, listed) == (False, [("alarm slow", live["MetricName"], "none")])
+
+
+def test_thresholds_just_inside_are_keys() -> None:
+    above = express(alarms=[slow(threshold=1_000_000.0)])[0]["alarms"]
+    assert above["p99_latency_ms"] == 1000.0
+    cpu = alarm("CPUUtilization", "Average", 399.0)
+    assert express(alarms=[cpu])[0]["alarms"]["cpu_percent"] == 99.75
+    tables, listed = express(alarms=[cpu], variant=SERVERLESS)
+    assert ("alarms" in tables, listed[0][2]) == (False, "none")
+
+
+COMPUTED = "deployment configuration: {}"
+LINEAR = {"BlueGreenUpdatePolicy": {
+    "TerminationWaitInSeconds": 0, "MaximumExecutionTimeoutInSeconds": 3600,
+    "TrafficRoutingConfiguration": {
+        "Type": "LINEAR", "WaitIntervalInSeconds": 300,
+        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 25}}}}  # fmt: skip
+ROLLING = {"RollingUpdatePolicy": {
+    "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25}, "WaitIntervalInSeconds": 120,
+    "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}}  # fmt: skip
+
+
+def test_an_update_s_policy_is_the_rollout_and_its_times_are_listed() -> None:
+    tables, listed = express(endpoint={"LastDeploymentConfig": LINEAR})
+    assert tables["rollout"] == {"strategy": "linear", "bake_minutes": 5, "step_percent": 25}
+    assert listed == [
+        (COMPUTED.format("TerminationWaitInSeconds"), 0, "changed"),
+        (COMPUTED.format("MaximumExecutionTimeoutInSeconds"), 3600, "changed"),
+    ]
+    rollback = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}
+    tables, listed = express(endpoint={"LastDeploymentConfig": ROLLING | rollback})
+    assert tables["rollout"] == {
+        "strategy": "rolling", "batch_percent": 25, "rollback_batch_percent": 50, "bake_minutes": 2
+    }  # fmt: skip
+    assert listed == [
+        (COMPUTED.format("AutoRollbackConfiguration"), "slow", "changed"),
+        (COMPUTED.format("MaximumExecutionTimeoutInSeconds"), "not set", "changed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {"WaitIntervalInSeconds": 90}},
+        {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {"WaitIntervalInSeconds": None}},
+        {"RollingUpdatePolicy": ROLLING["RollingUpdatePolicy"] | {
+            "RollbackMaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}},
+        {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {
+            "Type": "CANARY", "WaitIntervalInSeconds": 61,
+            "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10}}}},
+        {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"Type": "CANARY"}}},
+    ],
+)  # fmt: skip
+def test_a_policy_that_no_key_says_is_listed_as_a_whole(policy: dict[str, Any]) -> None:
+    tables, listed = express(endpoint={"LastDeploymentConfig": policy})
+    (inner,) = policy.values()
+    assert ("rollout" in tables, listed) == (False, [("deployment configuration", inner, "lost")])
+
+
+def test_all_at_once_without_a_wait_bakes_no_minute() -> None:
+    routing = {"Type": "ALL_AT_ONCE"}
+    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
+    tables, _ = express(endpoint={"LastDeploymentConfig": policy})
+    assert tables["rollout"] == {"strategy": "all_at_once", "bake_minutes": 0}
+
+
+# --- what the file says itself
+
+
+def test_what_a_key_does_not_take_leaves_the_table_or_ends_the_adoption() -> None:
+    tables, listed = express(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}})
+    assert tables["metrics"] == {}
+    assert listed == [("key metrics.publish_seconds", 7, "lost")]
+    with pytest.raises(PackagingError, match="takes no such value.*write the file by hand"):
+        expressed(replace(picture(), account="12"))
+
+
+def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
+    threads = {"Environment": {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}}
+    tables, listed = express(container=threads)
+    assert tables["variants"]["AllTraffic"]["container"]["batching"] == {
+        "batch_threads": 4, "max_enqueued_batches": 4}  # fmt: skip
+    own = {"Environment": {**threads["Environment"], "SAGEMAKER_TFS_NUM_BATCH_THREADS": "2"}}
+    batching = express(container=own)[0]["variants"]["AllTraffic"]["container"]["batching"]
+    assert batching == {"batch_threads": 2, "max_enqueued_batches": 4}
+    assert listed == []
+    image = IMAGE.replace("-cpu-", "-gpu-")
+    large = replace(ARCHIVE, size_bytes=10**10, size_gib=30.0)
+    gpu = {"InstanceType": "ml.g5.2xlarge"}
+    tables, listed = express(variant=gpu, container={"Image": image}, archive=large)
+    assert tables["models"]["ranker"]["tensorflow"] == "2.20"
+    keys = ("inference_ami", "download_timeout_seconds", "startup_timeout_seconds")
+    assert listed == [(f"variant AllTraffic: {key}", None, "changed") for key in keys]
+
+
+def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
+    effects: tuple[Effect, ...] = ("none", "lost")
+    listed = tuple(
+        NotCarried(where=f"{effect} {'long ' * 30}end", value=None, reason="r", effect=effect)
+        for effect in effects
+    )
+    tables = {"models": {"m": {"a": {"b": 1}, "z": 1}}, "account": "1"}
+    text = environment_text(Expressed(tables=tables, not_carried=listed), source="endpoint x")
+    lines = text.splitlines()
+    assert lines[:2] == [
+        "#:schema ./schema.json",
+        "# Written by `servable init` from endpoint x. What it does not say is listed last.",
+    ]
+    heads = [line for line in lines if line.endswith(":") and line.startswith("# ")]
+    assert heads == ["# Not carried over:", "# Alike in effect, or kept outside the file:"]
+    wrapped = lines[lines.index(heads[0]) + 1 : lines.index(heads[1])]
+    assert (wrapped[0][:8], wrapped[1][:5], len(wrapped)) == ("# - lost", "#   l", 2)
+    assert (max(map(len, lines)) <= 100, text.endswith("end: r\n")) == (True, True)
+    assert lines.index("z = 1") < lines.index("b = 1")

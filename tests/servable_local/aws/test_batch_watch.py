@@ -1,0 +1,371 @@
+"""A transform job as AWS describes it: objects in the local AWS, and the answers about the job canned.
+
+botocore's Stubber checks the answers against SageMaker's model.
+"""
+
+import gzip
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
+from botocore.stub import Stubber
+
+from infra.parameters.environment import Environment
+from servable.batch import watch as watched
+from servable.batch.objects import BatchError, TransformObjects
+from servable.batch.watch import TransformWatch, UnknownJobError
+from servable.console import lines as console
+from servable.project.account import Account
+from servable_local.aws.local_aws import REGION
+from tests.servable.batch.deployed_batch import FILE, project
+from tests.servable.batch.test_estimate import loaded
+from tests.servable_local.aws.local_account import Account as LocalAccount
+
+JOB = "rows-nightly"
+NOW = datetime.now(UTC)
+
+
+class Table:
+    """A bucket with a table, in an account that is taken for AWS's own."""
+
+    def __init__(self, account: LocalAccount) -> None:
+        self.account = Account(region=REGION, number=account.number, aws=account.aws)
+        self.bucket = f"tables-{account.number}"
+        self.s3 = self.account.client("s3")
+        self.s3.create_bucket(Bucket=self.bucket)
+        self.sagemaker = Stubber(self.account.client("sagemaker"))
+        self.logs = Stubber(self.account.client("logs"))
+
+    def put(self, **bodies: bytes) -> None:
+        """Put objects; `in_a` is in/a.csv, and `out_a` its result."""
+        for name, body in bodies.items():
+            folder, _, stem = name.partition("_")
+            key = f"{folder}/{stem}.csv" + (".out" if folder == "out" else "")
+            self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def names(self) -> list[str]:
+        listed = self.s3.list_objects_v2(Bucket=self.bucket).get("Contents", [])
+        return [each["Key"] for each in listed]
+
+    def request(self, prefix: str = "in/", **changed: Any) -> dict[str, Any]:
+        took = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{self.bucket}/{prefix}"}
+        takes = {"DataSource": {"S3DataSource": took}, "SplitType": "Line"}
+        gives = {"S3OutputPath": f"s3://{self.bucket}/out/", "Accept": "text/csv"}
+        return {
+            "TransformJobName": JOB,
+            "ModelName": "numbers",
+            "TransformInput": takes | changed.get("takes", {}),
+            "TransformOutput": gives | {"AssembleWith": "Line"} | changed.get("gives", {}),
+            "TransformResources": {"InstanceType": "ml.c5.xlarge", "InstanceCount": 2},
+        }
+
+    def answer(self, request: dict[str, Any] | None = None, **state: Any) -> None:
+        """Answer the next DescribeTransformJob; by default the job is complete."""
+        described = {
+            "TransformJobArn": f"arn:aws:sagemaker:{REGION}:{self.account.number}:transform-job/{JOB}",
+            "TransformJobStatus": "Completed",
+            "CreationTime": NOW,
+            "TransformStartTime": NOW,
+            "TransformEndTime": NOW,
+            **(request or self.request()),
+            **state,
+        }
+        shown = {key: value for key, value in described.items() if value is not None}
+        self.sagemaker.add_response("describe_transform_job", shown)
+        self.sagemaker.activate()
+
+    def watch(self, request: dict[str, Any] | None = None, **state: Any) -> TransformWatch:
+        self.answer(request, **state)
+        return TransformWatch(self.account, JOB, "servable batch --attach")
+
+    def lose(self, operation: str, error: Exception, times: int) -> list[int]:
+        """End the next `times` calls of an operation of SageMaker with an error; return all of its calls."""
+        calls: list[int] = []
+
+        def end(**_: Any) -> None:
+            calls.append(1)
+            if len(calls) <= times:
+                raise error
+
+        events = self.account.client("sagemaker").meta.events
+        events.register_first(f"provide-client-params.sagemaker.{operation}", end)
+        return calls
+
+
+@pytest.fixture
+def table(account: LocalAccount, monkeypatch: pytest.MonkeyPatch) -> Table:
+    monkeypatch.setattr(Account, "embedded", False)
+    monkeypatch.setattr(watched, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(watched, "_POLL_SECONDS", 0.01)
+    return Table(account)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return loaded(project(tmp_path / "project"), FILE)[0]
+
+
+def test_the_result_has_rows_time_and_the_cost_of_every_instance(
+    table: Table, environment: Environment
+) -> None:
+    table.put(in_a=b"1\n2\n3\n", in_b=b"4\n", out_a=b"1\n2\n3\n", out_b=b"4\n")
+    watch = table.watch(TransformStartTime=NOW + timedelta(minutes=4),
+        TransformEndTime=NOW + timedelta(minutes=34), CreationTime=NOW,
+    )  # fmt: skip
+    result = watch.result(environment)
+    assert (result.rows_in, result.rows_out, result.not_counted) == (4, 4, None)
+    assert (result.objects_in, result.objects_out, result.bytes_in) == (2, 2, 8)
+    assert (result.seconds, result.seconds_with_start) == (1800.0, 34 * 60.0)
+    price = environment.prices.instance("ml.c5.xlarge", REGION)
+    assert price is not None
+    assert result.usd == pytest.approx(2 * price.usd_per_hour / 2)
+    assert (result.where, result.instances, result.holds) == ("aws", 2, True)
+    assert (result.failed, result.output) == ((), f"s3://{table.bucket}/out/")
+
+
+def test_a_job_that_never_ran_has_neither_time_nor_cost(
+    table: Table, environment: Environment
+) -> None:
+    table.put(in_a=b"1\n")
+    watch = table.watch(TransformStartTime=None, TransformEndTime=NOW, CreationTime=NOW,
+        TransformJobStatus="Stopped",
+    )  # fmt: skip
+    result = watch.result(environment)
+    assert (result.status, result.seconds, result.usd) == ("Stopped", None, None)
+    assert (result.seconds_with_start, result.rows_out, result.holds) == (0.0, 0, False)
+
+
+def test_the_log_of_a_failed_job_names_what_failed(table: Table, environment: Environment) -> None:
+    table.put(in_a=b"1\n")
+    said = f"2026-11-28T03:00:00.000:[sagemaker logs]: {table.bucket}/in/a.csv: ClientError: 400"
+    asked = {"logGroupName": "/aws/sagemaker/TransformJobs", "logStreamNamePrefix": f"{JOB}/"}
+    events = [
+        {"logStreamName": f"{JOB}/i-1/data-log", "message": said},
+        {"logStreamName": f"{JOB}/i-1", "message": said.replace("400", "500")},
+    ]
+    table.logs.add_response("filter_log_events", {"events": events}, asked)
+    with table.logs:
+        watch = table.watch(TransformJobStatus="Failed", FailureReason="ClientError")
+        result = watch.result(environment)
+    table.logs.assert_no_pending_responses()
+    assert [(each.place, each.kind) for each in result.failed] == [
+        (f"{table.bucket}/in/a.csv", "ClientError: 400")
+    ]
+    assert (result.status, result.reason) == ("Failed", "ClientError")
+    watch.shown["TransformJobStatus"] = "Stopped"
+    assert watch.result(environment).failed == ()
+
+
+def test_a_failed_job_without_a_log_has_no_named_failures(
+    table: Table, environment: Environment
+) -> None:
+    table.put(in_a=b"1\n")
+    watch = table.watch(TransformJobStatus="Failed")
+    table.logs.add_client_error("filter_log_events", "ResourceNotFoundException")
+    table.logs.add_client_error("filter_log_events", "AccessDeniedException")
+    with table.logs:
+        assert watch.result(environment).failed == ()
+        with pytest.raises(UnknownJobError, match="AccessDenied"):
+            watch.result(environment)
+
+
+def test_a_job_is_followed_to_its_end(
+    table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "SILENT_SECONDS", 0.0)
+    table.put(in_a=b"1\n", in_b=b"2\n")
+    watch = table.watch(TransformJobStatus="InProgress", TransformStartTime=None)
+    table.answer(TransformJobStatus="InProgress")
+    table.answer()
+    watch.follow()
+    said = capsys.readouterr().err.splitlines()
+    assert [line[:26] for line in said] == ["InProgress: 0 of 2 objects"] * 2
+    assert watch.shown["TransformJobStatus"] == "Completed"
+    table.sagemaker.assert_no_pending_responses()
+
+
+NO_ROWS = "answers of application/x-npy do not say how many rows they are of"
+
+
+@pytest.mark.parametrize(
+    ("sent", "body", "answer", "why"),
+    [
+        ({"gives": {"Accept": "application/x-npy"}}, b"1\n", b"1", NO_ROWS),
+        ({"gives": {"Accept": "application/json"}}, b"1\n", b"{", "a result is no JSON: '{'"),
+        ({"takes": {"CompressionType": "Gzip"}}, b"1", b"1\n", "the input cannot be read"),
+    ],
+)
+def test_why_rows_are_not_counted_is_told(
+    table: Table, environment: Environment, sent: dict[str, Any], body: bytes, answer: bytes, why: str
+) -> None:  # fmt: skip
+    table.put(in_a=body, out_a=answer)
+    result = table.watch(table.request(**sent)).result(environment)
+    assert (result.not_counted, result.rows_in is None or result.rows_out is None) == (why, True)
+
+
+@pytest.mark.parametrize("most", [3, 5])
+def test_a_large_input_or_result_is_not_counted(
+    table: Table, environment: Environment, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    table.put(in_a=b"1\n2\n", out_a=b"10\n20\n")
+    monkeypatch.setattr(watched, "MOST_COUNTED_BYTES", most)
+    result = table.watch().result(environment)
+    assert (result.rows_in, result.rows_out) == (None, None)
+    assert result.not_counted == f"the input has more than {most / 1e9:g} GB"
+    monkeypatch.setattr(watched, "MOST_COUNTED_BYTES", 6)
+    assert table.watch().result(environment).rows_out == 2
+
+
+def test_only_results_since_the_job_s_creation_are_its_own(
+    table: Table, environment: Environment
+) -> None:
+    table.put(in_a=b"1\n", out_a=b"1\n")
+    soon = datetime.now(UTC) + timedelta(seconds=5)
+    assert table.watch(CreationTime=soon).result(environment).objects_out == 0
+
+
+def test_the_progress_counts_the_objects_that_have_their_result(table: Table) -> None:
+    table.put(in_a=b"1\n2\n3\n", in_b=b"4\n")
+    began = datetime.now(UTC) - timedelta(hours=3)
+    watch = table.watch(TransformJobStatus="InProgress", TransformStartTime=began)
+    watch._counting.join()
+    assert watch._progress({"a.csv"}) == (
+        "InProgress: 1 of 2 objects, 3 of 4 rows; 3 h 0 min; about 1 h 0 min left"
+    )
+    waits = "; 3 h 0 min; an object has its result when all of it has"
+    assert watch._progress(set()) == f"InProgress: 0 of 2 objects, 0 of 4 rows{waits}"
+    assert watch._progress({"a.csv", "b.csv"}).endswith(f"2 of 2 objects, 4 of 4 rows{waits}")
+    watch._rows.pop("b.csv")
+    del watch.shown["TransformStartTime"]
+    assert watch._progress({"a.csv"}) == (
+        "InProgress: 1 of 2 objects; instances are started, which takes 3 to 5 minutes in AWS"
+    )
+
+
+def test_a_trial_s_copy_is_removed_and_a_table_is_not(table: Table) -> None:
+    table.put(in_a=b"1\n")
+    table.watch().remove_trial()
+    trial = f"out/servable-trial/{JOB}/in/"
+    table.s3.put_object(Bucket=table.bucket, Key=f"{trial}a.csv", Body=b"1\n")
+    assert table.names() == ["in/a.csv", f"{trial}a.csv"]
+    table.watch(table.request(trial)).remove_trial()
+    assert table.names() == ["in/a.csv"]
+
+
+# --- what AWS does not answer
+
+
+TIMEOUT = ConnectTimeoutError(endpoint_url="https://api.sagemaker")
+
+
+def test_a_lost_answer_is_asked_for_again_within_the_patience(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.put(in_a=b"1\n")
+    watch = table.watch()
+    table.lose("DescribeTransformJob", TIMEOUT, 2)
+    table.answer()
+    monkeypatch.setattr(watched, "_PATIENCE_SECONDS", 60.0)
+    assert watch._describe()["TransformJobName"] == JOB
+
+
+def test_an_answer_that_never_comes_leaves_the_job_unknown(table: Table) -> None:
+    table.put(in_a=b"1\n")
+    watch = table.watch()
+    table.lose("DescribeTransformJob", TIMEOUT, 100)
+    with pytest.raises(UnknownJobError, match=f"what becomes of {JOB}.*servable batch --attach"):
+        watch._describe()
+
+
+def test_a_job_that_aws_does_not_have_is_unknown(table: Table) -> None:
+    with pytest.raises(UnknownJobError, match="there is no transform job nobody here"):
+        TransformWatch(table.account, "nobody", "")
+
+
+def test_a_refused_start_is_an_error_and_a_lost_one_is_unknown(table: Table) -> None:
+    table.put(in_a=b"1\n")
+    refusal = ClientError({"Error": {"Code": "AccessDenied"}}, "CreateTransformJob")
+    table.lose("CreateTransformJob", refusal, 1)
+    with pytest.raises(
+        BatchError, match=f"{JOB} cannot be started: .*sagemaker:CreateTransformJob"
+    ):
+        TransformWatch(table.account, JOB, "", request=table.request())
+    table.lose("CreateTransformJob", TIMEOUT, 100)
+    with pytest.raises(UnknownJobError, match="which may go on"):
+        TransformWatch(table.account, JOB, "", request=table.request())
+
+
+def test_a_local_aws_that_has_ended_took_the_job_with_it(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.put(in_a=b"1\n")
+    watch = table.watch()
+    monkeypatch.setattr(Account, "embedded", True)
+    monkeypatch.setattr(watched, "_PATIENCE_SECONDS", 60.0)
+    error = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+    calls = table.lose("DescribeTransformJob", error, 100)
+    with pytest.raises(UnknownJobError, match="the local AWS has ended, and with it"):
+        watch._describe()
+    assert len(calls) == 1
+
+
+# --- objects
+
+
+def test_the_input_is_the_objects_below_the_prefix(table: Table) -> None:
+    table.put(in_a=b"1\n2\n", other_a=b"1\n")
+    for key in ("in/", "in/day/", "in/day/b.csv"):
+        table.s3.put_object(Bucket=table.bucket, Key=key, Body=b"3\n" * key.endswith("csv"))
+    objects = TransformObjects(table.s3, table.request())
+    assert [(each.key, each.name, each.size) for each in objects.inputs] == [
+        ("in/a.csv", "a.csv", 4), ("in/day/b.csv", "day/b.csv", 2)]  # fmt: skip
+    assert (objects.size, [objects.records(each) for each in objects.inputs]) == (6, [2, 1])
+
+
+def test_a_prefix_without_objects_and_a_manifest_are_refused(table: Table) -> None:
+    with pytest.raises(BatchError, match=f"s3://{table.bucket}/in/: no objects there"):
+        TransformObjects(table.s3, table.request())
+    manifest = table.request()
+    manifest["TransformInput"]["DataSource"]["S3DataSource"]["S3DataType"] = "ManifestFile"
+    with pytest.raises(BatchError, match="the job reads a ManifestFile"):
+        TransformObjects(table.s3, manifest)
+
+
+@pytest.mark.parametrize("path", ["out/", "out", ""])
+def test_results_are_found_below_the_output_and_counted(table: Table, path: str) -> None:
+    table.put(in_a=b"1\n2\n", in_b=b"3\n")
+    folder = f"{path.rstrip('/')}/".lstrip("/")
+    for name in ("a.csv.out", "b.csv", "c.csv.out"):
+        table.s3.put_object(Bucket=table.bucket, Key=f"{folder}{name}", Body=b"1\n2\n")
+    sent = table.request(gives={"S3OutputPath": f"s3://{table.bucket}/{path}"})
+    objects = TransformObjects(table.s3, sent)
+    results = objects.results(datetime.now(UTC))
+    assert (results, objects.answers(results)) == ({"a.csv": 4}, 2)
+    assert objects.results(datetime.now(UTC) + timedelta(seconds=3)) == {}
+
+
+def test_one_result_that_cannot_be_counted_leaves_the_sum_unknown(table: Table) -> None:
+    table.put(in_a=b"1\n", in_b=b"1\n", out_a=b'{"predictions": [1]}', out_b=b'{"outputs": [1]}')
+    sent = table.request(gives={"Accept": "application/json"}) | {"BatchStrategy": "MultiRecord"}
+    objects = TransformObjects(table.s3, sent)
+    assert (objects.answers(["a.csv"]), objects.answers(["a.csv", "b.csv"])) == (1, None)
+
+
+@pytest.mark.parametrize("key", [None, "alias/own"])
+def test_a_trial_copies_the_first_rows_with_the_batch_s_key(table: Table, key: str | None) -> None:
+    table.put(in_a=b"1\n2\n", in_b=b"3\n4\n", in_c=b"5\n")
+    objects = TransformObjects(table.s3, table.request())
+    assert objects.copy_first(4, f"s3://{table.bucket}/trial/in/", key) == 4
+    listed = [key for key in table.names() if key.startswith("trial/")]
+    assert listed == ["trial/in/a.csv", "trial/in/b.csv"]
+    copied = table.s3.get_object(Bucket=table.bucket, Key=listed[1])
+    assert (copied["Body"].read(), copied.get("SSEKMSKeyId")) == (b"3\n4\n", key)
+    assert objects.copy_first(9, f"s3://{table.bucket}/trial/in/", key) == 5
+
+
+def test_a_compressed_input_of_aws_is_counted(table: Table) -> None:
+    table.put(in_a=gzip.compress(b"1\n2\n"))
+    objects = TransformObjects(table.s3, table.request(takes={"CompressionType": "Gzip"}))
+    assert objects.records(objects.inputs[0]) == 2

@@ -1,0 +1,273 @@
+"""A live endpoint, read from the local AWS with all that belongs to it and nothing of its neighbours."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from infra.catalog import images
+from infra.catalog.images import image_modules
+from model_packaging.refusal import PackagingError
+from model_packaging.verification import Verified, verify
+from servable.init.adoption.live_picture import (
+    LivePicture,
+    archive_of,
+    captures,
+    container_of,
+    data_url,
+    image_version,
+    live_picture,
+    model_names,
+    package_container,
+    variants_of,
+)
+from servable.project.account import Account
+from tests.servable_local.aws.live_endpoints import (
+    ARCHIVE,
+    CODE,
+    LIVE,
+    NAME,
+    TRACKED,
+    LiveEndpoint,
+    archive,
+)
+from tests.servable_local.aws.local_account import Account as LocalAccount
+
+MODEL = "ranker-2026-11-20-10-15-00"
+
+
+def reads(account: LocalAccount) -> Account:
+    return Account(region="us-east-1", number=account.number, aws=account.aws)
+
+
+def made(account: LocalAccount, *cases: str, body: bytes = ARCHIVE) -> LiveEndpoint:
+    live = LiveEndpoint(account, body)
+    for case in cases:
+        LIVE[case](live)
+    live.make()
+    return live
+
+
+def picture(
+    account: LocalAccount, kind: str = "endpoint", name: str = NAME, **how: bool
+) -> LivePicture:
+    return live_picture(reads(account), kind, name, **how)
+
+
+def lose(account: Account, service: str, operation: str) -> None:
+    """Let every call of an operation end without an answer."""
+
+    def end(**_: Any) -> None:
+        raise EndpointConnectionError(endpoint_url="https://aws")
+
+    events = account.client(service).meta.events
+    events.register_first(f"provide-client-params.{service}.{operation}", end)
+
+
+def test_an_endpoint_is_read_with_all_that_belongs_to_it(account: LocalAccount) -> None:
+    live = LiveEndpoint(account)
+    LIVE["tags"](live)
+    live.scale(TRACKED)
+    live.schedule("rate(1 day)", MinCapacity=2)
+    LIVE["a composite alarm"](live)
+    LIVE["tags of the model and the configuration"](live)
+    elsewhere = [{"Name": "EndpointName", "Value": "x"}]
+    for name in ("other", "slower"):
+        live.alarm(name, "ModelLatency", "p99", 1.0, Dimensions=elsewhere)
+    live.make()
+    cloudwatch, logs = account.client("cloudwatch"), account.client("logs")
+    cloudwatch.put_composite_alarm(AlarmName="unrelated", AlarmRule='ALARM("other")')
+    cloudwatch.put_composite_alarm(AlarmName="longer", AlarmRule="ALARM(slower)")
+    for name in (NAME, f"{NAME}-2"):
+        group = f"/aws/sagemaker/Endpoints/{name}"
+        if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
+            logs.create_log_group(logGroupName=group)
+    found = picture(account)
+    assert (found.account, found.region, found.unread) == (account.number, "us-east-1", {})
+    assert (found.endpoint["EndpointName"], found.config["EndpointConfigName"]) == (NAME, "config")
+    assert [*found.models] == [MODEL]
+    assert [each["MaxCapacity"] for each in found.targets] == [4]
+    assert [each["PolicyName"] for each in found.policies] == ["by-hand-0"]
+    assert [each["Schedule"] for each in found.scheduled] == ["rate(1 day)"]
+    assert sorted(each["AlarmName"] for each in found.alarms if "slow" in each["AlarmName"]) == [
+        "slow"
+    ]
+    assert "other" not in [each["AlarmName"] for each in found.alarms]
+    assert [each["AlarmName"] for each in found.composites] == ["page"]
+    assert found.tags == {"team": "ranking", "cost": "42"}
+    assert found.other_tags == {
+        "endpoint configuration": {"cost": "42"}, f"model {MODEL}": {"model-owner": "ranking"}}  # fmt: skip
+    assert found.log_group["logGroupName"] == f"/aws/sagemaker/Endpoints/{NAME}"
+    assert (found.prefixes, found.packages, found.stacks_of_roles) == ({}, {}, {})
+
+
+def test_the_archive_is_verified_or_left_alone(account: LocalAccount) -> None:
+    live = made(account, body=archive(root="half", files={"code/inference.py": CODE}))
+    ((uri, found),) = picture(account).archives.items()
+    assert (uri, found.models, found.code) == (live.uri, {"half": [1]}, True)
+    assert (found.requirements, picture(account, archives=False).archives) == (False, {})
+
+
+def test_a_configuration_or_a_model_alone_is_read(account: LocalAccount) -> None:
+    live = made(account, "tags of the model and the configuration", "tracking")
+    config = picture(account, "config", "config")
+    assert (config.endpoint, config.config["EndpointConfigName"]) == ({}, "config")
+    assert (config.tags, [*config.other_tags]) == ({"cost": "42"}, [f"model {MODEL}"])
+    assert (config.targets, config.policies, config.alarms, config.log_group) == ((), (), [], {})
+    model = picture(account, "model", MODEL)
+    assert (model.config, [*model.models], model.tags) == ({}, [MODEL], {"model-owner": "ranking"})
+    assert (model.other_tags, [*model.archives]) == ({}, [live.uri])
+
+
+def test_files_below_a_prefix_are_listed_by_their_names(account: LocalAccount) -> None:
+    made(account, "multi-model")
+    found = picture(account)
+    ((prefix, names),) = found.prefixes.items()
+    assert prefix.endswith("/many/")
+    assert (sorted(names), found.archives) == (["first.tar.gz", "second.tar.gz"], {})
+
+
+def test_a_package_and_its_archive_are_read(account: LocalAccount) -> None:
+    live = made(account, "a version of the registry")
+    found = picture(account)
+    ((arn, package),) = found.packages.items()
+    assert arn.endswith("/ranker/1")
+    assert package_container(package)["ModelDataUrl"] == live.uri
+    assert [*found.archives] == [live.uri]
+
+
+def test_a_role_of_a_stack_names_the_stack(account: LocalAccount) -> None:
+    live = LiveEndpoint(account)
+    tag = {"Key": "aws:cloudformation:stack-name", "Value": "old"}
+    account.client("iam").tag_role(RoleName="sagemaker", Tags=[{"Key": "x", "Value": "y"}, tag])
+    live.make()
+    assert picture(account).stacks_of_roles == {live.role: "old"}
+
+
+def test_what_does_not_exist_is_refused_with_the_nearest_name(account: LocalAccount) -> None:
+    made(account)
+    for kind, near in (("endpoint", NAME), ("config", "config"), ("model", MODEL)):
+        with pytest.raises(
+            PackagingError, match=f"of that name in account {account.number}.*{near}"
+        ):
+            picture(account, kind, f"{near}x")
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "what"),
+    [
+        ("cloudwatch", "DescribeAlarms", "alarms"),
+        ("logs", "DescribeLogGroups", "log group"),
+        ("sagemaker", "ListTags", "tags"),
+        ("iam", "GetRole", "role sagemaker"),
+    ],
+)
+def test_what_cannot_be_read_is_noted_and_not_taken_for_none(
+    account: LocalAccount, service: str, operation: str, what: str
+) -> None:
+    made(account)
+    owner = reads(account)
+    lose(owner, service, operation)
+    found = live_picture(owner, "endpoint", NAME, archives=False)
+    assert [*found.unread] == [what]
+    assert "Could not connect" in found.unread[what]
+
+
+def test_without_an_answer_of_sagemaker_or_s3_nothing_is_adopted(account: LocalAccount) -> None:
+    made(account)
+    owner = reads(account)
+    lose(owner, "s3", "HeadObject")
+    with pytest.raises(PackagingError, match=r"model\.tar\.gz: cannot be read.*s3:GetObject"):
+        live_picture(owner, "endpoint", NAME)
+    lose(owner, "sagemaker", "DescribeEndpoint")
+    with pytest.raises(PackagingError, match=f"{NAME}: cannot be read.*check credentials"):
+        live_picture(owner, "endpoint", NAME)
+
+
+def test_what_is_no_archive_is_refused_by_its_address(account: LocalAccount) -> None:
+    live = LiveEndpoint(account)
+    account.put_archive(b"text", "run-7/model.tar.gz")
+    live.make()
+    with pytest.raises(PackagingError, match=r"s3:/+archives-\d+/run-7/model\.tar\.gz"):
+        picture(account)
+
+
+# --- what the answers of AWS mean
+
+
+def verified(file: Path) -> Verified:
+    modules = image_modules(images.versions()[-1])
+    assert modules is not None
+    return verify(file, python=modules.python, provided=modules.modules)
+
+
+def test_an_adoption_needs_versions_code_and_size_of_an_archive(tmp_path: Path) -> None:
+    file = tmp_path / "model.tar.gz"
+    file.write_bytes(archive(files={"code/inference.py": CODE, "code/requirements.txt": b""}))
+    found = archive_of(verified(file), 12, hidden=str(file))
+    assert (found.models, found.size_bytes, found.problems) == ({"model": [1]}, 12, [])
+    assert (found.code, found.requirements) == (True, True)
+    unpacked = sum(member.bytes for member in verified(file).members)
+    assert found.size_gib - 0.001 < unpacked / (1 << 30) <= found.size_gib
+    assert round(found.size_gib * 1000) == found.size_gib * 1000
+    file.write_bytes(archive(files={"code/other.py": b"", "requirements.txt": b""}))
+    found = archive_of(verified(file), 12)
+    assert (found.code, found.requirements) == (False, False)
+
+
+HOST = "s3.us-east-1.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("container", "url"),
+    [
+        ({"ModelDataUrl": "s3://team/k"}, "s3://team/k"),
+        ({"ModelDataUrl": f"https://team.{HOST}/a/k"}, "s3://team/a/k"),
+        ({"ModelDataUrl": f"https://{HOST}/team/k"}, "s3://team/k"),
+        ({"ModelDataUrl": "https://team.s3.cn-north-1.amazonaws.com.cn/k"}, "s3://team/k"),
+        ({"ModelDataUrl": "https://example.com/b/k"}, "https://example.com/b/k"),
+        ({"ModelDataSource": {"S3DataSource": {"S3Uri": "s3://team/k/"}}}, "s3://team/k/"),
+        ({}, None),
+    ],
+)
+def test_an_address_of_model_data_is_one_of_s3(container: dict[str, Any], url: str | None) -> None:
+    assert data_url(container) == url
+
+
+def test_the_version_is_that_of_the_first_known_image() -> None:
+    newest = images.versions()[-1]
+    known = {"Image": "1.ecr/own:2.19.1-ours"}
+    assert image_version([{}, {"Image": "1.ecr/own:9.9"}, known]) == "2.19"
+    assert (image_version([{"Image": "1.ecr/own:9.9"}]), image_version([])) == (newest, newest)
+    assert newest != "2.19"
+
+
+def test_models_are_named_by_variants_and_pools() -> None:
+    config = {
+        "ProductionVariants": [
+            {"ModelName": "a", "InstancePools": [{"ModelNameOverride": "b"}, {}]}, {"ModelName": None}],
+        "ShadowProductionVariants": [{"ModelName": "a"}],
+    }  # fmt: skip
+    assert [*model_names(config)] == ["a", "b", "a"]
+    assert [shadow for _, shadow in variants_of(config)] == [False, False, True]
+    assert [*model_names({"ProductionVariants": None})] == []
+
+
+def test_the_first_container_is_meant() -> None:
+    first, second = {"Image": "1"}, {"Image": "2"}
+    assert container_of({"PrimaryContainer": first, "Containers": [second]}) == first
+    assert container_of({"PrimaryContainer": None, "Containers": [second, first]}) == second
+    assert container_of({}) == {}
+    specified = {"InferenceSpecification": {"Containers": [first, second]}}
+    assert (package_container(specified), package_container({})) == (first, {})
+
+
+def test_data_is_captured_unless_it_is_said_to_be_off() -> None:
+    stated = (
+        {"EnableCapture": True},
+        {"DestinationS3Uri": "s3://team/"},
+        {"EnableCapture": False},
+        None,
+    )
+    assert [captures({"DataCaptureConfig": each}) for each in stated] == [True, True, False, False]

@@ -169,7 +169,8 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     "rule classes not named as their id": (rules_unlike_their_id, 0),
     f"functions of more than {LINES_OF_A_FUNCTION} lines": (long_functions, 0),
     "circles of imports": (circles, 0),
-    "options of servable, -h of each command included": (options, 215),
+    # 216 with `serve --reload`.
+    "options of servable, -h of each command included": (options, 216),
     f"decisions of more than {WORDS_OF_A_DECISION} words": (long_decisions, 0),
     f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
 }

@@ -8,6 +8,8 @@ from typing import Any, Self
 import psutil
 
 FILE = "processes.json"
+RELOAD = "reload.json"
+"""A request to reload, in the endpoint's folder; SIGUSR1 announces it to the supervisor."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +16,7 @@ from servable.console.signals import as_ctrl_c
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.project.provided import EndpointProcess, LaunchError, Recording
-from servable.serve.reload import Reloader, ServedSource
+from servable.serve.reload import Reloader
 from servable.serve.serve import Faults, PreparedVariant, prepared, serve_image, serve_locally
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -114,6 +115,7 @@ def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -
         click.echo("\n".join(problems), err=True)
         return 1
     as_ctrl_c()
+    began = time.time()
     try:
         served = prepared(loaded, variant=options.variant, archive=options.archive)
         if options.docker and options.record:
@@ -145,8 +147,8 @@ def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -
             _say(served, process.url, options.as_json, process)
             reloader = None
             if options.reload:
-                source = ServedSource(environment, folder, sets, options.archive)
-                reloader = Reloader(process, served, source)
+                load = partial(environment_with_endpoint, environment, folder, sets)
+                reloader = Reloader(process, served, load, options.archive, began)
             _until_it_ends(process, faults, reloader)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)

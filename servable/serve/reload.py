@@ -4,10 +4,9 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -15,7 +14,7 @@ from infra.packing import archive_inputs
 from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import LEFT_OUT
-from servable.project.environments import environment_with_endpoint, refused
+from servable.project.environments import refused
 from servable.project.provided import EndpointProcess, LaunchError
 from servable.serve.serve import READY_TIMEOUT_SECONDS, PreparedVariant, prepared
 
@@ -51,15 +50,6 @@ def list_changes(before: Snapshot, after: Snapshot) -> list[Path]:
     )
 
 
-class ServedSource(NamedTuple):
-    """What the command line names: an environment, with other keys or another archive."""
-
-    environment: str
-    folder: str
-    sets: tuple[str, ...]
-    archive: Path | None
-
-
 class Reloader:
     """Watches the files of one served environment. Call `poll` until the process ends."""
 
@@ -67,32 +57,37 @@ class Reloader:
         self,
         process: EndpointProcess,
         served: PreparedVariant,
-        source: ServedSource,
+        load: Callable[[], tuple[ValidFile, Path]],
+        archive: Path | None,
+        since: float,
     ) -> None:
-        self._process = process
+        """`load`: return the environment and the folder of its file. `archive`: served, not packed.
+
+        `since`: the time, in seconds since 1970, before the files were read.
+        """
+        self._process, self._load_file, self._archive = process, load, archive
         self._served = served
-        self._source = source
         self._unapplied: set[Path] = set()
         """Changed files since the last successful reload."""
         self._numbers = itertools.count(2)
-        self._load()
-        self._seen = take_snapshot(self._watched)
+        self._watch(*load())
+        found = take_snapshot(self._watched)
+        self._seen: Snapshot = {
+            path: state for path, state in found.items() if state[0] < since * 1e9
+        }
 
-    def _load(self) -> ValidFile:
-        source = self._source
-        loaded, files = environment_with_endpoint(source.environment, source.folder, source.sets)
+    def _watch(self, loaded: ValidFile, files: Path) -> None:
         environment = loaded.environment
         model = environment.models[environment.served[self._served.variant].model]
-        self._code = model.code.path if model.code and source.archive is None else None
+        self._code = model.code.path if model.code and self._archive is None else None
         used = [model, *(environment.models[name] for name in model.also_serves)]
         self._watched = [files]
-        if source.archive is not None:
-            self._watched.append(source.archive)
+        if self._archive is not None:
+            self._watched.append(self._archive)
         elif model.artifact is None:
             self._watched += [each.saved_model.path for each in used if each.saved_model]
             self._watched += [file.path for each in used for file in each.warm_up or []]
             self._watched += [self._code] if self._code else []
-        return loaded
 
     def poll(self) -> None:
         """Reload what has changed since the last call, and report it."""
@@ -112,7 +107,7 @@ class Reloader:
             what = self._reload()
         except click.ClickException as error:
             what = f"not applied: {error.format_message()}"
-        except (LaunchError, PackagingError) as error:
+        except (LaunchError, PackagingError, OSError) as error:
             what = f"not applied: {self._served.explained(str(error))}"
         else:
             self._unapplied.clear()
@@ -120,17 +115,21 @@ class Reloader:
         click.echo(f"{names}: {what}", err=True)
 
     def _reload(self) -> str:
-        loaded = self._load()
+        loaded, files = self._load_file()
         if problems := refused(loaded):
             raise click.ClickException("\n".join(problems))
+        name, known = self._served.variant, loaded.environment.served
+        if name not in known:
+            raise click.ClickException(f"there is no variant {name!r}; allowed: {', '.join(known)}")
+        self._watch(loaded, files)
         model = self._process.folder / f"model-{next(self._numbers)}"
         if all(self._is_code(path) for path in self._unapplied):
             self._write_code(loaded, model)
             self._apply(None, self._served, model)
             self._served = replace(self._served, archive=None)  # it isn't packed
             return "reloaded the code"
-        served = prepared(loaded, variant=self._served.variant, archive=self._source.archive)
-        if served == self._served and self._source.archive not in self._unapplied:
+        served = prepared(loaded, variant=self._served.variant, archive=self._archive)
+        if served == self._served and self._archive not in self._unapplied:
             return "changes nothing that is served"
         self._apply(served.archive, served, model)
         self._served = served

@@ -210,9 +210,8 @@ def launch(
     to; left out, the process's words only appear in the error. With `memory_limit_mib` the
     largest process is killed while all take more. `tensorflow`: whose image's code is followed,
     as 2.20; left out, the newest known. `record`: a file to which predictions are appended.
-    `unpacking`: called with the bytes that are read of the archive, and its size. Raises `LaunchError`, and
-    ModuleNotFoundError without `pip install 'servable-local[run]'`. Everything ends with
-    this process, however that ends.
+    `unpacking`: called with the bytes that are read of the archive, and its size. Everything ends with this
+    process, however that ends. Raises `LaunchError`, or ModuleNotFoundError without servable-local[run].
     """
     for name in ("tensorflow", "gunicorn"):
         if importlib.util.find_spec(name) is None:

@@ -21,8 +21,10 @@ GOLDEN = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_by
 CODE, FILE = Path("examples/ranker/code/inference.py"), Path("environments/local.toml")
 HANDLERS = """
 import os
+import time
 
 def input_handler(data, context):
+    time.sleep(0.2)  # so that a request is under way whenever processes change
     return data.read()
 
 def output_handler(response, context):

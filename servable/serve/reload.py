@@ -131,6 +131,8 @@ class Reloader:
         served = prepared(loaded, variant=self._served.variant, archive=self._archive)
         if served == self._served and self._archive not in self._unapplied:
             return "changes nothing that is served"
+        if served.archive is None:
+            raise click.ClickException("multi-model mode needs a new start of `servable serve`")
         self._apply(served.archive, served, model)
         self._served = served
         return "reloaded the model, the code, and the container's settings"

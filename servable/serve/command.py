@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from servable.console.signals import as_ctrl_c
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.project.provided import EndpointProcess, LaunchError, Recording
+from servable.serve.reload import Reloader
 from servable.serve.serve import Faults, PreparedVariant, prepared, serve_image, serve_locally
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -37,6 +39,7 @@ class ServeOptions:
     memory_limit_mib: int | None
     record: Path | None
     record_megabytes: float
+    reload: bool
     as_json: bool
 
 
@@ -98,6 +101,11 @@ class ServeOptions:
     show_default=True,
     help="Size at which the recording ends.",
 )
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="Apply each edit of the code, the model, or the environment file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Serve ENV on 127.0.0.1 with the deployed container environment variables, until Ctrl-C."""
@@ -107,10 +115,14 @@ def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -
         click.echo("\n".join(problems), err=True)
         return 1
     as_ctrl_c()
+    began = time.time()
     try:
         served = prepared(loaded, variant=options.variant, archive=options.archive)
         if options.docker and options.record:
             raise click.UsageError("--record records the local container: leave out --docker")
+        if options.reload and (options.docker or served.members):
+            which = "--docker" if options.docker else "multi-model mode"
+            raise click.UsageError(f"--reload doesn't work with {which}; leave out --reload")
         if options.docker:
             with serve_image(served, port=options.port) as container:
                 _say(served, container.url, options.as_json)
@@ -133,7 +145,11 @@ def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -
             record=_record(options),
         ) as process:
             _say(served, process.url, options.as_json, process)
-            _until_it_ends(process, faults)
+            reloader = None
+            if options.reload:
+                load = partial(environment_with_endpoint, environment, folder, sets)
+                reloader = Reloader(process, served, load, options.archive, began)
+            _until_it_ends(process, faults, reloader)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)
         return 1
@@ -164,10 +180,12 @@ def _say(
     sys.stdout.flush()
 
 
-def _until_it_ends(process: EndpointProcess, faults: Faults) -> NoReturn:
+def _until_it_ends(process: EndpointProcess, faults: Faults, reloader: Reloader | None) -> NoReturn:
     began = time.monotonic()
     while process.running:
         time.sleep(0.2)
+        if reloader:
+            reloader.poll()
         every = faults.kill_every_seconds
         if every and time.monotonic() - began > every:
             process.faults.kill("model server")

@@ -33,7 +33,7 @@ from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
-from servable.console.lines import bytes_progress
+from servable.console.lines import bytes_progress, progress_line
 from servable.package.package import package
 from servable.project.account import Account
 from servable.project.provided import (
@@ -314,9 +314,8 @@ def serve_locally(
 ) -> Iterator[EndpointProcess]:
     """Run the local container. In multi-model mode every model is loaded. Raises `LaunchError`."""
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="servable-models-") as models,
-            launch(
+        with progress_line() as show:
+            launched = launch(
                 served.archive,
                 served.variables,
                 ready_timeout_seconds=served.startup_timeout_seconds or READY_TIMEOUT_SECONDS,
@@ -325,8 +324,11 @@ def serve_locally(
                 memory_limit_mib=memory_limit_mib,
                 tensorflow=served.tensorflow,
                 record=record,
-            ) as process,
-        ):
+                unpacking=lambda read, size: show(
+                    lambda: f"unpacking: {read / 1e6:.0f} of {size / 1e6:.0f} MB"
+                ),
+            )
+        with tempfile.TemporaryDirectory(prefix="servable-models-") as models, launched as process:
             for name, archive in served.members.items():
                 _load(process, name, archive, Path(models) / name / "model")
             faults.inject(process)

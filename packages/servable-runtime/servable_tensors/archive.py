@@ -8,27 +8,32 @@ https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/bui
 import errno
 import gzip
 import re
-import shutil
 import tarfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 # Python walks and removes folders recursively, and keeps a file open for each.
 _MOST_FOLDERS = 100
+_PART_BYTES = 8 << 20
 
 
 class ArchiveError(Exception):
     """The archive cannot be used. `str()` is a whole sentence."""
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack(
+    archive: Path, folder: Path, *, progress: Callable[[int, int], None] = lambda read, size: None
+) -> None:
     """Writes the archive's files and folders below `folder`, with ordinary permissions.
 
+    `progress`: called after each part with the bytes that are read of the archive, and its size.
     Raises `ArchiveError` for anything that is not a file or a folder inside the archive.
     """
     try:
-        with tarfile.open(archive, "r:gz") as tar:
+        with archive.open("rb") as packed, tarfile.open(fileobj=packed, mode="r:gz") as tar:
+            size = archive.stat().st_size
             for member in tar:
                 if refusal := _refusal(member):
                     raise ArchiveError(f"{archive}: {member.name!r:.200} is {refusal}")
@@ -40,7 +45,9 @@ def unpack(archive: Path, folder: Path) -> None:
                 assert content is not None  # only for what is no file, refused above
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with content, target.open("wb") as file:
-                    shutil.copyfileobj(content, file)
+                    while part := content.read(_PART_BYTES):
+                        file.write(part)
+                        progress(packed.tell(), size)
     # A gzip cut short raises EOFError, a damaged one zlib.error: neither is a TarError.
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
         raise ArchiveError(f"{archive}: not a readable .tar.gz ({error}); pack it again") from None

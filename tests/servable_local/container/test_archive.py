@@ -66,6 +66,21 @@ def test_files_are_written_below_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "unpacked/1/variables/file").read_bytes() == Path(__file__).read_bytes()
 
 
+def test_progress_is_reported_in_bytes_of_the_archive(tmp_path: Path) -> None:
+    archive, large = tmp_path / "model.tar.gz", tmp_path / "large"
+    large.write_bytes(os.urandom(20_000_000))
+    with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
+        packed.add(large, "1/large")
+    reports: list[tuple[int, int]] = []
+    unpack(archive, tmp_path / "unpacked", progress=lambda *report: reports.append(report))
+    read, sizes = zip(*reports, strict=True)
+    assert len(read) == 3  # one for each 8 MiB
+    assert sorted(read) == list(read)
+    assert read[0] < 10_000_000 < read[-1] <= archive.stat().st_size
+    assert set(sizes) == {archive.stat().st_size}
+    assert (tmp_path / "unpacked/1/large").read_bytes() == large.read_bytes()
+
+
 @pytest.mark.parametrize(("folders", "refused"), [(99, False), (100, True), (2000, True)])
 def test_folders_that_lie_too_deep_are_refused_in_a_sentence(
     folders: int, refused: bool, tmp_path: Path

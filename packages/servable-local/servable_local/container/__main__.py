@@ -11,10 +11,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psutil
 
@@ -27,7 +29,7 @@ from servable_local.container.child_process import (
 )
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
-from servable_local.container.faults import FaultFile
+from servable_local.container.faults import RELOAD, FaultFile
 from servable_local.container.image_code import image_code
 from servable_local.container.plan import EndpointPlan
 from servable_local.container.ports import PortError
@@ -41,10 +43,18 @@ from servable_local.container.settings import (
     without_effect,
 )
 from servable_local.container.supervisor import Supervisor
-from servable_tensors.archive import ArchiveError, LayoutError, find_code, find_models, unpack
+from servable_tensors.archive import (
+    ArchiveCode,
+    ArchiveError,
+    LayoutError,
+    find_code,
+    find_models,
+    unpack,
+)
 
 _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0
+_START_ERRORS = (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError)
 # What `requests`, NGINX's configuration and the model server leave as it is.
 _ADDRESSABLE = r"[A-Za-z0-9._~!&()*+,;=@-]+"
 
@@ -95,14 +105,20 @@ def main() -> None:
 async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermination) -> None:
     began = time.monotonic()
     try:
-        end.supervisor = supervisor = _prepared(options.archive, options.folder, options.record)
+        model = options.folder / "model"
+        plan = _planned(options, options.archive, os.environ, model, events)
+        end.supervisor = supervisor = Supervisor(plan, environment=os.environ, model=model)
         port = await supervisor.start()
-    except (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
+    except _START_ERRORS as error:
         events.tell(error=str(error))
         end()
     imported = time.monotonic() - supervisor.imported
     log(
         f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
+    )
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(
+        signal.SIGUSR1, lambda: loop.create_task(_reload(options, events, supervisor))
     )
     events.tell(port=port, seconds_after_import=imported)
     if options.memory_limit_mib:
@@ -110,16 +126,47 @@ async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermi
     await asyncio.Event().wait()
 
 
-def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> Supervisor:
-    model = folder / "model"
+async def _reload(options: argparse.Namespace, events: Events, supervisor: Supervisor) -> None:
+    """Serve what the file RELOAD names; tell when new requests go there, or why they do not."""
+    request: dict[str, Any] = json.loads((options.folder / RELOAD).read_text())
+    model = Path(request["model"])
+    try:
+        async with asyncio.timeout(request["timeout_seconds"]):
+            if request["archive"]:
+                archive, environment = Path(request["archive"]), request["environment"]
+                plan = await asyncio.to_thread(
+                    _planned, options, archive, environment, model, events, supervisor.plan
+                )
+                await supervisor.replace(plan, environment, model)
+            else:
+                code = await asyncio.to_thread(_code_of, model)
+                await supervisor.replace_code(supervisor.plan.with_code(code), model)
+    except (TimeoutError, *_START_ERRORS) as error:
+        shutil.rmtree(model, ignore_errors=True)
+        late = f"the new processes were not ready after {request['timeout_seconds']:g} s"
+        events.tell(error=str(error) or late)
+    else:
+        events.tell(port=supervisor.plan.port)
+
+
+def _planned(
+    options: argparse.Namespace,
+    archive: Path | None,
+    environment: Mapping[str, str],
+    model: Path,
+    events: Events,
+    front: EndpointPlan | None = None,
+) -> EndpointPlan:
+    """Unpack the archive into `model`, and return the plan of serving it."""
     model.mkdir()
-    FaultFile.make(folder / FAULTS)
+    if front is None:
+        FaultFile.make(options.folder / FAULTS)
     models: dict[str, dict[int, Path]] = {}
     default_model, code = "None", None
     if archive is not None:
-        unpack(archive, model)
-        code = find_code(model)
-    settings = read_settings(os.environ, gunicorn=code is not None)
+        unpack(archive, model, progress=lambda read, size: events.tell(unpacked=read, of=size))
+        code = _code_of(model)
+    settings = read_settings(environment, gunicorn=code is not None)
     if not settings.multi_model:
         rewritten = image_code(settings.tensorflow).rewritten
         models = find_models(model, takes_zero=rewritten)
@@ -139,31 +186,39 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
         raise SettingsError(
             f"{WORKERS}=0: no worker would answer, and the image hangs; allowed with code: 1 or more"
         )
-    if code:
-        code = replace(code, packages=compiled_packages(code.folder))
-        for path in code.packages.paths:
-            log(f"{path} is imported in the place of what code/lib has for another Python")
-        for problem in code.packages.problems:
-            log(problem)
-        if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-            log(
-                "code/requirements.txt is not installed on this computer; the container would install it"
-            )
-    inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
+    inert = without_effect(environment, gunicorn=code is not None or settings.multi_model)
     if inert:
         log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
         settings,
-        folder=folder,
+        folder=options.folder,
         models=models,
         default_model=default_model,
         code=code,
-        record=record,
+        record=options.record,
+        front=front,
     )
     for variable, key in KEYS.items():
-        if variable in os.environ:
-            log(f"container.{key}: {variable}={os.environ[variable]}")
-    return Supervisor(plan, environment=os.environ)
+        if variable in environment:
+            log(f"container.{key}: {variable}={environment[variable]}")
+    return plan
+
+
+def _code_of(model: Path) -> ArchiveCode | None:
+    """Return the archive's code, with packages for this Python; log what is different here."""
+    code = find_code(model)
+    if code is None:
+        return None
+    code = replace(code, packages=compiled_packages(code.folder))
+    for path in code.packages.paths:
+        log(f"{path} is imported in the place of what code/lib has for another Python")
+    for problem in code.packages.problems:
+        log(problem)
+    if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
+        log(
+            "code/requirements.txt is not installed on this computer; the container would install it"
+        )
+    return code
 
 
 async def _keep_below(limit_mib: int) -> NoReturn:

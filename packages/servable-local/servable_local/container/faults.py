@@ -25,6 +25,8 @@ import psutil
 from servable_local.container.http_messages import HttpError
 
 PARTS_FILE = "processes.json"
+RELOAD = "reload.json"
+"""A request to reload, in the endpoint's folder; SIGUSR1 announces it to the supervisor."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,17 +12,18 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from servable_local.container.faults import FaultInjector, Parts
+from servable_local.container.faults import RELOAD, FaultInjector, Parts
 from servable_local.container.image_code import VERSION
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
@@ -32,7 +33,7 @@ from servable_local.container.settings import (
     is_container_variable,
     read_settings,
 )
-from servable_local.private_files import private_opener
+from servable_local.private_files import private_opener, write_beside
 
 __all__ = ["EndpointProcess", "LaunchError", "launch"]
 
@@ -127,6 +128,33 @@ class EndpointProcess:
         """Makes it slow, failing, frozen or dead, on request."""
         return FaultInjector(self.folder)
 
+    def reload(
+        self,
+        archive: Path | None,
+        variables: Mapping[str, str],
+        *,
+        model: Path,
+        ready_timeout_seconds: float,
+        tensorflow: str,
+    ) -> None:
+        """Serve an archive, or other code, on the same port; the old processes serve until then.
+
+        `archive`: it is unpacked into `model`, a path that doesn't exist, in the endpoint's folder;
+        None: only the code changes, and `model` has it in code/. Raises `LaunchError`: the old
+        processes then go on.
+        """
+        variables = {**variables, PORT: self.url.rpartition(":")[2], VERSION: tensorflow}
+        request = {
+            "archive": archive and str(archive.resolve()),
+            "environment": process_environment(variables) | {"TMPDIR": str(self.folder)},
+            "model": str(model),
+            "timeout_seconds": ready_timeout_seconds,
+        }
+        write_beside(self.folder / RELOAD, json.dumps(request))
+        self.process.send_signal(signal.SIGUSR1)
+        # The supervisor keeps the time.
+        _report(self, ready_timeout_seconds + _END_SECONDS, STDERR)
+
     def close(self) -> None:
         """Ends the process and removes its unpacked files. Again is nothing."""
         with self._closing:
@@ -172,6 +200,7 @@ def launch(
     memory_limit_mib: int | None = None,
     tensorflow: str | None = None,
     record: Recording | None = None,
+    unpacking: Callable[[int, int], None] = lambda read, size: None,
 ) -> EndpointProcess:
     """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
 
@@ -179,9 +208,9 @@ def launch(
     multi-model mode, where it would hold the code that all models share. `log` is appended
     to; left out, the process's words only appear in the error. With `memory_limit_mib` the
     largest process is killed while all take more. `tensorflow`: whose image's code is followed,
-    as 2.20; left out, the newest known. `record`: a file to which predictions are appended. Raises
-    `LaunchError`, and ModuleNotFoundError without `pip install 'servable-local[run]'`. Everything ends with
-    this process, however that ends.
+    as 2.20; left out, the newest known. `record`: a file to which predictions are appended.
+    `unpacking`: called with the bytes that are read of the archive, and its size. Everything ends with this
+    process, however that ends. Raises `LaunchError`, or ModuleNotFoundError without servable-local[run].
     """
     for name in ("tensorflow", "gunicorn"):
         if importlib.util.find_spec(name) is None:
@@ -214,7 +243,7 @@ def launch(
         folder.remove()
         raise LaunchError(f"the endpoint's process cannot be started: {error}") from None
     try:
-        report = _report(process, ready_timeout_seconds, words)
+        report = _report(process, ready_timeout_seconds, words, unpacking)
         process.url = f"http://127.0.0.1:{report['port']}"
         process.seconds_after_import = report["seconds_after_import"]
     except BaseException:  # Ctrl-C while waiting leaves nothing either
@@ -272,15 +301,30 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
-def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> dict[str, Any]:
+def _report(
+    process: EndpointProcess,
+    timeout_seconds: float,
+    words: Path,
+    unpacking: Callable[[int, int], None] = lambda read, size: None,
+) -> dict[str, Any]:
     out = process.process.stdout
     assert out is not None  # asked for as a pipe
     deadline = time.monotonic() + timeout_seconds
-    line = b""
+    data = b""
     # Not select(): it fails on the descriptors above 1023 of a process with many connections.
     with selectors.DefaultSelector() as ready:
         ready.register(out, selectors.EVENT_READ)
-        while not line.endswith(b"\n"):
+        while True:
+            line, end, rest = data.partition(b"\n")
+            if end:
+                data = rest
+                report: dict[str, Any] = json.loads(line)
+                if "error" in report:
+                    raise LaunchError(report["error"])
+                if "port" in report:
+                    return report
+                unpacking(report["unpacked"], report["of"])
+                continue
             if not ready.select(max(0.0, deadline - time.monotonic())):
                 raise LaunchError(
                     f"the endpoint was not ready after {timeout_seconds:g} s; a large model needs "
@@ -293,11 +337,7 @@ def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> di
                     f"the endpoint's process ended with status {status} before it was ready; "
                     f"see what it said.{_last(words)}"
                 )
-            line += part
-    report: dict[str, Any] = json.loads(line)
-    if "error" in report:
-        raise LaunchError(report["error"])
-    return report
+            data += part
 
 
 def _last(words: Path) -> str:

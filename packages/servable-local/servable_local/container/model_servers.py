@@ -137,6 +137,14 @@ class ModelServerProcesses:
         self._starting.pop(number, None)
         return self.pids.pop(number, None)
 
+    def end(self) -> None:
+        """End the parent, and with it the model servers; nothing is started again."""
+        parent, self._parent = self._parent, None
+        self._plans.clear()
+        self.pids.clear()
+        if parent is not None:
+            parent.kill()
+
     def ended(self, pid: int) -> bool:
         """True if `pid` was the parent, which is then started again, with its model servers."""
         if self._parent is None or pid != self._parent.pid:

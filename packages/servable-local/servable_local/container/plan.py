@@ -1,8 +1,10 @@
 """Plans of an endpoint's processes: their settings and their ports."""
 
+import copy
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from socket import socket
 from typing import Any, Self
 
 from servable_local.container import ports
@@ -58,7 +60,13 @@ class EndpointPlan:
         default_model: str,
         code: ArchiveCode | None,
         record: Recording | None = None,
+        front: "EndpointPlan | None" = None,
     ) -> None:
+        """`front`: the running plan whose port this one takes over; the ports behind it are new."""
+        if front is not None:
+            settings = replace(settings, port_range=None)
+        self.socket = SOCKET
+        """Gunicorn's socket. Each plan of an endpoint has its own."""
         self.settings = settings
         self.folder = folder
         self.has_gunicorn = code is not None or settings.multi_model
@@ -73,9 +81,20 @@ class EndpointPlan:
         else:
             self._low = settings.port_range[0]
             self._kept = [ports.reserved(self._low + number) for number in range(count)]
-        self._kept.append(ports.reserved(settings.port))
-        self.port = int(self._kept[-1].getsockname()[1])
+        self._front: socket = front._front if front else ports.reserved(settings.port)
+        self.port = int(self._front.getsockname()[1])
         """Port of the nginx stand-in."""
+
+    def with_code(self, code: ArchiveCode | None) -> "EndpointPlan":
+        """Return a plan of the same model servers with other code."""
+        changed = copy.copy(self)
+        changed._code, changed.has_gunicorn = code, code is not None
+        return changed
+
+    def free_ports(self) -> None:
+        """Free the ports of the model servers, which have ended."""
+        for reservation in self._kept:
+            reservation.close()
 
     def server(self, number: int) -> ServerPlan:
         """The model server of this number, with every model of the archive."""
@@ -100,6 +119,7 @@ class EndpointPlan:
         code, settings = self._code, self.settings
         inference = code.inference if code else None
         return {
+            "socket": self.socket,
             "import_paths": [str(path) for path in code.import_paths] if code else [],
             "problems": code.packages.problems if code else [],
             "inference": str(inference) if inference else None,
@@ -118,7 +138,8 @@ class EndpointPlan:
     def nginx(self) -> dict[str, Any]:
         return {
             "port": self.port,
-            "gunicorn": SOCKET if self.has_gunicorn else None,
+            "gunicorn": self.socket if self.has_gunicorn else None,
+            "serves": self.socket,
             "rest_ports": [] if self.settings.multi_model else self._ports()[1],
             "default_model": self._default_model,
             "tensorflow": self.settings.tensorflow,

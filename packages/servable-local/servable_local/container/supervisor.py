@@ -1,11 +1,16 @@
 """Stand-in for the image's serve.py: starts the parts in order, and restarts those that end."""
 
 import asyncio
+import contextlib
+import itertools
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from servable_local.container.child_process import ChildProcess, ContainerStartError, log
@@ -22,75 +27,158 @@ GUNICORN, NGINX = "servable_local.container.gunicorn", "servable_local.container
 _PAUSE_SECONDS = 0.2
 
 
+@dataclass(frozen=True)
+class Generation:
+    """The processes behind NGINX: model servers, and Gunicorn if there is code."""
+
+    plan: EndpointPlan
+    environment: dict[str, str]
+    model_servers: ModelServerProcesses
+    models: Path
+    """The folder that the model servers read, and that is removed with them."""
+    code: Path
+    """The folder that Gunicorn reads, and that is removed with it."""
+
+
 class Supervisor:
     """The supervisor of one endpoint. `folder` is its working folder and that of its children."""
 
-    def __init__(self, plan: EndpointPlan, *, environment: Mapping[str, str]) -> None:
-        self._plan = plan
-        self._environment = dict(environment) | plan.variables()
+    def __init__(self, plan: EndpointPlan, *, environment: Mapping[str, str], model: Path) -> None:
+        """`model`: the folder of the unpacked archive."""
+        self._generations: dict[str, Generation] = {}
+        self._current = self._add(plan, environment, model)
+        self._numbers = itertools.count(2)
+        self._switched = asyncio.Event()
         self._children: dict[str, ChildProcess] = {}
         self._ready: dict[str, asyncio.Future[None]] = {}
         self._patience = asyncio.timeout(None)
-        self._model_servers = ModelServerProcesses(self._environment, changed=self._note)
-        self._multi_model = MultiModelMode(self._model_servers, plan)
+        self._multi_model = MultiModelMode(self._current.model_servers, plan)
         self.imported = 0.0
         """Time of TensorFlow's import, by the monotonic clock."""
         self.ending = False
         """Set when everything is about to end: nothing is started again."""
 
+    @property
+    def plan(self) -> EndpointPlan:
+        """The plan that new requests follow."""
+        return self._current.plan
+
     async def start(self) -> int:
         """Returns the port when everything answers. Raises `ContainerStartError`."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
         await asyncio.start_unix_server(self._control, CONTROL_SOCKET)
-        await self._model_servers.begin()
-        self.imported = time.monotonic()
-        settings = self._plan.settings
-        if not settings.multi_model:
-            for number in range(settings.model_servers):
-                self._model_servers.add(number, self._plan.server(number))
-            await self._model_servers_ready()
-        if self._plan.has_gunicorn:
-            await self._child(GUNICORN)
+        await self._start_model_servers(self._current)
+        if self.plan.has_gunicorn:
+            await self._child(self.plan.socket)
         await self._child(NGINX)
         self._note()
-        return self._plan.port
+        return self.plan.port
 
-    async def _model_servers_ready(self) -> None:
-        seconds = self._plan.settings.load_wait_seconds
+    async def replace(
+        self, plan: EndpointPlan, environment: Mapping[str, str], model: Path
+    ) -> None:
+        """Start what `plan` names, send new requests there, then end the old processes.
+
+        Raises `ContainerStartError`; the old processes then go on.
+        """
+        plan.socket = f"gunicorn-{next(self._numbers)}.sock"
+        await self._switch(self._add(plan, environment, model))
+
+    async def replace_code(self, plan: EndpointPlan, model: Path) -> None:
+        """Do what `replace` does with the model servers that run. `model`: the folder with code/."""
+        plan.socket = f"gunicorn-{next(self._numbers)}.sock"
+        old = self._current
+        for path in old.models.iterdir():
+            if path.name != "code":
+                (model / path.name).symlink_to(path)
+        new = Generation(plan, old.environment, old.model_servers, old.models, model)
+        self._generations[plan.socket] = new
+        await self._switch(new)
+
+    def _add(self, plan: EndpointPlan, environment: Mapping[str, str], model: Path) -> Generation:
+        variables = dict(environment) | plan.variables()
+        servers = ModelServerProcesses(variables, changed=self._note)
+        self._generations[plan.socket] = new = Generation(plan, variables, servers, model, model)
+        return new
+
+    async def _switch(self, new: Generation) -> None:
         try:
-            for number in range(self._plan.settings.model_servers):
-                await self._model_servers.ready(number, wait_seconds=seconds)
+            if new.model_servers is not self._current.model_servers:
+                await self._start_model_servers(new)
+            if new.plan.has_gunicorn:
+                await self._child(new.plan.socket)
+        except BaseException:
+            self._end(new)
+            raise
+        self._current = new
+        self._switched.clear()
+        with contextlib.suppress(OSError, ValueError):  # it is being started again, with this plan
+            self._children[NGINX].tell(**new.plan.nginx())
+        await self._switched.wait()
+
+    def _end(self, old: Generation) -> None:
+        """End the processes of `old` that no other generation uses, and remove their files."""
+        del self._generations[old.plan.socket]
+        if gunicorn := self._children.pop(old.plan.socket, None):
+            gunicorn.kill()
+        left = self._generations.values()
+        if not any(each.model_servers is old.model_servers for each in left):
+            old.model_servers.end()
+            old.plan.free_ports()
+            shutil.rmtree(old.models, ignore_errors=True)
+        if old.code != old.models:
+            shutil.rmtree(old.code, ignore_errors=True)
+        self._note()
+
+    async def _start_model_servers(self, generation: Generation) -> None:
+        await generation.model_servers.begin()
+        self.imported = time.monotonic()
+        settings = generation.plan.settings
+        if settings.multi_model:
+            return
+        for number in range(settings.model_servers):
+            generation.model_servers.add(number, generation.plan.server(number))
+        seconds = settings.load_wait_seconds
+        try:
+            for number in range(settings.model_servers):
+                await generation.model_servers.ready(number, wait_seconds=seconds)
         except TimeoutError:
             raise ContainerStartError(
                 f"the model is not loaded after {seconds:.1f} s, which is how long the image waits "
-                f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={self._plan.settings.wait_seconds}; give it more"
+                f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={settings.wait_seconds}; give it more"
             ) from None
 
-    async def _child(self, module: str) -> None:
-        self._ready[module] = asyncio.get_running_loop().create_future()
-        self._spawn(module)
+    async def _child(self, name: str) -> None:
+        """Start NGINX, or the Gunicorn of this socket."""
+        self._ready[name] = asyncio.get_running_loop().create_future()
+        self._spawn(name)
         try:
             # Without an end until the code begins to load: our own imports are not its fault.
             async with asyncio.timeout(None) as self._patience:
-                await self._ready[module]
+                await self._ready[name]
         except TimeoutError:
-            seconds = self._plan.settings.gunicorn_timeout_seconds
+            seconds = self._generations[name].plan.settings.gunicorn_timeout_seconds
             raise ContainerStartError(
                 f"Gunicorn did not start within {seconds} s, which is its own timeout "
                 "(SAGEMAKER_GUNICORN_TIMEOUT_SECONDS) and the image's patience; "
                 "import less in inference.py, or give it more"
             ) from None
 
-    def _spawn(self, module: str) -> None:
-        plan = self._plan.gunicorn() if module == GUNICORN else self._plan.nginx()
+    def _spawn(self, name: str) -> None:
+        generation = self._current if name == NGINX else self._generations.get(name)
+        if generation is None:
+            return  # it was replaced while it waited for its new start
+        plan = generation.plan.nginx() if name == NGINX else generation.plan.gunicorn()
 
         def on_event(event: dict[str, Any]) -> None:
-            ready = self._ready[module]
+            ready = self._ready[name]
+            if "serves" in event:
+                self._follow(event["serves"], event["in_use"])
             if ready.done():  # a restart: nobody waits
                 if "error" in event:
                     log(event["error"])
             elif "loading" in event:
-                seconds = self._plan.settings.gunicorn_timeout_seconds
+                seconds = generation.plan.settings.gunicorn_timeout_seconds
                 self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
             elif "error" in event:
                 ready.set_exception(ContainerStartError(event["error"]))
@@ -98,10 +186,22 @@ class Supervisor:
                 ready.set_result(None)
             self._note()
 
-        arguments = ["--plan", json.dumps(plan)]
-        self._children[module] = ChildProcess(
-            module, arguments, environment=self._environment, on_event=on_event
+        self._children[name] = ChildProcess(
+            NGINX if name == NGINX else GUNICORN,
+            ["--plan", json.dumps(plan)],
+            environment=generation.environment,
+            on_event=on_event,
         )
+
+    def _follow(self, serves: str, in_use: list[str]) -> None:
+        """End what NGINX, which sends new requests to `serves`, no longer needs."""
+        if serves != self.plan.socket:
+            return  # a switch is under way
+        self._switched.set()
+        older = itertools.takewhile(lambda name: name != serves, list(self._generations))
+        for name in older:
+            if name not in in_use:
+                self._end(self._generations[name])
 
     def _reap(self) -> None:
         while True:
@@ -111,19 +211,22 @@ class Supervisor:
                 break
             if pid == 0:
                 break
-            if not self.ending and not self._model_servers.ended(pid):
+            servers = {each.model_servers for each in self._generations.values()}
+            if not self.ending and not any(each.ended(pid) for each in servers):
                 self._restart(pid, os.waitstatus_to_exitcode(status))
         self._note()
 
     def _restart(self, pid: int, status: int) -> None:
-        for module in [name for name, child in self._children.items() if child.pid == pid]:
-            self._children[module].forget()
-            if not self._ready[module].done():
-                problem = ContainerStartError(f"{module} ended with status {status}; see the log")
-                self._ready[module].set_exception(problem)
-            else:
-                log(f"unexpected end of {module} {pid}, status {status}; it is started again")
-                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, module)
+        for name in [name for name, child in self._children.items() if child.pid == pid]:
+            child = self._children[name]
+            child.forget()
+            ready = self._ready[name]
+            if not ready.done():
+                problem = f"{child.module} ended with status {status}; see the log"
+                ready.set_exception(ContainerStartError(problem))
+            elif ready.exception() is None:
+                log(f"unexpected end of {child.module} {pid}, status {status}; it is started again")
+                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, name)
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         question = json.loads(await reader.readline())
@@ -135,11 +238,13 @@ class Supervisor:
     def _note(self) -> None:
         """Which process plays which part, for tests and for fault injection."""
         self._multi_model.note_ended()
-        pids = {
+        servers = self._current.model_servers
+        pids: dict[str, Any] = {
             "supervisor": os.getpid(),
-            "launcher": self._model_servers.parent_pid,
-            "model_servers": [pid for _, pid in sorted(self._model_servers.pids.items())],
+            "launcher": servers.parent_pid,
+            "model_servers": [pid for _, pid in sorted(servers.pids.items())],
         }
-        for module, child in self._children.items():
-            pids[module.rpartition(".")[2]] = child.pid
-        write_beside(self._plan.folder / PARTS_FILE, json.dumps(pids))
+        for part, name in (("gunicorn", self.plan.socket), ("nginx", NGINX)):
+            if name in self._children:
+                pids[part] = self._children[name].pid
+        write_beside(self.plan.folder / PARTS_FILE, json.dumps(pids))

@@ -11,7 +11,6 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 
 from servable_local.container.child_process import Events, begin_child, die_with
-from servable_local.container.gunicorn import SOCKET
 from servable_local.container.gunicorn.app import Invocations, Models, Ping, application
 from servable_local.container.gunicorn.user_code import (
     CodeError,
@@ -55,17 +54,18 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
     """`run` returns never. Its socket lies in the folder in which it is called."""
 
     def __init__(
-        self, app: Any, options: Mapping[str, Any], events: Events, *, working_folder: Path
+        self, app: Any, plan: Mapping[str, Any], events: Events, *, working_folder: Path
     ) -> None:
         """`working_folder`: that of the workers."""
-        self._app, self._options, self._events = app, options, events
+        self._app, self._options, self._events = app, plan["gunicorn"], events
+        self._socket = plan["socket"]
         self._working_folder = working_folder
         super().__init__()
 
     def load_config(self) -> None:
         own = {
             # A name and no path: a path of more than 107 letters is no address.
-            "bind": f"unix:{SOCKET}",
+            "bind": f"unix:{self._socket}",
             "umask": 0o077,  # the socket's; 0 is Gunicorn's default
             "control_socket_disable": True,
             "when_ready": lambda server: self._events.tell(ready=True),
@@ -128,4 +128,4 @@ def run() -> None:
     chosen = Path.cwd()  # the code may have gone elsewhere
     os.chdir(folder)
     app = application(routes)
-    GunicornServer(app, plan["gunicorn"], events, working_folder=chosen).run()
+    GunicornServer(app, plan, events, working_folder=chosen).run()

@@ -4,15 +4,19 @@ It takes the connections of callers: HTTP/1.1, one request after the other on ea
 """
 
 import asyncio
+import json
+import sys
 import traceback
+from collections import Counter
 from typing import Any
 
 import uvloop
 
-from servable_local.container.child_process import begin_child, log
+from servable_local.container.child_process import Events, begin_child, log
 from servable_local.container.http_messages import (
     BadRequestError,
     HttpAnswer,
+    HttpRequest,
     RequestReader,
     encoded,
     error,
@@ -98,15 +102,52 @@ class CallerConnection(asyncio.Protocol):
             self._idle = None
 
 
+class CurrentRoutes:
+    """The routes of the latest plan. Requests that older routes took end there."""
+
+    def __init__(self, plan: dict[str, Any], events: Events) -> None:
+        self._events = events
+        self._requests: Counter[str] = Counter()
+        self._follow(plan)
+
+    def _follow(self, plan: dict[str, Any]) -> None:
+        self._serves: str = plan["serves"]
+        self._routes = Routes(
+            gunicorn=GunicornUpstream(plan["gunicorn"]) if plan["gunicorn"] else None,
+            model_servers=ModelServersUpstream(plan["rest_ports"]),
+            default_model=plan["default_model"],
+            image=image_code(plan["tensorflow"]),
+            read_timeout_seconds=plan["read_timeout_seconds"],
+        )
+
+    def tell(self) -> None:
+        """Name the plan that new requests follow, and those that unfinished requests still need."""
+        in_use = [serves for serves, count in self._requests.items() if count]
+        self._events.tell(serves=self._serves, in_use=in_use)
+
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
+        serves = self._serves
+        self._requests[serves] += 1
+        try:
+            return await self._routes.answer(request)
+        finally:
+            self._requests[serves] -= 1
+            if serves != self._serves and not self._requests[serves]:
+                self.tell()
+
+    async def follow_plans(self) -> None:
+        """Follow each plan that comes as a line on standard input."""
+        reader = asyncio.StreamReader(limit=1 << 20)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+        while line := await reader.readline():
+            self._follow(json.loads(line))
+            self.tell()
+
+
 def main() -> None:
     plan, events = begin_child()
-    routes = Routes(
-        gunicorn=GunicornUpstream(plan["gunicorn"]) if plan["gunicorn"] else None,
-        model_servers=ModelServersUpstream(plan["rest_ports"]),
-        default_model=plan["default_model"],
-        image=image_code(plan["tensorflow"]),
-        read_timeout_seconds=plan["read_timeout_seconds"],
-    )
+    routes = CurrentRoutes(plan, events)
     answer: AnswerFunction = routes.answer
     if plan["record"]:
         answer = CaptureRecorder(Recording(*plan["record"])).recording(answer)
@@ -120,8 +161,8 @@ def main() -> None:
         server = await asyncio.get_running_loop().create_server(
             lambda: CallerConnection(answer, plan["port"]), sock=listener, backlog=512
         )
-        events.tell(ready=True)
-        await server.serve_forever()
+        routes.tell()
+        await asyncio.gather(server.serve_forever(), routes.follow_plans())
 
     uvloop.run(serve())
 

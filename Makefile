@@ -23,7 +23,7 @@ install: .venv/.tuning  # .venv and node_modules: every command; what tests and 
 demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CLI, and invoke it; V=1 shows stack events
 	@$(BIN)/python -m scripts.demo $(if $(V),-v)
 
-test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
+test: .venv/.everything  # every quick test
 # Three workers for two cores: tests wait for sockets, clocks and processes a quarter of their time.
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile
 

@@ -154,6 +154,50 @@ def address(pages: dict[Path, Elements]) -> Iterator[str]:
         server.shutdown()
 
 
+# What a reader doesn't see whole: code that scrolls, or a wider element than the window that doesn't scroll.
+CUT = """
+const scrolls = element => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
+const within = element => {
+  for (let one = element; one.tagName != "ARTICLE"; one = one.parentElement) if (scrolls(one)) return true;
+  return false;
+};
+const cut = element => element.matches("pre > code")
+  ? element.scrollWidth > element.clientWidth + 1
+  : element.getBoundingClientRect().right > innerWidth + 1 && !within(element);
+return [...document.querySelectorAll("article :is(pre, code, table, img)")]
+  .filter(cut).map(element => element.textContent.slice(0, 60));
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_code_block_or_table_is_cut(address: str, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    with chromium(logs="browser") as driver:
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        for page in ("docs/serving", "docs/tuning", "docs/reference/parameters"):
+            driver.get(f"{address}{page}.html")
+            assert driver.execute_script("return innerWidth") == width
+            assert driver.execute_script(CUT) == [], page
+            assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_navigation_names_the_kinds_of_pages_and_has_titles(
+    pages: dict[Path, Elements],
+) -> None:
+    html = (SITE / "docs" / "serving.html").read_text(encoding="utf-8")
+    sections = re.findall(
+        r'<label class="md-nav__title" for="__nav_\d">.*?</span>([^<]+)', html, re.DOTALL
+    )
+    assert [section.strip() for section in sections] == [
+        "How-to guides",
+        "Reference",
+        "Explanation",
+    ]
+    titles = [" ".join(text.split()) for text in re.findall(r'"md-ellipsis">\s*([^<]+)', html)]
+    assert [title for title in titles if re.search(r"README|_|\.md", title)] == []
+    assert any(title.startswith("0001: ") for title in titles)
+
+
 @dataclass(frozen=True)
 class Search:
     """A search for a key in a browser: the pages that it lists, every address that was asked."""

@@ -278,6 +278,7 @@ def compared(
             patched.setattr(module, "S3_UPLOAD_PART_MIN_SIZE", _LEAST_PART_BYTES)
         upstream = Caller(applications[0], str(first), None)
         wanted = answers(upstream, steps, versioned=versioned)
+        s3.install()
         ours = Caller(applications[1], str(first + 1), ObjectFolder(folder))
         return wanted, answers(ours, steps, versioned=versioned)
 

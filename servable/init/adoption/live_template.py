@@ -246,8 +246,10 @@ def same_in_effect(
 ) -> str | None:
     """Return why a change of a property alters nothing for callers; None if it may alter something.
 
-    `what`: path of the property; `before` or `after` None: it is not there.
+    `what`: path of the property, and in brackets the key of a container variable; `before` or `after`
+    None: it is not there.
     """
+    what = what.partition(" (container.")[0]
     name = what.rpartition(".")[2]
     variable = what.startswith("PrimaryContainer.Environment.")
     if before is None:

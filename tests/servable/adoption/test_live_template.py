@@ -341,3 +341,11 @@ def test_capture_that_was_off_loses_nothing() -> None:
     assert told == "EnableCapture is false: nothing was captured"
     what = "DataCaptureConfig.DestinationS3Uri"
     assert same_in_effect(what, "s3://x", "s3://y", picture(config=off)) is None
+
+
+def test_a_container_variable_is_the_same_with_its_key_beside_it() -> None:
+    variable = "PrimaryContainer.Environment.SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
+    for what in (variable, f"{variable} (container.gunicorn_timeout_seconds)"):
+        told = same_in_effect(what, None, "30", picture())
+        assert told == "the image's own default, written out"
+        assert same_in_effect(what, None, "31", picture()) is None

@@ -162,11 +162,12 @@ def main(arguments: list[str] | None = None) -> Any:
     """Run the console script."""
     escape_output()
     words = {*(sys.argv[1:] if arguments is None else arguments)}
+    local = _program(arguments) == "servable local"  # and not an environment of that name
     try:
         _exit_with_code(arguments)
     except BaseException as end:
         # `eval "$(servable local up)" && cdk deploy` must not deploy with the shell's own credentials.
-        if "local" in words and not words & {"status", "down"} and getattr(end, "code", True):
+        if local and not words & {"status", "down"} and getattr(end, "code", True):
             print("false")
         raise
 

@@ -11,6 +11,7 @@ import boto3
 import click
 import numpy as np
 
+from infra.packing import servable
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from model_packaging.beside import write_beside
@@ -127,13 +128,8 @@ def signature_of(environment: Environment, model: str, name: str | None) -> Sign
     stated = environment.models[model]
     if stated.saved_model is None:
         return None
-    folder = stated.saved_model.path
-    if stated.version is None:
-        numbered = (
-            [each for each in folder.iterdir() if each.name.isdecimal()] if folder.is_dir() else []
-        )
-        folder = max(numbered, key=lambda each: int(each.name), default=folder / "1")
-    signatures = read(folder).signatures
+    versions = servable(model, stated).versions()
+    signatures = read(versions[max(versions)]).signatures
     if (chosen := name or DEFAULT_SIGNATURE) not in signatures:
         raise click.UsageError(
             f"models.{model} has no signature {chosen}; give --signature with one of: {', '.join(signatures)}"

@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
+from infra.packing import servable
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import (
     DEFAULT_SIGNATURE,
     SignatureInfo,
     TensorInfo,
-    versions,
+    read,
 )
-from model_packaging.saved_model.reading import read as read_version
 from servable import __version__
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
@@ -52,9 +52,9 @@ def describe(environment: Environment, name: str) -> Schema:
             f"models.{model} is an archive in S3, whose signature isn't known here; set "
             f"models.{model}.saved_model to the folder that it was packed from, and remove artifact"
         )
-    folder = stated.saved_model.path
-    version = folder if stated.version is not None else versions(folder)[-1]
-    signatures = read_version(version).signatures
+    versions = servable(model, stated).versions()
+    version = max(versions)
+    signatures = read(versions[version]).signatures
     chosen = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in signatures else next(iter(signatures))
     example = _golden(environment, model)
     rows = "instances" in (example or {})
@@ -64,7 +64,7 @@ def describe(environment: Environment, name: str) -> Schema:
     title = environment.endpoint.name
     return {
         "openapi": "3.1.0",
-        "info": {"title": title, "version": version.name, "description": about},
+        "info": {"title": title, "version": str(version), "description": about},
         "servers": list(_servers(environment, name)),
         "paths": {"/invocations": {"post": _operation(example)}},
         "components": {

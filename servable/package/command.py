@@ -94,8 +94,9 @@ def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
         return _refused([str(finding) for finding in wrong], as_json)
     print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
     packages = _with_progress(loaded, find_links)
-    # What the packages bring is known now.
-    if wrong := errors(check(loaded)):
+    # What the packages bring is known now, if it wasn't before.
+    unresolved = any(finding.rule == MENDED_BY_PACKING for finding in findings)
+    if unresolved and (wrong := errors(check(loaded))):
         return _refused([str(finding) for finding in wrong], as_json)
     if as_json:
         click.echo(json.dumps([_package_json(packed) for packed in packages], indent=2))

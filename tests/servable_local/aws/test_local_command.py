@@ -134,7 +134,9 @@ def test_a_failure_prints_false_for_the_shell_that_evaluates_it(
     assert (ended.value.code in (1, 2), capsys.readouterr().out) == (True, "false\n")
 
 
-@pytest.mark.parametrize("words", [["local", "status"], ["local", "up", "--help"], ["check"]])
+@pytest.mark.parametrize(
+    "words", [["local", "status"], ["local", "up", "--help"], ["check"], ["check", "local"]]
+)
 def test_no_other_command_prints_false(
     words: list[str], project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from servable_local.aws import ACCOUNT, REGION, LocalAws
+    from servable_local.aws import LocalAws
     from servable_local.aws.command import commands
     from servable_local.aws.sagemaker.container import Container
     from servable_local.aws.sagemaker.transform_requests import (
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from servable_local.container.settings import batch_variables
 
 __all__ = [
-    "ACCOUNT",
     "READY_SECONDS",
-    "REGION",
     "STDERR",
     "AnswerError",
     "Container",
@@ -48,7 +46,7 @@ __all__ = [
     "transform",
 ]
 _MODULES = {
-    "aws": ("ACCOUNT", "REGION", "LocalAws"),
+    "aws": ("LocalAws",),
     "aws.command": ("commands",),
     "aws.sagemaker.container": ("Container",),
     "aws.sagemaker.transform_requests": (

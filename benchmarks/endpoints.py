@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import psutil
 
-from model_packaging.request_path import request_path
+from model_packaging.inputs import request_path
 from servable_local.container.launch import EndpointProcess
 from servable_tensors import wire
 from servable_tensors.tensors import Array, to_proto

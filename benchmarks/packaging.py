@@ -13,9 +13,7 @@ import numpy as np
 
 from benchmarks.frame import ROOT, Log, Result, divide, repeat_ways, spread
 from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import GRANULARITY_SECONDS, key
-from model_packaging.servable import Servable
+from model_packaging.inputs import GRANULARITY_SECONDS, ArchiveInputs, Servable, key
 
 TITLE = "Packing"
 CLAIMS = False

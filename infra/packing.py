@@ -9,11 +9,9 @@ from infra.parameters.environment import Environment
 from infra.parameters.model import Model
 from infra.parameters.variant import Variant
 from model_packaging import dependencies
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import key
-from model_packaging.places import MADE, UNPACKED, WARM_UPS, WHEELS
-from model_packaging.requests import warm_up
-from model_packaging.servable import Servable
+from model_packaging.beside import MADE, UNPACKED, WARM_UPS, WHEELS
+from model_packaging.inputs import ArchiveInputs, Servable, key
+from model_packaging.requests.known_requests import prepared
 
 
 def packed_together(environment: Environment, name: str) -> list[str]:
@@ -44,7 +42,7 @@ def archive_inputs(
         files = servable(member, packed, at_root=at_root)
         if packed.warm_up:
             requests = [file.path for file in packed.warm_up]
-            files = warm_up.prepared(files, requests, folder=root / WARM_UPS)
+            files = prepared(files, requests, folder=root / WARM_UPS)
         servables.append(files)
     code = model.code.path if model.code else None
     lib = None

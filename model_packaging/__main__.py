@@ -14,7 +14,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from model_packaging.publishing import publish
+from model_packaging.archive import publish
 from model_packaging.refusal import PackagingError
 
 if __name__ == "__main__":

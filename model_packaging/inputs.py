@@ -1,13 +1,171 @@
-"""Content of one model.tar.gz, and under which names."""
+"""List the content of one model.tar.gz, and name the archive before it exists: a hash over that content.
 
+Our handler is added where the code has only hooks, or none and the file asks for it: code/inference.py
+and the packages that it imports. Its bytes are part of the archive's key, so that another version of the
+handler is another model. The packages are taken as files: nothing of them is imported here.
+"""
+
+import ast
+import hashlib
+import json
+import os
+import sys
+import time
 from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
+from model_packaging.beside import write_beside
+from model_packaging.python_source import imports, standard_library
 from model_packaging.refusal import PackagingError
-from model_packaging.request_path import HOOKS, request_path, wants_ours
-from model_packaging.servable import Servable
-from model_packaging.tree import Tree, joined, tree, unreadable
+from model_packaging.saved_model.reading import WARM_UP, versions
+from model_packaging.tree import (
+    Entry,
+    Progress,
+    ProgressCounter,
+    Tree,
+    joined,
+    read_into,
+    signature,
+    tree,
+    unchanged,
+    unreadable,
+)
+
+HOOKS = "transforms.py"
+PACKAGES = ("servable_handler", "servable_tensors")
+_LOADED = "inference.py"
+
+
+@cache
+def needed_modules() -> frozenset[str]:
+    """Modules that it imports beside the standard library and itself, and cannot do without."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    files = [file for package in PACKAGES for file in sorted(_folder(package).rglob("*.py"))]
+    names = {
+        imported.module.split(".")[0]
+        for file in files
+        for imported in imports(ast.parse(file.read_bytes()))
+        if not imported.optional
+    }
+    return frozenset(names - standard_library(python) - {*PACKAGES})
+
+
+def wants_ours(code: Path) -> bool:
+    """Whether the folder has hooks for our handler, and no handler of its own."""
+    return (code / HOOKS).is_file() and not (code / _LOADED).is_file()
+
+
+def request_path(code: Path | None) -> Tree:
+    """The files beside the code. Raises `PackagingError` where one would hide a file of it."""
+    for name in (_LOADED, *(taken for package in PACKAGES for taken in (package, f"{package}.py"))):
+        if code is not None and (code / name).exists():
+            problem = "is there, and Servable's own handler wants to become the same"
+            raise PackagingError(code / name, problem, "rename it, or take handler out of the file")
+    entries = [
+        entry for name in PACKAGES for entry in tree(_folder(name), name=f"code/{name}").entries
+    ]
+    # The container loads it from code/, and not as a module of the package.
+    loaded = f"code/{PACKAGES[0]}/{_LOADED}"
+    kept = tuple(entry for entry in entries if entry.name != loaded)
+    entry = next(entry for entry in entries if entry.name == loaded)
+    handler = _folder(PACKAGES[0])
+    top = Entry("code", handler, handler.stat())
+    # Caches of this computer's Python are no news to the user.
+    return Tree((top, Entry(f"code/{_LOADED}", entry.path, entry.status), *kept), ())
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    assert spec is not None  # installed with this package
+    assert spec.origin is not None  # its __init__.py
+    return Path(spec.origin).parent
+
+
+# An int64. https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto
+_HIGHEST = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Servable:
+    """A servable, in TensorFlow Serving's words: a name, and numbered versions of a SavedModel."""
+
+    name: str
+    folder: Path
+    """Holds a folder for each version; or is one SavedModel itself, where `version` is given."""
+    version: int | None = None
+    """The number that a SavedModel without a version folder gets."""
+    at_root: bool = False
+    """Versions at the archive's root, as the container's multi-model mode wants them."""
+    warm_up: Path | None = None
+    """Holds `<version>/tf_serving_warmup_requests`, to go into each version's assets.extra/."""
+
+    def versions(self) -> dict[int, Path]:
+        """The folder of each version, lowest first. Raises `PackagingError`."""
+        try:
+            return self._numbered() if self.version is None else {self.version: self._bare()}
+        except OSError as error:
+            raise unreadable(self.folder, error) from None
+
+    def _numbered(self) -> dict[int, Path]:
+        folders: dict[int, Path] = {}
+        for folder in versions(self.folder):
+            number = int(folder.name)
+            if number in folders:
+                problem = f"is version {number} a second time: leading zeros are dropped"
+                raise PackagingError(folder, problem, "take one of them out")
+            if folder.is_symlink():
+                raise PackagingError(folder, "is a link to a folder", "put a copy in its place")
+            if number > _HIGHEST:
+                problem = f"is above {_HIGHEST}, the highest version that the model server counts"
+                raise PackagingError(folder, problem, "give it a lower number")
+            folders[number] = folder
+        return folders
+
+    def trees(self) -> list[Tree]:
+        """The listings that are this servable's part of the archive. Raises `PackagingError`."""
+        top = ""
+        if not self.at_root:
+            if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
+                problem = f"the model's name {self.name!r} cannot be a folder beside code/"
+                remedy = "name it with letters, digits and dashes"
+                raise PackagingError(self.folder, problem, remedy)
+            top = f"{self.name}/"
+        versions = self.versions()
+        trees = [self._version(f"{top}{number}", folder) for number, folder in versions.items()]
+        own = Entry(self.name, self.folder, self.folder.stat())
+        ignored: list[Path] = []
+        if self.version is None:
+            # The container ignores all but versions, in a folder of versions.
+            kept = set(versions.values())
+            ignored = sorted(path for path in self.folder.iterdir() if path not in kept)
+        return [*trees, Tree((own,) if top else (), tuple(ignored))]
+
+    def _version(self, name: str, folder: Path) -> Tree:
+        saved_model = tree(folder, name=name)
+        if self.warm_up is None:
+            return saved_model
+        there = folder / WARM_UP
+        if there.exists():
+            problem = "is there, and warm_up wants to become the same file"
+            raise PackagingError(there, problem, "take one of them out")
+        written = tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
+        return joined([saved_model, written])
+
+    def _bare(self) -> Path:
+        if (self.folder / "saved_model.pb").is_file():
+            return self.folder
+        if not self.folder.is_dir():
+            versions(self.folder)  # says what it is in place of a folder
+        problem = f"holds no saved_model.pb that could become version {self.version}"
+        raise PackagingError(
+            self.folder, problem, "take version out, or name the SavedModel itself"
+        )
+
 
 # Said by code/lib/ once it is there; the container ignores requirements.txt beside lib/.
 RESOLVED = frozenset({"code/requirements.txt", "code/requirements.lock"})
@@ -68,3 +226,124 @@ class ArchiveInputs:
             raise PackagingError(folder / "lib", problem, "take one of them out")
         kept = tuple(entry for entry in code.entries if entry.name not in RESOLVED)
         return joined([Tree(kept, code.left_out), tree(self.lib, name="code/lib")])
+
+
+# The coarsest clock among file systems in use is FAT's: 2 s.
+# Source: https://learn.microsoft.com/windows/win32/sysinfo/file-times
+GRANULARITY_SECONDS = 2.0
+FOLDER = "content-hashes"
+# Raise it when the same inputs would become other bytes.
+PACKER_VERSION = 4
+_BUFFER_BYTES = 1 << 20
+
+
+def key(inputs: ArchiveInputs, *, cache: Path | None = None) -> str:
+    """SHA-256, as 64 hex digits, over names, sizes and contents of all entries.
+
+    `cache`: the project's .servable, which spares reading what was read before; the key
+    is the same without it. Raises `PackagingError`.
+    """
+    return key_tree_and_hashes(inputs, cache=cache)[0]
+
+
+def key_tree_and_hashes(
+    inputs: ArchiveInputs, *, cache: Path | None = None, progress: Progress | None = None
+) -> tuple[str, Tree, dict[str, str]]:
+    """The key, the listing it was made of, and the SHA-256 of each file by its name in the archive.
+
+    `pack_tree` refuses what changed since the listing. `progress`: of reading what was not read before.
+    Raises `PackagingError`.
+    """
+    listed_at_seconds = time.time()
+    tree = inputs.tree()
+    content_cache = ContentCache(cache, repr(inputs), tree.files) if cache else None
+    hashes: dict[str, str] = {}
+    unread: list[Entry] = []
+    for entry in tree.files:
+        digest = content_cache.sha256(entry) if content_cache else None
+        if digest is None:
+            unread.append(entry)
+        else:
+            hashes[entry.name] = digest
+    counter = ProgressCounter(progress, sum(entry.status.st_size for entry in unread))
+    # hashlib lets other threads run: two cores, twice the speed.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        hashing = pool.map(lambda entry: _sha256(entry, counter), unread)
+        hashes |= dict(zip((entry.name for entry in unread), hashing, strict=True))
+    if content_cache:
+        content_cache.write(hashes, listed_at_seconds=listed_at_seconds)
+    entries = [
+        [entry.name] if entry.is_folder else [entry.name, entry.status.st_size, hashes[entry.name]]
+        for entry in tree.entries
+    ]
+    text = json.dumps({"packer": PACKER_VERSION, "entries": entries}, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest(), tree, hashes
+
+
+def _sha256(entry: Entry, counter: ProgressCounter) -> str:
+    digest = hashlib.sha256()
+    remaining = entry.status.st_size
+    buffer = memoryview(bytearray(min(remaining, _BUFFER_BYTES)))
+    with unchanged(entry) as descriptor:
+        while remaining:
+            count = read_into(descriptor, buffer[:remaining], entry)
+            digest.update(buffer[:count])
+            remaining -= count
+            counter(count)
+    return digest.hexdigest()
+
+
+class ContentCache:
+    """The SHA-256 of files that were read before: by path, size, times and inode; a file a set of inputs.
+
+    Only an aid: whatever is missing, damaged or cannot be written is read again.
+    """
+
+    def __init__(self, folder: Path, name: str, entries: Iterable[Entry]) -> None:
+        """`folder`: the project's .servable. `name`: of this set of inputs, however its files
+        change; nobody has to merge, and processes that write it at once write the same."""
+        self._entries = list(entries)
+        short = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self.path = folder / FOLDER / f"{short}.json"
+        self._rows: dict[str, list[int | str]] = {}
+        try:
+            checksum, body = self.path.read_text(encoding="utf-8").split("\n", 1)
+            rows = json.loads(body) if checksum == _checksum(body) else {}
+        except (OSError, ValueError):
+            return
+        self._rows = rows if isinstance(rows, dict) else {}
+
+    def sha256(self, entry: Entry) -> str | None:
+        row = self._rows.get(str(_absolute(entry)))
+        if row and row[:-1] == list(signature(entry.status)):
+            return str(row[-1])
+        return None
+
+    def write(self, hashes: dict[str, str], *, listed_at_seconds: float) -> None:
+        """`hashes` by name in the archive; `listed_at_seconds`: the time just before listing.
+
+        A file not older than that by more than its clock's step is not kept: it could have
+        changed after it was read, under the same size and times ("racy git":
+        https://git-scm.com/docs/racy-git).
+        """
+        newest = listed_at_seconds - GRANULARITY_SECONDS
+        kept = {
+            str(_absolute(entry)): [*signature(entry.status), hashes[entry.name]]
+            for entry in self._entries
+            if max(entry.status.st_mtime, entry.status.st_ctime) < newest
+        }
+        if kept == self._rows:
+            return
+        body = json.dumps(kept, separators=(",", ":"))
+        try:
+            write_beside(self.path, f"{_checksum(body)}\n{body}".encode())
+        except OSError:
+            pass  # a project that cannot be written is read again next time
+
+
+def _absolute(entry: Entry) -> Path:
+    return Path(os.path.abspath(entry.path))  # noqa: PTH100  (resolve() would ask the disk)
+
+
+def _checksum(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()

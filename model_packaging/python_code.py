@@ -9,13 +9,18 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
-from model_packaging.code_faults.extensions import foreign_extensions
-from model_packaging.code_faults.hidden_modules import IMAGE_MODULES, hidden_by, hiding_files
-from model_packaging.code_faults.module_names import missing_names
-from model_packaging.code_faults.undefined_names import undefined_names
+from model_packaging.code_faults.names import (
+    IMAGE_MODULES,
+    foreign_extensions,
+    hidden_by,
+    hiding_files,
+    missing_names,
+    undefined_names,
+)
 from model_packaging.code_faults.values import value_faults
 from model_packaging.dependencies import locked, requirements_file
 from model_packaging.handler_functions import CodeFinding, function_findings
+from model_packaging.inputs import HOOKS, PACKAGES, wants_ours
 from model_packaging.python_source import (
     PYTHON,
     Import,
@@ -26,7 +31,6 @@ from model_packaging.python_source import (
     wrong_bytes,
 )
 from model_packaging.refusal import PackagingError
-from model_packaging.request_path import HOOKS, PACKAGES, wants_ours
 
 # Where a package is named differently from what it is imported as; the common ones.
 _IMPORTED_AS = {

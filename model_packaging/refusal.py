@@ -1,5 +1,6 @@
-"""Why an input cannot become an archive."""
+"""Say why an input cannot become an archive, and how this installation gets the packages that it lacks."""
 
+import sys
 from pathlib import Path
 
 
@@ -11,3 +12,16 @@ class PackagingError(Exception):
         self.path = path
         self.problem = problem
         self.remedy = remedy
+
+
+HOME = Path(__file__).resolve().parents[1]
+_TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
+"""File in an environment that a tool made -> the tool's command; pip would install elsewhere."""
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra: `make install` in a clone; otherwise pip's or a tool's."""
+    if (HOME / "Makefile").is_file() and (HOME / "pyproject.toml").is_file():
+        return "make install" if Path.cwd() == HOME else f"make -C {HOME} install"
+    tools = (how for file, how in _TOOLS.items() if Path(sys.prefix, file).exists())
+    return f"{next(tools, 'pip install')} 'servable-endpoints[{extra}]'"

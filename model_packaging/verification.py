@@ -10,10 +10,11 @@ from model_packaging.dependencies import requirements_file
 from model_packaging.existing_archive import MOST_ASSET_BYTES, Member, unpack_what_counts
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.warm_up import check_warm_up
+from model_packaging.requests.known_requests import check_warm_up
 from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.saved_model.graph_file import GraphOperations
 from model_packaging.saved_model.initialization import vocabulary_fault
-from model_packaging.saved_model.operations import GraphOperations, operations
+from model_packaging.saved_model.operations import operations
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP, suggest_version
 from model_packaging.saved_model.unfilled import describe
 from model_packaging.saved_model.variables import (

@@ -23,7 +23,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from infra.catalog.images import number
-from model_packaging.saved_model.attributes import attribute_value
+from model_packaging.saved_model.graph_file import attribute_value
 from scripts.registered_ops import KERNELS, LIBRARIES
 from servable_tensors import wire
 

@@ -18,10 +18,11 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
 from infra.preflight.graph_faults import GraphFault, graph_faults
+from model_packaging.inputs import wants_ours
 from model_packaging.refusal import PackagingError
-from model_packaging.request_path import wants_ours
 from model_packaging.saved_model import SavedModelInfo, read
-from model_packaging.saved_model.operations import GraphOperations, operations
+from model_packaging.saved_model.graph_file import GraphOperations
+from model_packaging.saved_model.operations import operations
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.catalog.ops import REQUIRED, OpAttribute, OpDefinition, OpTable, image_tables, tables
-from model_packaging.saved_model.attributes import Attribute
-from model_packaging.saved_model.operations import FILE_INPUTS, GraphOperations, Operation
+from model_packaging.saved_model.graph_file import (
+    FILE_INPUTS,
+    Attribute,
+    GraphOperations,
+    Operation,
+)
 from servable_tensors.wire import dtype_name
 
 # Operations that call Python functions of the process that exported the model.

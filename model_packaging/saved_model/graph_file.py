@@ -1,7 +1,9 @@
-"""saved_model.pb: its graphs, each with tags and signatures, and whether they have variables."""
+"""Read saved_model.pb: its graphs, each with tags and signatures, its nodes, and their attributes."""
 
+import functools
 import mmap
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,82 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.initialization import RestoredVariable, VocabularyTable
+from model_packaging.saved_model.unfilled import Unfilled
 from servable_tensors import wire
 from servable_tensors.wire import BYTES, Buffer, WireError, fields, written_varint
+
+# Most bytes kept of a string: a path, or the version of a StableHLO module.
+_STRING_BYTES = 256
+# Portable StableHLO is MLIR's bytecode, in which names end with a zero: add_v1, gather_v2.
+# Source: https://mlir.llvm.org/docs/BytecodeFormat/, read 2026-11-22
+_BYTECODE = b"ML\xefR"
+_HEAD_BYTES = 40
+_VERSIONED = re.compile(rb"(?<![a-z0-9_])[a-z][a-z0-9_]*_v[0-9]+(?=\0)")
+# Field numbers of tensorflow/core/framework/{function,op_def}.proto.
+_SIGNATURE, _NAME = 1, 1
+# Beginning of an entry of NodeDef.attr with key "value" (of a constant), or "module".
+VALUE = b"\n\x05value\x12"
+_MODULE = b"\n\x06module\x12"
+
+Attribute = tuple[str, Any]
+"""Which field of AttrValue it is ("s", "i", "list(type)", "list()" where a list is empty), and the
+value as JSON has it: the beginning of a string, None for shapes, tensors and functions."""
+
+
+def canonical(entry: bytes) -> bytes:
+    """The attribute itself, or in its place one that says the same without what it holds."""
+    if len(entry) < _STRING_BYTES and not entry.startswith((VALUE, _MODULE)):
+        return entry
+    message = wire.AttrEntry.FromString(entry)
+    kind = message.value.WhichOneof("value")
+    if kind == "tensor":
+        message.value.tensor = b""
+    elif kind == "s":
+        text = message.value.s
+        message.value.s = text[:_STRING_BYTES]
+        if text.startswith(_BYTECODE):  # a StableHLO module: also the names of its operations
+            names = sorted(set(_VERSIONED.findall(text)))
+            message.value.s = b"\0".join((text[:_HEAD_BYTES], *names))
+    return bytes(message.SerializeToString())
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def attribute(entry: bytes) -> tuple[str, Attribute]:
+    """An entry of NodeDef.attr as its name and value."""
+    message = wire.AttrEntry.FromString(entry)
+    return message.key, attribute_value(message.value)
+
+
+def attribute_value(message: Any) -> Attribute:
+    """An AttrValue as kind and value. `message`: wire.AttrValue."""
+    kind = message.WhichOneof("value") or ""
+    if kind == "list":
+        kinds = [item.name for item, _ in message.list.ListFields()]
+        several = (
+            [_plain(kinds[0], item) for item in getattr(message.list, kinds[0])] if kinds else []
+        )
+        return f"list({''.join(kinds)})", several
+    return kind, _plain(kind, getattr(message, kind)) if kind else None
+
+
+def _plain(kind: str, value: Any) -> Any:
+    if kind == "s":
+        # latin-1: any byte has a character.
+        return value.decode("latin-1")
+    if kind == "func":
+        return value.name
+    return None if kind in ("shape", "tensor") else value
+
+
+def named_functions(attributes: Iterable[Attribute]) -> Iterator[str]:
+    """The functions that these values name."""
+    for kind, value in attributes:
+        if kind == "func":
+            yield value
+        elif kind == "list(func)":
+            yield from value
+
 
 # Field numbers from tensorflow/core/protobuf/{saved_model,meta_graph}.proto and
 # tensorflow/core/framework/{graph,function,node_def}.proto.
@@ -153,3 +229,69 @@ def _inside(data: Buffer, start: int, end: int, field: int) -> Iterator[tuple[in
 def _op(data: Buffer, start: int, end: int) -> bytes:
     """The operation's name; the fields behind it, where constants are, are not touched."""
     return next((data[first:last] for first, last in _inside(data, start, end, _OP)), b"")
+
+
+def read_function_name(data: Buffer, start: int, end: int) -> str:
+    """Name of a FunctionDef: the first field of its signature, which is its first field."""
+    for number, kind, first, last in fields(data, start, end):
+        if number == _SIGNATURE and kind == BYTES:
+            for inner, inner_kind, begin, behind in fields(data, first, last):
+                if inner == _NAME and inner_kind == BYTES:
+                    return data[begin:behind].decode()
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """The nodes that have the same operation and attributes."""
+
+    op: str
+    function: str
+    """Where the first of them is; "" for the graph itself."""
+    node: str
+    """The first of them."""
+    attributes: Mapping[str, Attribute]
+    """Without those that begin with _, which TensorFlow takes with any operation."""
+    compiled: bool
+    """Compiled by XLA, which has kernels of its own."""
+    path: str | None = None
+    """The file that it reads or writes, where a constant beside it names one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOperations:
+    """The part that TensorFlow Serving loads of one SavedModel."""
+
+    producer: int
+    """The version of GraphDef that wrote it."""
+    min_consumer: int
+    bad_consumers: tuple[int, ...]
+    has_assets: bool
+    operations: tuple[Operation, ...]
+    """Each with its first place: in the graph, or else in a function that it calls."""
+    restored: tuple[RestoredVariable, ...] | None = ()
+    """Variables that are read from the checkpoint; None of a graph that is too large to be followed."""
+    vocabularies: tuple[VocabularyTable, ...] | None = ()
+    unfilled: tuple[Unfilled, ...] | None = ()
+    """What a signature reads and nothing fills; None of a graph that is too large to be followed."""
+
+
+# What takes the name of a file: which input that is. Those whose file is one of the model's own
+# checkpoints (RestoreV2, SaveV2 …) are none of them.
+# Source: tensorflow/core/ops/{io,lookup,dataset,experimental_dataset,summary}_ops.cc, read 2026-11-22
+FILE_INPUTS: Mapping[str, int] = {
+    "ReadFile": 0,
+    "WriteFile": 0,
+    "MatchingFiles": 0,
+    "InitializeTableFromTextFile": 1,
+    "InitializeTableFromTextFileV2": 1,
+    "TextLineDataset": 0,
+    "TFRecordDataset": 0,
+    "TFRecordDatasetV2": 0,
+    "FixedLengthRecordDataset": 0,
+    "FixedLengthRecordDatasetV2": 0,
+    "MatchingFilesDataset": 0,
+    "LoadDataset": 0,
+    "SaveDataset": 1,
+    "CreateSummaryFileWriter": 1,
+}

@@ -15,6 +15,21 @@ from servable_tensors.wire import Buffer
 
 _RESTORE, _ASSIGN = b"RestoreV2", frozenset({b"AssignVariableOp", b"Assign"})
 FILLS = frozenset({b"InitializeTableFromTextFileV2", b"InitializeTableFromTextFile"})
+PLACEHOLDERS = frozenset({b"Placeholder", b"PlaceholderV2"})
+# Operations that make what must be filled before it is read. A mutable table is read while it is empty.
+HOLDERS: Mapping[bytes, str] = {
+    **dict.fromkeys((b"VarHandleOp", b"VariableV2", b"Variable"), "variable"),
+    **dict.fromkeys((b"HashTableV2", b"HashTable", b"AnonymousHashTable"), "table"),
+    **dict.fromkeys((b"IteratorV2", b"Iterator"), "iterator"),
+    **dict.fromkeys(
+        (
+            f"{kind}Queue{version}".encode()
+            for kind in ("FIFO", "PaddingFIFO", "RandomShuffle", "Priority")
+            for version in ("", "V2")
+        ),
+        "queue",
+    ),
+}
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]+\s*")
 _MOST_STEPS = 100  # through operations that hand on their input
 

@@ -8,8 +8,7 @@ import dataclasses
 import hashlib
 import json
 import mmap
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +17,33 @@ from pydantic import TypeAdapter
 
 from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.attributes import (
+from model_packaging.saved_model.graph_file import (
+    FILE_INPUTS,
     VALUE,
-    Attribute,
+    VARIABLE_OPS,
+    GraphOperations,
+    MetaGraph,
+    Operation,
     attribute,
     canonical,
+    meta_graphs,
     named_functions,
+    read_function_name,
 )
-from model_packaging.saved_model.graph_file import VARIABLE_OPS, MetaGraph, meta_graphs
 from model_packaging.saved_model.initialization import (
     FILLS,
+    HOLDERS,
+    PLACEHOLDERS,
     Initialization,
-    RestoredVariable,
-    VocabularyTable,
 )
 from model_packaging.saved_model.reading import METHODS, served
-from model_packaging.saved_model.unfilled import HOLDERS, PLACEHOLDERS, Unfilled, UnfilledReads
+from model_packaging.saved_model.unfilled import Unfilled, UnfilledReads
 from servable_tensors import wire
 from servable_tensors.wire import BYTES, Buffer, WireError, fields, varint, written_varint
 
 # Field numbers of tensorflow/core/framework/{graph,function,op_def}.proto.
 _NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1
-_SIGNATURE, _FUNCTION_NODE, _FUNCTION_ATTR, _NAME = 1, 3, 5, 1
+_FUNCTION_NODE, _FUNCTION_ATTR = 3, 5
 # The tags of what a NodeDef begins with.
 _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 # A longer node is read without its constants.
@@ -67,63 +71,6 @@ _BLOCK_BYTES, _HEAD = 1 << 20, 16
 
 Place = tuple[int, int, int]
 """Number of a field, and from where to where in the file it is."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Operation:
-    """The nodes that have the same operation and attributes."""
-
-    op: str
-    function: str
-    """Where the first of them is; "" for the graph itself."""
-    node: str
-    """The first of them."""
-    attributes: Mapping[str, Attribute]
-    """Without those that begin with _, which TensorFlow takes with any operation."""
-    compiled: bool
-    """Compiled by XLA, which has kernels of its own."""
-    path: str | None = None
-    """The file that it reads or writes, where a constant beside it names one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphOperations:
-    """The part that TensorFlow Serving loads of one SavedModel."""
-
-    producer: int
-    """The version of GraphDef that wrote it."""
-    min_consumer: int
-    bad_consumers: tuple[int, ...]
-    has_assets: bool
-    operations: tuple[Operation, ...]
-    """Each with its first place: in the graph, or else in a function that it calls."""
-    restored: tuple[RestoredVariable, ...] | None = ()
-    """Variables that are read from the checkpoint; None of a graph that is too large to be followed."""
-    vocabularies: tuple[VocabularyTable, ...] | None = ()
-    unfilled: tuple[Unfilled, ...] | None = ()
-    """What a signature reads and nothing fills; None of a graph that is too large to be followed."""
-
-
-# What takes the name of a file: which input that is. Those whose file is one of the model's own
-# checkpoints (RestoreV2, SaveV2 …) are none of them.
-# Source: tensorflow/core/ops/{io,lookup,dataset,experimental_dataset,summary}_ops.cc, read 2026-11-22
-FILE_INPUTS: Mapping[str, int] = {
-    "ReadFile": 0,
-    "WriteFile": 0,
-    "MatchingFiles": 0,
-    "InitializeTableFromTextFile": 1,
-    "InitializeTableFromTextFileV2": 1,
-    "TextLineDataset": 0,
-    "TFRecordDataset": 0,
-    "TFRecordDatasetV2": 0,
-    "FixedLengthRecordDataset": 0,
-    "FixedLengthRecordDatasetV2": 0,
-    "MatchingFilesDataset": 0,
-    "LoadDataset": 0,
-    "SaveDataset": 1,
-    "CreateSummaryFileWriter": 1,
-}
-
 
 _FILE_OPS = frozenset(name.encode() for name in FILE_INPUTS)
 # In the place of what a constant holds.
@@ -197,7 +144,7 @@ class _Reading:
         self.min_consumer = max((version.min_consumer for version in versions), default=0)
         self.bad_consumers = tuple(bad for version in versions for bad in version.bad_consumers)
         self._functions = {
-            _function_name(data, first, last): (first, last)
+            read_function_name(data, first, last): (first, last)
             for number, start, end in others
             if number == _LIBRARY
             for inner, kind, first, last in fields(data, start, end)
@@ -439,16 +386,6 @@ def _without_constant(data: Buffer, start: int, end: int) -> bytes:
             body = _TENSOR if last - first > _LARGE_BYTES else data[first:last]
             kept.append(_field(number, body))
     return b"".join(kept)
-
-
-def _function_name(data: Buffer, start: int, end: int) -> str:
-    """Name of a FunctionDef: the first field of its signature, which is its first field."""
-    for number, kind, first, last in fields(data, start, end):
-        if number == _SIGNATURE and kind == BYTES:
-            for inner, inner_kind, begin, behind in fields(data, first, last):
-                if inner == _NAME and inner_kind == BYTES:
-                    return data[begin:behind].decode()
-    return ""
 
 
 def _cached(file: Path) -> GraphOperations | None:

@@ -12,23 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from model_packaging.saved_model.initialization import FILLS, attributes
+from model_packaging.saved_model.initialization import FILLS, HOLDERS, PLACEHOLDERS, attributes
 
-PLACEHOLDERS = frozenset({b"Placeholder", b"PlaceholderV2"})
-# Operations that make what must be filled before it is read. A mutable table is read while it is empty.
-HOLDERS: Mapping[bytes, str] = {
-    **dict.fromkeys((b"VarHandleOp", b"VariableV2", b"Variable"), "variable"),
-    **dict.fromkeys((b"HashTableV2", b"HashTable", b"AnonymousHashTable"), "table"),
-    **dict.fromkeys((b"IteratorV2", b"Iterator"), "iterator"),
-    **dict.fromkeys(
-        (
-            f"{kind}Queue{version}".encode()
-            for kind in ("FIFO", "PaddingFIFO", "RandomShuffle", "Priority")
-            for version in ("", "V2")
-        ),
-        "queue",
-    ),
-}
 # A VarHandleOp of this name, and what else is anonymous, is new in each run.
 # Source: ResourceHandle::ANONYMOUS_NAME, tensorflow/core/framework/resource_handle.h
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"

@@ -17,7 +17,7 @@ from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.environment import stack_name
 from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
-from model_packaging.private_folder import private_folder
+from model_packaging.beside import private_folder
 from model_packaging.refusal import PackagingError
 from servable.batch.estimate import AWS, RUNS, estimate, keep_rate, measured_rate
 from servable.batch.objects import (

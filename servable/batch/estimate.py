@@ -8,8 +8,7 @@ from typing import Any
 
 from infra.parameters.batch.job import BatchJob
 from infra.parameters.environment import Environment
-from model_packaging.beside import write_beside
-from model_packaging.private_folder import private_folder
+from model_packaging.beside import private_folder, write_beside
 from servable.batch.result import BatchResult, counted, priced
 from servable.console.lines import duration
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import click
 
-from model_packaging.installation import install_command
+from model_packaging.refusal import install_command
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "batch": ("aws", "boto3"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from infra.catalog import images
-from model_packaging.installation import install_command
+from model_packaging.refusal import install_command
 from servable import __version__
 from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
 

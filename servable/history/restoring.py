@@ -23,9 +23,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import Placement, placements
 from infra.preflight.check import check
-from model_packaging.beside import write_beside
-from model_packaging.places import MADE
-from model_packaging.private_folder import private_folder
+from model_packaging.beside import MADE, private_folder, write_beside
 from model_packaging.refusal import PackagingError
 from servable.history.deployments import Deployment
 from servable.project.account import Account, absent

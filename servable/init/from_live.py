@@ -14,7 +14,7 @@ import tomlkit
 from infra.parameters.finding import Finding
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.check import errors
-from model_packaging.places import MADE
+from model_packaging.beside import MADE
 from model_packaging.refusal import PackagingError
 from servable.console.findings import print_lines
 from servable.console.lines import bytes_progress

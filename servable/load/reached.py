@@ -16,8 +16,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
-from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
+from model_packaging.tree import sha256_of
 from servable.invoke.invoke import component_named
 from servable.load.load_target import LoadTarget, container, endpoint
 from servable.load.load_test import yielding

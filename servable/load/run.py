@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from infra.parameters.loading import ValidFile
-from model_packaging.private_folder import private_folder
+from model_packaging.beside import private_folder
 from model_packaging.refusal import PackagingError
 from servable.console.lines import SILENT_SECONDS, EscapingConsole
 from servable.load.bodies import BodyError, bodies_of

@@ -16,8 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
-from model_packaging.beside import write_beside
-from model_packaging.private_folder import private_folder
+from model_packaging.beside import private_folder, write_beside
 from servable.measured.precision import Interval, readable
 from servable.verdict import Verdict
 

@@ -19,7 +19,7 @@ from infra.preflight.model.code import answer_seconds
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo
-from model_packaging.source_file import Progress as Callback
+from model_packaging.tree import Progress as Callback
 from model_packaging.verification import LOOKED_AT, Verified, verify
 from servable.console.findings import print_lines
 from servable.console.lines import EscapingConsole, bytes_progress

@@ -20,14 +20,12 @@ from infra.preflight.check import RULES
 from infra.preflight.graph_faults import graph_faults
 from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
+from model_packaging.beside import ARCHIVES, MADE, WHEELS
 from model_packaging.dependencies import Wheel, locked
-from model_packaging.digest import sha256_of
-from model_packaging.manifest import key_tree_and_hashes
-from model_packaging.places import ARCHIVES, MADE, WHEELS
+from model_packaging.inputs import key_tree_and_hashes
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
-from model_packaging.source_file import Progress
-from model_packaging.tree import Tree
+from model_packaging.tree import Progress, Tree, sha256_of
 from model_packaging.verification import Verified
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from model_packaging.places import MADE
+from model_packaging.beside import MADE
 
 FOLDER = "environments"
 """The subfolder that makes a folder a project."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from infra.parameters.loading import Loaded, deployed_by, load
-from model_packaging.places import WHEELS
+from model_packaging.beside import WHEELS
 
 
 class RevisionError(click.UsageError):

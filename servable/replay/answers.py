@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from model_packaging.private_folder import private_folder, private_opener
+from model_packaging.beside import private_folder, private_opener
 from servable.captured.lines import (
     CapturedRequest,
     CaptureLineError,

@@ -15,7 +15,7 @@ from infra.packing import servable
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import Replay
 from infra.parameters.sources import names
-from model_packaging.private_folder import private_folder
+from model_packaging.beside import private_folder
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from model_packaging.private_folder import private_folder, private_opener
+from model_packaging.beside import private_folder, private_opener
 from model_packaging.refusal import PackagingError
 from servable.console.signals import as_ctrl_c
 from servable.project.completion import ENVIRONMENT

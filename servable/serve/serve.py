@@ -30,7 +30,7 @@ from infra.policy.container import MULTI_MODEL_SWITCH
 from infra.policy.hosting import Hosting
 from model_packaging import dependencies
 from model_packaging.archive import pack_tree
-from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
+from model_packaging.beside import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
 from servable.console.lines import bytes_progress, progress_line

@@ -14,7 +14,7 @@ from infra.policy.container import Batching, ContainerSettings, is_upstream
 from infra.policy.derived_settings import derive
 from infra.policy.sizing import memory
 from infra.preflight.check import check, check_all, errors
-from model_packaging.request_path import wants_ours
+from model_packaging.inputs import wants_ours
 from servable.load.load_target import Body
 from servable.tune.search.search import rules_of_thumb
 from servable.tune.search.space import BATCH_SIZE, INSTANCE_TYPE, Point, Space, Value

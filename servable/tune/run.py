@@ -13,8 +13,8 @@ from typing import Any
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from model_packaging.digest import sha256_of
-from model_packaging.private_folder import private_folder, touch_private
+from model_packaging.beside import private_folder, touch_private
+from model_packaging.tree import sha256_of
 from servable.load.load_target import Body
 from servable.load.objective import Goal, Objective
 from servable.load.temporary.endpoints import LiveVariant, live_variant

@@ -16,8 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import TypeAdapter
 
 from infra.parameters.loading import ValidFile
-from model_packaging.beside import write_beside
-from model_packaging.private_folder import private_folder
+from model_packaging.beside import private_folder, write_beside
 from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import Pace, container
 from servable.load.load_test import Schedule, measure, yielding

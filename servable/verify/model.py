@@ -9,8 +9,8 @@ from typing import Any
 from infra.catalog import images
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
-from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
+from model_packaging.tree import sha256_of
 from servable.package.package import Package, package
 from servable.project.account import unless_absent
 from servable.verify.deployed import UNKNOWN, DeployedStack

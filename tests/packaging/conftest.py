@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.servable import Servable
+from model_packaging.inputs import ArchiveInputs, Servable
 
 Breakable = Callable[[str], Path]
 

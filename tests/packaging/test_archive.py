@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import key
-from model_packaging.publishing import command, publish
+from model_packaging.archive import command, pack, publish
+from model_packaging.inputs import ArchiveInputs, key
 from model_packaging.refusal import PackagingError
 
 

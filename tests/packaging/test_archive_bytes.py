@@ -13,10 +13,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from model_packaging.archive import pack
-from model_packaging.compressed_file import BLOCK_BYTES, GzipBlocks
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.servable import Servable
+from model_packaging.archive import BLOCK_BYTES, GzipBlocks, pack
+from model_packaging.inputs import ArchiveInputs, Servable
 
 # A tree: names to contents, or to trees. Long names, since tar writes those in another way.
 NAME = st.one_of(
@@ -124,7 +122,7 @@ def test_locale_and_umask_change_no_byte(
 from pathlib import Path
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.servable import Servable
+from model_packaging.inputs import Servable
 folder = Path({str(inputs.servables[0].folder.parent)!r})
 pack(ArchiveInputs(servables=(Servable(name="ranker", folder=folder / "model"),), code=folder / "code"),
      Path({str(tmp_path / "there.tar.gz")!r}))"""

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs
+from model_packaging.inputs import ArchiveInputs, Servable
 from model_packaging.refusal import PackagingError
-from model_packaging.servable import Servable
 
 
 def _without_code(inputs: ArchiveInputs) -> ArchiveInputs:

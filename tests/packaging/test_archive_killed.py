@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from model_packaging.archive import Packed, pack
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.servable import Servable
+from model_packaging.inputs import ArchiveInputs, Servable
 
 pytestmark = pytest.mark.long
 
@@ -28,7 +27,7 @@ import os, sys
 from pathlib import Path
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.servable import Servable
+from model_packaging.inputs import Servable
 fsync = os.fsync
 def told(descriptor):
     fsync(descriptor)

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging import manifest
-from model_packaging import manifest as content_cache
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import key
-from model_packaging.servable import Servable
+from model_packaging import inputs as hashed
+from model_packaging.inputs import ArchiveInputs, Servable, key
 from model_packaging.tree import Entry
 
 
@@ -25,7 +22,7 @@ def cache(tmp_path: Path) -> Path:
 def settled(inputs: ArchiveInputs, monkeypatch: pytest.MonkeyPatch) -> ArchiveInputs:
     """Inputs that were last written longer ago than the step of the disk's clock."""
     time.sleep(0.05)
-    monkeypatch.setattr(content_cache, "GRANULARITY_SECONDS", 0.02)
+    monkeypatch.setattr(hashed, "GRANULARITY_SECONDS", 0.02)
     return inputs
 
 
@@ -33,7 +30,7 @@ def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(_: object) -> str:
         raise AssertionError("read again")
 
-    monkeypatch.setattr(manifest, "_sha256", read)
+    monkeypatch.setattr(hashed, "_sha256", read)
 
 
 def test_the_key_changes_with_name_bytes_and_folders_and_not_with_a_time(
@@ -85,7 +82,7 @@ def test_a_changed_file_alone_is_read_again_also_under_the_same_size_and_time(
         read.append(entry.name)
         return "0" * 64
 
-    monkeypatch.setattr(manifest, "_sha256", noted)
+    monkeypatch.setattr(hashed, "_sha256", noted)
     key(settled, cache=cache)
     assert read == ["ranker/1/saved_model.pb"]
 
@@ -97,7 +94,7 @@ def test_a_file_changed_within_the_step_of_the_disks_clock_is_seen(
         """As on a disk that knows neither seconds nor what was written in them."""
         return (status.st_size, 0, 0, status.st_ino)
 
-    monkeypatch.setattr(content_cache, "signature", coarse)
+    monkeypatch.setattr(hashed, "signature", coarse)
     before = key(inputs, cache=cache)
     (version / "saved_model.pb").write_bytes(b"A GRAPH")
     assert key(inputs, cache=cache) != before
@@ -108,12 +105,12 @@ def test_a_cache_that_is_damaged_altered_or_cannot_be_written_is_done_without(
 ) -> None:
     for damage in ["", "{", "0\n{}", '{"a": 1}', "\x00" * 64]:
         before = key(settled, cache=cache)
-        (file,) = (cache / content_cache.FOLDER).iterdir()
+        (file,) = (cache / hashed.FOLDER).iterdir()
         file.write_text(damage)
         assert key(settled, cache=cache) == before
 
     before = key(settled, cache=cache)
-    (file,) = (cache / content_cache.FOLDER).iterdir()
+    (file,) = (cache / hashed.FOLDER).iterdir()
     checksum, body = file.read_text().split("\n")
     known = {path: [*found[:-1], "0" * 64] for path, found in json.loads(body).items()}
     file.write_text(f"{checksum}\n{json.dumps(known)}")

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import operations as reading
-from model_packaging.saved_model.operations import FOLDER, GraphOperations, operations
+from model_packaging.saved_model.graph_file import GraphOperations
+from model_packaging.saved_model.operations import FOLDER, operations
 from servable_tensors import wire
 from tests.conftest import RANKER
 from tests.preflight.graphs import PRODUCER, Graph

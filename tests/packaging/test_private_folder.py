@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.beside import beside
-from model_packaging.private_folder import private_folder, touch_private
+from model_packaging.beside import beside, private_folder, touch_private
 from servable.package.command import package
 from tests.conftest import VALID
 from tests.packaging.wheelhouse import wheel

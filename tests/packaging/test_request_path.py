@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import key
+from model_packaging.inputs import ArchiveInputs, key, needed_modules
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
-from model_packaging.request_path import needed_modules
 from model_packaging.verification import verify
 
 IMAGE = {"numpy", "google", "grpc", "falcon", "gevent", "requests"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_packaging.secret_text import is_named_secret, secret_in
+from model_packaging.secret_files import is_named_secret, secret_in
 
 # Random characters, joined here so that no scanner takes this file for a leak.
 MIXED = "Ab3dE6gH9jK2mN5pQ8rS1t" + "U4vW7xY0zA1bC2"

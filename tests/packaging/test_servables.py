@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from model_packaging.archive import Packed, pack
-from model_packaging.inputs import ArchiveInputs
+from model_packaging.inputs import ArchiveInputs, Servable
 from model_packaging.refusal import PackagingError
-from model_packaging.servable import Servable
 
 
 def files(*servables: Servable) -> list[str]:

@@ -9,10 +9,8 @@ import pytest
 
 from model_packaging.archive import pack
 from model_packaging.dependencies import lock, vendored
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import key
+from model_packaging.inputs import ArchiveInputs, Servable, key
 from model_packaging.refusal import PackagingError
-from model_packaging.servable import Servable
 from tests.conftest import RANKER
 from tests.packaging.wheelhouse import wheel
 

@@ -14,9 +14,8 @@ import pytest
 from model_packaging import existing_archive, verification
 from model_packaging.archive import pack
 from model_packaging.existing_archive import listing
-from model_packaging.inputs import ArchiveInputs
+from model_packaging.inputs import ArchiveInputs, Servable
 from model_packaging.refusal import PackagingError
-from model_packaging.servable import Servable
 from model_packaging.verification import Verified, verify
 from tests.conftest import RANKER
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.warm_up import check_warm_up, write_warm_up
-from model_packaging.requests.warm_up import golden as read_golden
+from model_packaging.requests.known_requests import check_warm_up, write_warm_up
+from model_packaging.requests.known_requests import golden as read_golden
 from model_packaging.saved_model import SavedModelInfo, read
 from servable_tensors import tfrecord, wire
 

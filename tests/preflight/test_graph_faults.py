@@ -17,7 +17,8 @@ from infra.parameters.finding import Severity
 from infra.preflight import candidate
 from infra.preflight.check import RULES, check, check_all
 from infra.preflight.graph_faults import GraphFault, graph_faults
-from model_packaging.saved_model.operations import GraphOperations, operations
+from model_packaging.saved_model.graph_file import GraphOperations
+from model_packaging.saved_model.operations import operations
 from servable_tensors import wire
 from tests.conftest import VALID, Environment
 from tests.preflight.graphs import Graph

@@ -124,7 +124,7 @@ def test_an_extra_is_installed_by_what_installed_the_command(
 ) -> None:
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     (tmp_path / file).touch()
-    monkeypatch.setattr("model_packaging.installation.HOME", tmp_path)
+    monkeypatch.setattr("model_packaging.refusal.HOME", tmp_path)
     missing = MissingExtraError("servable load", "locust", "tune")
     assert str(missing).endswith(f": {install} 'servable-endpoints[tune]'")
 

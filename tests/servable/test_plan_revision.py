@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from infra.parameters.loading import Loaded, ValidFile, deployed_by, load
-from model_packaging.places import WHEELS
+from model_packaging.beside import WHEELS
 from model_packaging.refusal import PackagingError
 from servable.new.project_files import cdk_context
 from servable.plan.synthesis import stack_name, synthesised

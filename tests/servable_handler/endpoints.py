@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import requests
 
-from model_packaging.request_path import request_path
+from model_packaging.inputs import request_path
 from servable_tensors import wire
 from servable_tensors.tensors import to_proto
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from infra.catalog.images import image_modules
-from model_packaging.request_path import PACKAGES
+from model_packaging.inputs import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [

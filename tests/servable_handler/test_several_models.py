@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.request_path import request_path
+from model_packaging.inputs import request_path
 
 pytestmark = pytest.mark.long
 

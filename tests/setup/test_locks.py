@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.digest import sha256_of
+from model_packaging.tree import sha256_of
 from tests.checkouts import ROOT
 from tests.packaging.wheelhouse import wheel
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.digest import sha256_of
+from model_packaging.tree import sha256_of
 from scripts.build_wheels import OF_A_PROJECT
 from servable.new.project_files import DISTRIBUTION
 from tests.checkouts import ROOT

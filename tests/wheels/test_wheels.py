@@ -17,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from model_packaging.digest import sha256_of
+from model_packaging.tree import sha256_of
 from scripts.build_wheels import FOLDERS, OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
 from servable import __version__
 from servable.console.extras import COMMANDS, MODULES

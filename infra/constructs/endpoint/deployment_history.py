@@ -13,7 +13,7 @@ from constructs import Construct, IDependable
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.file_asset import file_asset
 from infra.recording import FOLDER, OUTPUT, command
-from model_packaging.places import MADE
+from model_packaging.beside import MADE
 
 
 class DeploymentHistory(Construct):

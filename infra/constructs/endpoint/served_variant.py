@@ -27,7 +27,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement, placements_of
 from infra.parameters.variant import Serverless
 from infra.policy.hosting import Hosting, driver_for_all
-from model_packaging.places import ARCHIVES, MADE
+from model_packaging.beside import ARCHIVES, MADE
 
 Config = sagemaker.CfnEndpointConfig
 

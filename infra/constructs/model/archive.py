@@ -14,9 +14,8 @@ from aws_cdk import aws_sagemaker as sagemaker
 from infra.constructs.file_asset import file_asset
 from infra.packing import together
 from infra.parameters.model import Artifact
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import key, key_tree_and_hashes
-from model_packaging.publishing import command
+from model_packaging.archive import command
+from model_packaging.inputs import ArchiveInputs, key, key_tree_and_hashes
 from model_packaging.unpacked_file import command as upload
 
 

@@ -32,7 +32,7 @@ from infra.parameters.placement import Placement, placements_of
 from infra.parameters.variant import Variant
 from infra.policy.container import ContainerSettings
 from infra.policy.hosting import Hosting
-from model_packaging.places import ARCHIVES
+from model_packaging.beside import ARCHIVES
 
 DERIVED = ContainerSettings()
 NO_ROLE_RULES = RoleRules()

@@ -12,7 +12,7 @@ from infra.policy.container import (
     variables_of,
 )
 from infra.preflight.rule import ContainerRule, Findings, Parts, Rule
-from model_packaging.secret_text import is_named_secret, secret_in
+from model_packaging.secret_files import is_named_secret, secret_in
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
 MOST_BYTES = 32 * 1024

@@ -6,8 +6,8 @@ from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
 from infra.policy.wait_time import default_seconds
 from infra.preflight.rule import ContainerRule, Findings, VariantRule
+from model_packaging.inputs import wants_ours
 from model_packaging.python_code import CodeFolder
-from model_packaging.request_path import wants_ours
 
 OF_GUNICORN = (
     "gunicorn_workers",

@@ -10,7 +10,7 @@ from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, ModelRule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.warm_up import check_warm_up, golden, write_warm_up
+from model_packaging.requests.known_requests import check_warm_up, golden, write_warm_up
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 # What the container, or Servable's handler, reads in code/; and where people put it.

@@ -19,12 +19,12 @@ from infra.policy.sizing import SERVERLESS_START_SECONDS
 from infra.policy.update import SECONDS_PER_MINUTE
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
+from model_packaging.beside import WHEELS
 from model_packaging.dependencies import requirements_file
-from model_packaging.places import WHEELS
+from model_packaging.inputs import needed_modules, wants_ours
 from model_packaging.python_code import CodeFolder, check_code
 from model_packaging.python_source import PythonSyntaxError, imports, parse
 from model_packaging.refusal import PackagingError
-from model_packaging.request_path import needed_modules, wants_ours
 from model_packaging.secret_files import secret_files
 from model_packaging.tree import tree
 

@@ -11,9 +11,9 @@ from infra.parameters.placement import Placement
 from infra.parameters.table import ProjectPath
 from infra.preflight.candidate import Candidate
 from infra.preflight.rule import Findings, Parts, Rule
+from model_packaging.inputs import HOOKS, wants_ours
 from model_packaging.python_source import top_level_names
 from model_packaging.refusal import PackagingError
-from model_packaging.request_path import HOOKS, wants_ours
 from model_packaging.requests.json_requests import RequestValueError
 from model_packaging.requests.known_requests import (
     CSV,

@@ -21,7 +21,7 @@ from infra.policy.container import (
     variables_of,
 )
 from model_packaging.refusal import PackagingError
-from model_packaging.secret_text import is_named_secret, secret_in
+from model_packaging.secret_files import is_named_secret, secret_in
 from servable.init.adoption.live_fields import HIDDEN, LiveFields, NotCarried
 from servable.init.adoption.live_picture import (
     AT_ROOT,

@@ -18,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from model_packaging.private_folder import private_folder, private_opener
+from model_packaging.beside import private_folder, private_opener
 from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
 from servable.tune.search.recommended import ChosenPoint, choose, pairs_planned, values_of
 from servable.tune.search.space import (

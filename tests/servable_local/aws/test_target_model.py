@@ -12,8 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.servable import Servable
+from model_packaging.inputs import ArchiveInputs, Servable
 from servable_local.aws import LocalAws, running
 from tests.checkouts import ROOT
 from tests.conformance.archives import MODELS

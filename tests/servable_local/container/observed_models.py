@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from model_packaging.request_path import request_path
+from model_packaging.inputs import request_path
 from tests.servable_local.container.observed_cases import OBSERVED, ContainerSetup
 
 # The models of multi-model mode: name -> model, code.

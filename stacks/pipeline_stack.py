@@ -21,7 +21,7 @@ from infra.constructs.endpoint.endpoint_interface import endpoint_arns
 from infra.constructs.model.archive import model_package_arn
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded, ValidFile
-from infra.policy.account_names import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
+from infra.policy.execution_policy import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
 
 
 class PipelineStack(cdk.Stack):

@@ -1,8 +1,17 @@
-"""The ranges that AWS accepts, generated from its service models or taken from its documentation."""
+"""Read the catalog's JSON tables, and the ranges that AWS accepts: by its service models, or documented."""
 
+import functools
+import json
+from importlib import resources
 from typing import Any
 
-from infra.catalog.table import table
+
+@functools.cache
+def table(name: str) -> dict[str, Any]:
+    """The content of `infra/catalog/NAME.json`, read once. Every table states its source and date."""
+    text = resources.files("infra.catalog").joinpath(f"{name}.json").read_text(encoding="utf-8")
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
 
 
 def limit(shape: str, *, service: str = "sagemaker") -> dict[str, Any]:

@@ -1,13 +1,17 @@
-"""The metrics that an endpoint publishes to CloudWatch: names, units, statistics, dimensions."""
+"""Look up the metrics that an endpoint publishes to CloudWatch: names, units, statistics, dimensions.
+
+Metric filters count lines of the container's log; the table has their patterns.
+"""
 
 import functools
 import math
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from infra.catalog.instances import Instance
-from infra.catalog.table import table
+from infra.catalog.limits import table
 
 # The namespace contains the endpoint's name, because a metric filter cannot set a fixed dimension.
 OWN = "Servable/"
@@ -97,3 +101,17 @@ def _rows() -> dict[str, tuple[str, dict[str, Any]]]:
         for namespace, published in table("metrics")["namespaces"].items()
         for name, row in published["metrics"].items()
     }
+
+
+@dataclass(frozen=True)
+class LogFilter:
+    metric: str
+    pattern: str
+    meaning: str
+
+
+@functools.cache
+def log_filters() -> tuple[LogFilter, ...]:
+    """Every filter, in the order of the table."""
+    rows = table("log_filters")["filters"]
+    return tuple(LogFilter(metric=metric, **row) for metric, row in rows.items())

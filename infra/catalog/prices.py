@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from infra.catalog.table import table
+from infra.catalog.limits import table
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 from infra.parameters.table import Name, Table
 from infra.parameters.variant import Variant
-from infra.policy.kinds import EndpointKind, kind_of
+from infra.policy.hosting import EndpointKind, kind_of
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 TagKey = Annotated[str, Field(min_length=1, max_length=128)]

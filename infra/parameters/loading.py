@@ -16,7 +16,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, file_error
 from infra.parameters.problems import finding
 from infra.parameters.sources import Source, names, read, shown_path
-from infra.policy.refused_updates import DeployedVariant, EndpointState
+from infra.policy.update import DeployedVariant, EndpointState
 
 
 def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from infra.parameters.table import Table
-from infra.policy.kinds import EndpointKind
+from infra.policy.hosting import EndpointKind
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html
 # (MetricPublishFrequencyInSeconds, read 2026-11-22)

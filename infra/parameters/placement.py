@@ -10,17 +10,17 @@ from infra.parameters.model import Model, served
 from infra.parameters.variant import Component, Routing, Variant, machine_of
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import Choice, Derived, derive, stated_or
-from infra.policy.hosting import Hosting, driver_for, hosting, newest_version
-from infra.policy.kinds import EndpointKind
+from infra.policy.hosting import EndpointKind, Hosting, driver_for, hosting, newest_version
 from infra.policy.sizing import (
     MIB_PER_GIB,
     SERVERLESS_DISK_GB,
     SYSTEM_SHARE,
     Served,
+    download_timeout_seconds,
     memory,
     start_seconds,
+    startup_timeout_seconds,
 )
-from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 
 # The SDK's minimum, and what an ml.g5.xlarge took where it refused 4096:
 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026),

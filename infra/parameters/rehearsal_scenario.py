@@ -11,7 +11,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import scaling_properties
-from infra.policy.queue_limit import queue_limit
+from infra.policy.derived_settings import queue_limit
 from infra.policy.sizing import BOOT_SECONDS, instances_for
 from servable_scaling.rehearsal.fleet import InstanceModel, Routing, Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario, Sleep

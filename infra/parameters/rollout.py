@@ -8,7 +8,7 @@ from pydantic import Field
 
 from infra.parameters.alarms import Alarms
 from infra.parameters.table import ProjectPath, Table
-from infra.policy.kinds import EndpointKind
+from infra.policy.hosting import EndpointKind
 from infra.policy.update import Update
 
 CONTENT_TYPES = {

@@ -12,14 +12,14 @@ from infra.parameters.alarms import OBJECTIVE, UNITS, WATCHED
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
-from infra.policy.kinds import COPIES, REAL_TIME
-from infra.policy.scaling import (
+from infra.policy.derived_settings import (
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
     Cooldowns,
     cooldowns,
     invocations_per_instance_per_minute,
 )
+from infra.policy.hosting import COPIES, REAL_TIME
 
 TARGET = "Target"
 # A choice of ours, Application Auto Scaling's default; AWS's example of waking has 60. The alarm holds on for

@@ -10,8 +10,7 @@ from infra.parameters.scaling import Scaling
 from infra.parameters.sources import read_pasted
 from infra.parameters.table import KmsKeyArn, Name, Table
 from infra.policy.container import ContainerSettings
-from infra.policy.sizing import machine
-from infra.policy.wait_time import DOWNLOAD, STARTUP
+from infra.policy.sizing import DOWNLOAD, STARTUP, machine
 
 CONCURRENCY = "ServerlessMaxConcurrency"
 PROVISIONED = "ServerlessProvisionedConcurrency"

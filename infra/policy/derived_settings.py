@@ -1,17 +1,26 @@
-"""Settings that the file omits, chosen for the instance type, the model and the code.
+"""Derive the settings that the file omits, for the instance type, the model and the code.
 
 Settings of the file stay as they are. Every choice has its reason, which `servable check --explain`
-prints. If a measured number would be better than a rule, `servable tune` finds it.
+prints. If a measured number would be better than a rule, `servable tune` finds it. The targets and cooldowns
+of Application Auto Scaling, and the limit of the requests that wait in one instance, are derived too.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from infra.catalog.instances import Instance
-from infra.policy import gpu_memory
 from infra.policy.container import Batching, ContainerSettings
-from infra.policy.sizing import SYSTEM_SHARE, Served, load_seconds
-from infra.policy.wait_time import default_seconds, real_wait_seconds, wait_seconds_for
+from infra.policy.sizing import (
+    SYSTEM_SHARE,
+    Served,
+    default_seconds,
+    load_seconds,
+    margin_for,
+    real_wait_seconds,
+    share_of_gpu,
+    wait_seconds_for,
+)
 
 Origin = Literal["file", "derived", "image"]
 
@@ -171,11 +180,106 @@ def _wait(served: Served, processes: int, tensorflow: str) -> tuple[int | None, 
 
 
 def _gpu_memory(instance: Instance, processes: int) -> tuple[float | None, str]:
-    margin = gpu_memory.margin_for(instance, processes)
+    margin = margin_for(instance, processes)
     if margin is None:
         return None, "not read with one process: it may use the whole GPU"
-    share = gpu_memory.share_of_gpu(processes, margin)
+    share = share_of_gpu(processes, margin)
     return (
         margin,
         f"the image divides by all {processes} processes: each then gets {share:.0%} of its GPU",
     )
+
+
+# Application Auto Scaling's default cooldown for SageMaker (2026-11-21).
+# https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
+DEFAULT_COOLDOWN_SECONDS = 300
+ROUNDED_TO_SECONDS = 30
+# Steps have the evaluation periods of target tracking: quick to add, slow to remove (2026-11-21).
+# https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
+STEP_MINUTES_ABOVE, STEP_MINUTES_BELOW = 3, 15
+
+
+def invocations_per_instance_per_minute(
+    *, max_rps_per_instance: float, safety_factor: float
+) -> float:
+    """The target of SageMakerVariantInvocationsPerInstance, per minute.
+
+    Source: target = maximum requests per second x safety factor x 60,
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (2026-11-20)
+    """
+    # Rounded: a target of 1000 per minute is 16.666666666666668 per second.
+    return round(max_rps_per_instance * safety_factor * 60, 9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cooldowns:
+    """Seconds to wait after a change before the next one in the same direction."""
+
+    out_seconds: int
+    in_seconds: int
+    out_reason: str
+    in_reason: str
+
+
+def cooldowns(
+    *, out_seconds: int | None, in_seconds: int | None, start_seconds: float | None
+) -> Cooldowns:
+    """The cooldowns of the file, or by default from the time that a new instance needs to answer.
+
+    `start_seconds` is None if that time is unknown.
+    """
+    if out_seconds is not None:
+        out, why = out_seconds, "from the file"
+    elif start_seconds is None:
+        out = DEFAULT_COOLDOWN_SECONDS
+        why = "Application Auto Scaling's default, because the time of a start is not known"
+    else:
+        out = ROUNDED_TO_SECONDS * math.ceil(start_seconds / ROUNDED_TO_SECONDS)
+        why = f"a new instance answers after about {start_seconds:.0f} s, and relieves others only then"
+    back = 2 * out if in_seconds is None else in_seconds
+    return Cooldowns(
+        out_seconds=out,
+        in_seconds=back,
+        out_reason=why,
+        in_reason="twice the scale-out cooldown, because an instance too few costs requests"
+        if in_seconds is None
+        else "from the file",
+    )
+
+
+# worker_processes auto and worker_connections 2048; a proxied request has two connections.
+# https://github.com/aws/sagemaker-tensorflow-serving-container (nginx.conf.template, 2026-11-22)
+NGINX_REQUESTS_PER_VCPU = 2048 // 2
+# worker_connections and backlog, which the image leaves alone; a sync worker takes one at a time.
+# https://docs.gunicorn.org/en/stable/settings.html#worker-connections (2026-11-22)
+GUNICORN_REQUESTS_PER_WORKER = 1000
+LISTEN_BACKLOG = 2048
+
+
+@dataclass(frozen=True)
+class QueueLimit:
+    """Requests that may wait, and what refuses the next one."""
+
+    requests: int
+    refuses: str
+
+
+def queue_limit(
+    settings: ContainerSettings, *, vcpus: int, workers: int, processes: int, rows: int
+) -> QueueLimit:
+    """`workers`: 0 without code. `rows`: of one request, as many as share a batch."""
+    accepted = vcpus * NGINX_REQUESTS_PER_VCPU
+    limit = QueueLimit(accepted, "NGINX: no connection is free")
+    if workers:
+        sync = settings.gunicorn_worker_class == "sync"
+        accepted = min(accepted, workers * (1 if sync else GUNICORN_REQUESTS_PER_WORKER))
+        if accepted + LISTEN_BACKLOG < limit.requests:
+            limit = QueueLimit(accepted + LISTEN_BACKLOG, "Gunicorn: its backlog is full")
+    batching = settings.batching
+    if batching is not None and batching.max_enqueued_batches is not None:
+        # Each batch holds whole requests. A full queue is an error to the caller: infra/preflight/container.
+        each = max(1, batching.max_batch_size // rows)
+        waiting = processes * batching.max_enqueued_batches * each
+        if waiting < min(accepted, limit.requests):
+            limit = QueueLimit(waiting, "TensorFlow Serving: max_enqueued_batches")
+    return limit

@@ -1,11 +1,14 @@
-"""The policies of CloudFormation's execution role, which makes what the templates name.
+"""Write the policies of CloudFormation's execution role, which makes what the templates name.
 
 `cdk bootstrap` gives that role AdministratorAccess unless it is told of others. These hold the actions that
 the handlers of our resource types state in CloudFormation's registry
-(infra/catalog/handler_permissions.json), each on the resources whose names are known beforehand.
+(infra/catalog/handler_permissions.json), each on the resources whose names are known beforehand. Some names
+in an account are not ours: the CDK's bootstrap, and the role that scales.
 Sources, read on 2026-11-24: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-customizing.html,
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html,
-https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html
+https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html;
+https://docs.aws.amazon.com/autoscaling/application/userguide/services-that-can-integrate-sagemaker.html
+(2026-11-28); bootstrap-template.yaml of aws-cdk 2.1148.1 (2026-11-22)
 """
 
 import json
@@ -14,8 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog.table import table
-from infra.policy.account_names import LINKED_ROLE
+from infra.catalog.limits import table
+
+BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
+"""The parameter of Systems Manager."""
+BOOTSTRAP_BUCKET = "cdk-hnb659fds-assets-{account}-{region}"
+SCALING_SERVICE = "sagemaker.application-autoscaling.amazonaws.com"
+SCALING_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+LINKED_ROLE = f"{SCALING_SERVICE}/{SCALING_ROLE}"
+"""CloudFormation has it made where the account has none yet."""
+
 
 # IAM counts no white space, and attaches ten managed policies to a role unless the quota is raised.
 MOST_CHARACTERS = 6144

@@ -1,12 +1,26 @@
-"""Hosting of a model on an instance type: image, driver, variables, timeouts."""
+"""Choose how a model is hosted: kind of endpoint, image, driver, variables, timeouts, and the disks' key.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Endpoints are real-time, asynchronous, or serverless. A multi-model endpoint is not a kind of its own:
+`multi_model` is a model's property.
+"""
 
-from infra.catalog import gpus, images
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from infra.catalog import images, metrics
 from infra.catalog.images import Image
-from infra.catalog.inference_amis import ami_for, carries, cuda_of, names, runs_on
-from infra.catalog.instances import Instance
+from infra.catalog.instances import (
+    Instance,
+    ami_for,
+    carries,
+    cuda_of,
+    instances,
+    names,
+    newest_cuda,
+    newest_tensorflow,
+    runs_on,
+)
+from infra.catalog.limits import documented, most
 from infra.policy.container import ContainerSettings, variables_of
 
 
@@ -28,7 +42,7 @@ def runs(version: str, instance: Instance) -> bool:
     is_new = images.number(images.built_cuda(version)) >= (12,)
     if is_new and instance.gpus and driver_for(version, instance) is None:
         return False
-    newest = gpus.newest_cuda(instance.gpu) if instance.gpu else None
+    newest = newest_cuda(instance.gpu) if instance.gpu else None
     if newest is None:
         return True
     cuda = images.cuda(version)
@@ -36,7 +50,7 @@ def runs(version: str, instance: Instance) -> bool:
         cuda is not None
         and int(cuda.split(".")[0]) <= newest
         and images.number(version)
-        <= images.number(gpus.newest_tensorflow(instance.gpu or "") or version)
+        <= images.number(newest_tensorflow(instance.gpu or "") or version)
     )
 
 
@@ -113,3 +127,106 @@ def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:
 
 # Stands for a CUDA version that is not documented: no AMI is known to carry it.
 _NEWER = "99.0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointKind:
+    """The properties of a kind of endpoint; `name` is its key in infra/catalog/metrics.json."""
+
+    name: str
+    request_bytes: int
+    """Largest request body in bytes."""
+    answer_bytes: int
+    guide_bytes: int
+    """Largest body by the developer guide, in bytes, if it states another number than the API;
+    else the same."""
+    invoke_action: str
+    """The IAM action that callers need."""
+    queued: bool
+    """Whether requests wait in a queue and answers are written to S3 instead of returned."""
+    has_instances: bool
+    """Whether instances run without traffic; else a container may start while a caller waits."""
+    scalable_dimension: str
+    """The scalable dimension of Application Auto Scaling, which says what its numbers count."""
+    scales_on: tuple[str, ...]
+    """Keys of [variants.NAME.scaling] whose metric the kind publishes."""
+    graphs: tuple[str, ...]
+    """Graphs of each variant on the dashboard: methods of `VariantGraphs`, in order."""
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether zero instances are possible without losing requests."""
+        return self.queued or not self.has_instances
+
+    def publishes(self, metric: str) -> bool:
+        """Whether the kind publishes the metric. Raises KeyError for a metric that no endpoint has."""
+        return metrics.publishes(self.name, metric)
+
+    def __str__(self) -> str:
+        """The name in a sentence: real-time."""
+        return self.name.replace("_", "-")
+
+
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
+_INSTANCES = "sagemaker:variant:DesiredInstanceCount"
+_GRAPHS_OF_INSTANCES = ("latency", "errors", "machines", "instances", "cost")
+
+REAL_TIME = EndpointKind(
+    name="real_time",
+    request_bytes=most("BodyBlob", service="sagemaker-runtime"),
+    answer_bytes=documented("answer_bytes"),
+    guide_bytes=documented("real_time_guide_bytes"),
+    invoke_action="sagemaker:InvokeEndpoint",
+    queued=False,
+    has_instances=True,
+    scalable_dimension=_INSTANCES,
+    scales_on=("max_rps_per_instance", "max_concurrency_per_instance", "steps"),
+    graphs=("traffic", *_GRAPHS_OF_INSTANCES),
+)
+ASYNCHRONOUS = EndpointKind(
+    name="asynchronous",
+    request_bytes=documented("asynchronous_bytes"),
+    answer_bytes=documented("asynchronous_bytes"),
+    guide_bytes=documented("asynchronous_bytes"),
+    invoke_action="sagemaker:InvokeEndpointAsync",
+    queued=True,
+    has_instances=True,
+    scalable_dimension=_INSTANCES,
+    scales_on=("max_backlog_per_instance",),
+    graphs=("queue", "failures", *_GRAPHS_OF_INSTANCES),
+)
+SERVERLESS = EndpointKind(
+    name="serverless",
+    request_bytes=documented("serverless_bytes"),
+    answer_bytes=documented("serverless_bytes"),
+    guide_bytes=documented("serverless_bytes"),
+    invoke_action="sagemaker:InvokeEndpoint",
+    queued=False,
+    has_instances=False,
+    scalable_dimension="sagemaker:variant:DesiredProvisionedConcurrency",
+    scales_on=("provisioned_use_percent",),
+    graphs=("traffic", "latency", "errors", "concurrency"),
+)
+# Copies of inference components are scaled, and their instances follow.
+OF_COPIES = replace(REAL_TIME, scalable_dimension=COPIES)
+KINDS = (REAL_TIME, ASYNCHRONOUS, SERVERLESS)
+
+
+def kind_of(*, queued: bool, has_instances: bool, copies: bool = False) -> EndpointKind:
+    """The kind of an endpoint with or without a queue, on instances or not, of copies or not."""
+    if queued:
+        return ASYNCHRONOUS
+    if copies and has_instances:
+        return OF_COPIES
+    return REAL_TIME if has_instances else SERVERLESS
+
+
+def takes_volume_key(instance_types: Collection[str]) -> bool:
+    """Whether the key applies. False if any type has local NVMe, which hardware encrypts without the key.
+    An unknown type counts as one without local NVMe.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
+    (KmsKeyId, 2026-11-22)
+    """
+    types = filter(None, map(instances().get, instance_types))
+    return not any(instance.local_nvme_gb for instance in types)

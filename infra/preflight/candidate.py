@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from infra.catalog.images import OpTable
 from infra.catalog.instances import Instance, instances
-from infra.catalog.ops import OpTable
 from infra.packing import packed_together, servable
 from infra.parameters.batch.job import BatchJob, batch_jobs
 from infra.parameters.environment import Environment

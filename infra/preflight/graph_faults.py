@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog.ops import REQUIRED, OpAttribute, OpDefinition, OpTable, image_tables, tables
+from infra.catalog.images import REQUIRED, OpAttribute, OpDefinition, OpTable, image_tables, tables
 from model_packaging.saved_model.graph_file import (
     FILE_INPUTS,
     Attribute,

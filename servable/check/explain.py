@@ -11,8 +11,7 @@ from infra.parameters.placement import Placement, placements, placements_of
 from infra.parameters.rollout import FAULTS, MOST_ALARMS, Rollout
 from infra.parameters.variant import Variant
 from infra.policy.container import Batching, variable_of
-from infra.policy.derived_settings import Choice
-from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
+from infra.policy.derived_settings import Choice, cooldowns, invocations_per_instance_per_minute
 from infra.policy.sizing import (
     HOURS_PER_MONTH,
     copy_room,

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.catalog.ops import op_table
+from infra.catalog.images import op_table
 from infra.parameters.batch.job import batch_jobs
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile

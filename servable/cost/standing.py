@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from infra.catalog.instances import instances
-from infra.catalog.log_filters import log_filters
+from infra.catalog.metrics import log_filters
 from infra.catalog.prices import standing_price
 from infra.parameters.alarms import OVERHEAD, WATCHED
 from infra.parameters.environment import Environment

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError, NoCredentialsError
 
-from infra.catalog.availability import regions
+from infra.catalog.instances import regions
 from infra.parameters.environment import Environment, stack_name
-from infra.policy.account_names import (
+from infra.policy.execution_policy import (
     BOOTSTRAP_BUCKET,
     BOOTSTRAP_VERSION,
     SCALING_ROLE,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.container_environment import rename_variables
-from infra.policy.account_names import BOOTSTRAP_BUCKET
+from infra.policy.execution_policy import BOOTSTRAP_BUCKET
 from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.project.account import Account, AwsError, unless_absent

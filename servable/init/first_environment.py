@@ -12,8 +12,7 @@ from pathlib import Path
 import tomlkit
 
 from infra.catalog import images
-from infra.catalog.availability import regions_of
-from infra.catalog.instances import Instance, instances
+from infra.catalog.instances import Instance, instances, regions_of
 from infra.catalog.prices import price
 from infra.parameters.finding import Finding
 from infra.parameters.loading import NAME, Loaded, load

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.catalog import images
-from infra.catalog.images import ImageModules, image_modules
-from infra.catalog.ops import op_table
+from infra.catalog.images import ImageModules, image_modules, op_table
 from infra.packing import archive_inputs, variants_running
 from infra.parameters.batch.job import batch_jobs
 from infra.parameters.environment import Environment

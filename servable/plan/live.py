@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import ValidFile, deployed_by
-from infra.policy.refused_updates import DeployedVariant
+from infra.policy.update import DeployedVariant
 from model_packaging.refusal import PackagingError
 from servable.plan.template_changes import endpoint_name, log_group_names
 from servable.project.account import AwsError, Clients, remedy_for, unless_absent

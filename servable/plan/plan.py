@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, deployed_by, held, state_of
-from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
+from infra.policy.update import REFUSED_UPDATES, DeployedVariant, EndpointState
 from servable.plan.live import CALM, LiveState
 from servable.plan.template_changes import (
     TemplateChange,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.parameters.environment import Environment
-from infra.policy.scaling import invocations_per_instance_per_minute
+from infra.policy.derived_settings import invocations_per_instance_per_minute
 from infra.policy.sizing import instances_for
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Goal, Knee

@@ -7,9 +7,7 @@ from importlib import resources
 import botocore.session
 import pytest
 
-from infra.catalog import gpus
-from infra.catalog.inference_amis import ami_for, carries
-from infra.catalog.instances import instances
+from infra.catalog.instances import ami_for, carries, compute_capability, instances, oldest_cuda
 
 EC2 = json.loads(
     gzip.decompress(
@@ -81,7 +79,7 @@ def test_a_retired_machine_has_what_aws_documents(
 
 def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
     for gpu, oldest, capability in [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]:
-        assert (gpus.oldest_cuda(gpu), gpus.compute_capability(gpu)) == (oldest, capability)
+        assert (oldest_cuda(gpu), compute_capability(gpu)) == (oldest, capability)
     for ami, cuda, yes in [
         ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
         ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),

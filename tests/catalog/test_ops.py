@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
-from infra.catalog import images, ops
-from infra.catalog.ops import op_table
+from infra.catalog import images
+from infra.catalog.images import op_table
 from scripts.ops_table import ADDED, as_rows, as_tables, as_text
 from scripts.ops_table import _merged as merged
 from scripts.ops_table import _value as value
 from servable_tensors import wire
 
-CATALOG = Path(ops.__file__).parent
+CATALOG = Path(images.__file__).parent
 TABLES = {
     "2.9": {"A": {"x": 1}, "B": {}},
     "2.10": {"A": {"x": 1}},

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from infra.catalog import availability, limits, prices
-from infra.catalog.table import table
+from infra.catalog import limits, prices
+from infra.catalog.instances import offered, regions_of
+from infra.catalog.limits import table
 from scripts import refresh_catalog
 from scripts.refresh_catalog import merged
 from servable.cost.price_list import rows_of
@@ -47,8 +48,8 @@ def test_a_generated_table_is_what_its_source_says(name: str) -> None:
 def test_a_type_is_offered_where_it_has_a_hosting_price(
     region: str, instance: str, yes: bool
 ) -> None:
-    assert (region in availability.regions_of(instance)) is yes
-    assert (instance in availability.offered(region)) is yes
+    assert (region in regions_of(instance)) is yes
+    assert (instance in offered(region)) is yes
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from aws_cdk.assertions import Template
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from infra.catalog.limits import table
 from infra.catalog.metrics import OWN, UnpublishedMetricError, check, unit
-from infra.catalog.table import table
 from infra.parameters.environment import Environment
 from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack

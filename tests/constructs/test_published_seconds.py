@@ -9,7 +9,7 @@ from infra.constructs.monitoring.signals import Signal, variant_signals
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
 from infra.parameters.alarms import Alarms
 from infra.parameters.metrics import Metrics, Published
-from infra.policy.kinds import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
+from infra.policy.hosting import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
 
 POOLS = ("ml.g5.xlarge", "ml.g4dn.xlarge")
 ALARMS = Alarms(p99_latency_ms=100, no_traffic_minutes=5)

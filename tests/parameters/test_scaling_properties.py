@@ -16,7 +16,7 @@ from infra.parameters.scaling_properties import (
     tracking,
     waits_of,
 )
-from infra.policy.scaling import Cooldowns
+from infra.policy.derived_settings import Cooldowns
 from tests.conftest import VALID
 
 Read = Callable[[str], ValidFile]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.policy.scaling import cooldowns
+from infra.policy.derived_settings import cooldowns
 
 SECONDS = st.integers(0, 604_800)
 

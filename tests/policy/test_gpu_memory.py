@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from infra.catalog.instances import instances
-from infra.policy.gpu_memory import margin_for, process_gib, share_of_gpu
+from infra.policy.sizing import margin_for, process_gib, share_of_gpu
 from tests.policy.container_oracle import start
 
 FOUR_GPUS = instances()["ml.g4dn.12xlarge"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.policy.kinds import ASYNCHRONOUS, KINDS, REAL_TIME, SERVERLESS, EndpointKind, kind_of
+from infra.policy.hosting import ASYNCHRONOUS, KINDS, REAL_TIME, SERVERLESS, EndpointKind, kind_of
 
 
 @pytest.mark.parametrize(

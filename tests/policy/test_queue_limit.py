@@ -3,7 +3,7 @@
 from typing import Any
 
 from infra.policy.container import Batching, ContainerSettings
-from infra.policy.queue_limit import QueueLimit, queue_limit
+from infra.policy.derived_settings import QueueLimit, queue_limit
 
 BATCHING = Batching(max_batch_size=64, max_enqueued_batches=4)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.policy.refused_updates import (
+from infra.policy.update import (
     REFUSED_UPDATES,
     DeployedVariant,
     EndpointState,

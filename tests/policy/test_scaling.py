@@ -1,6 +1,6 @@
 """Targets and periods of Application Auto Scaling, from measurements and from its documentation."""
 
-from infra.policy.scaling import (
+from infra.policy.derived_settings import (
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
     invocations_per_instance_per_minute,

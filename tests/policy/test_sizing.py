@@ -4,8 +4,7 @@ import pytest
 
 from infra.catalog.instances import instances
 from infra.policy import sizing
-from infra.policy.sizing import Served
-from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
+from infra.policy.sizing import Served, download_timeout_seconds, startup_timeout_seconds
 
 C5 = instances()["ml.c5.xlarge"]
 SMALL = Served(model_gib=1.0, packed_gib=0.5)

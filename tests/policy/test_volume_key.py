@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.policy.volume_key import takes_volume_key
+from infra.policy.hosting import takes_volume_key
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)

@@ -4,8 +4,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from infra.policy.sizing import Served
-from infra.policy.wait_time import (
+from infra.policy.sizing import (
+    Served,
     default_seconds,
     download_timeout_seconds,
     real_wait_seconds,

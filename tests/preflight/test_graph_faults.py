@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.ops import OpTable, op_table
+from infra.catalog.images import OpTable, op_table
 from infra.parameters.finding import Severity
 from infra.preflight import candidate
 from infra.preflight.check import RULES, check, check_all

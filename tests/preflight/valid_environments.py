@@ -5,8 +5,9 @@ from typing import Any
 import hypothesis.strategies as st
 import tomlkit
 
-from infra.catalog import availability, images
-from infra.catalog.instances import Instance, instances
+from infra.catalog import images
+from infra.catalog.instances import Instance, instances, offered, without_endpoints
+from infra.catalog.instances import regions as regions_with_endpoints
 
 CURRENT = [
     version
@@ -27,9 +28,9 @@ MACHINES = sorted(
 def environments(draw: st.DrawFn) -> dict[str, Any]:
     """A whole file as its values."""
     version = draw(st.sampled_from(CURRENT))
-    regions = set(images.regions(version)) & set(availability.regions())
-    region = draw(st.sampled_from(sorted(regions - set(availability.without_endpoints()))))
-    here = set(availability.offered(region))
+    regions = set(images.regions(version)) & set(regions_with_endpoints())
+    region = draw(st.sampled_from(sorted(regions - set(without_endpoints()))))
+    here = set(offered(region))
     machines = [one for one in MACHINES if one.name in here]
     scaled = draw(st.booleans())
     rollout = draw(st.sampled_from([None, "all_at_once", "canary", "linear", "rolling"]))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import ValidFile, deployed_by
-from infra.policy.refused_updates import DeployedVariant
+from infra.policy.update import DeployedVariant
 from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.template_changes import (

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from infra.parameters.loading import ValidFile, load
-from infra.policy.refused_updates import DeployedVariant
+from infra.policy.update import DeployedVariant
 from servable.plan.live import LiveState, _live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT

@@ -13,7 +13,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import ANY, Stubber
 
 from infra.parameters.loading import ValidFile
-from infra.policy.refused_updates import DeployedVariant
+from infra.policy.update import DeployedVariant
 from model_packaging.refusal import PackagingError
 from servable.plan.live import LiveState, hosts_components, live, types_of, unlocking_command
 from servable.plan.plan import planned

@@ -14,7 +14,7 @@ from infra.constructs.monitoring.watched_endpoint import (
     WatchedVariant,
 )
 from infra.constructs.storage.locations import AsyncInferenceLocations
-from infra.policy.kinds import EndpointKind, kind_of
+from infra.policy.hosting import EndpointKind, kind_of
 from infra.policy.permissions import via_s3
 
 _HERE: Mapping[str, str] = {}

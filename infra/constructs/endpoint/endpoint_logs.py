@@ -9,8 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.catalog.log_filters import log_filters
-from infra.catalog.metrics import OWN
+from infra.catalog.metrics import OWN, log_filters
 from infra.policy.permissions import KEY_PERMISSIONS
 
 # NGINX's combined access log: … "POST /invocations HTTP/1.1" 200 512 "-" "…"

@@ -28,8 +28,7 @@ from infra.constructs.storage.locations import Destination
 from infra.parameters.endpoint import Traffic
 from infra.parameters.metrics import Metrics
 from infra.parameters.retained import Capture
-from infra.policy.kinds import kind_of
-from infra.policy.volume_key import takes_volume_key
+from infra.policy.hosting import kind_of, takes_volume_key
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2

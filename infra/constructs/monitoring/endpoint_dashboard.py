@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.catalog.log_filters import log_filters
+from infra.catalog.metrics import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import Computed, searched
 from infra.constructs.monitoring.variant_graphs import VariantGraphs

@@ -12,7 +12,7 @@ from infra.catalog.prices import Price
 from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured
 from infra.parameters.metrics import BY_THE_MINUTE, Published
 from infra.parameters.table import Table
-from infra.policy.kinds import REAL_TIME, EndpointKind
+from infra.policy.hosting import REAL_TIME, EndpointKind
 
 MACHINES = "/aws/sagemaker/Endpoints"
 COUNTS = ("Sum", "SampleCount")

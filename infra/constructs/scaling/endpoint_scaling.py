@@ -17,8 +17,8 @@ from infra.parameters.scaling_properties import (
     tracking,
     waits_of,
 )
-from infra.policy.account_names import LINKED_ROLE
-from infra.policy.scaling import Cooldowns
+from infra.policy.derived_settings import Cooldowns
+from infra.policy.execution_policy import LINKED_ROLE
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
 MINUTES_WAITING = 2

@@ -5,8 +5,7 @@ import json
 import math
 
 from infra.catalog import images
-from infra.catalog.inference_amis import cuda_of
-from infra.catalog.instances import instances
+from infra.catalog.instances import cuda_of, instances
 from infra.catalog.limits import limit
 from infra.parameters.batch.job import MARGIN_SECONDS, BatchJob
 from infra.parameters.batch.settings import BatchSettings

@@ -4,8 +4,9 @@ import re
 from dataclasses import replace
 from itertools import chain
 
-from infra.catalog import gpus, images
+from infra.catalog import images
 from infra.catalog.images import own_image
+from infra.catalog.instances import oldest_cuda
 from infra.parameters.finding import Severity
 from infra.parameters.model import Model
 from infra.parameters.placement import Placement
@@ -148,7 +149,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
 
     def look(self, placement: Placement) -> Findings:
         instance, key = placement.instance, f"models.{placement.variant.model}"
-        oldest = gpus.oldest_cuda(instance.gpu or "")
+        oldest = oldest_cuda(instance.gpu or "")
         own = own_image(placement.model.image or "")
         cuda: str | None = images.built_cuda(placement.tensorflow)
         if placement.model.image is not None:

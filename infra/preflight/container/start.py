@@ -2,11 +2,12 @@
 
 from infra.catalog.limits import most
 from infra.parameters.placement import Placement
-from infra.policy.sizing import download_seconds, load_seconds
-from infra.policy.wait_time import (
+from infra.policy.sizing import (
     DOWNLOAD,
     STARTUP,
     default_seconds,
+    download_seconds,
+    load_seconds,
     real_wait_seconds,
     wait_seconds_for,
 )
@@ -17,7 +18,7 @@ class WaitTooShort(VariantRule):
     """The container polls its models with doubling pauses, so it waits less than is configured.
 
     Source: wait_for_model in tfs_utils.py of the image, https://github.com/aws/deep-learning-containers,
-    read 2026-11-22; infra/policy/wait_time.py
+    read 2026-11-22; infra/policy/sizing.py
     """
 
     # In 2.20 it waits 51 s of 60 s, 25 s of 50 s and 205 s of 300 s; up to 2.19 it waits 25 s of 60

@@ -4,7 +4,7 @@ from infra.catalog.limits import documented
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
-from infra.policy.wait_time import default_seconds
+from infra.policy.sizing import default_seconds
 from infra.preflight.rule import ContainerRule, Findings, VariantRule
 from model_packaging.inputs import wants_ours
 from model_packaging.python_code import CodeFolder

@@ -1,7 +1,7 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
 from infra.parameters.finding import Severity
-from infra.policy.volume_key import takes_volume_key
+from infra.policy.hosting import takes_volume_key
 from infra.preflight.rule import Findings, Parts, Rule
 
 

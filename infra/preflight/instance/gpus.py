@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from infra.catalog import images
-from infra.catalog.inference_amis import (
+from infra.catalog.instances import (
     carries,
     cuda_of,
     fails_with,
@@ -13,14 +13,14 @@ from infra.catalog.inference_amis import (
 )
 from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
-from infra.policy.gpu_memory import (
+from infra.policy.hosting import driver_for
+from infra.policy.sizing import (
     WEIGHTS_SHARE,
     margin_for,
     process_gib,
     processes_per_gpu,
     share_of_gpu,
 )
-from infra.policy.hosting import driver_for
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule, artifact_example
 

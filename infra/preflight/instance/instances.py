@@ -1,8 +1,8 @@
 """Rules about instance types: they must exist in the region and run the image."""
 
-from infra.catalog import availability
-from infra.catalog.instances import Instance, instances
-from infra.catalog.table import table
+from infra.catalog.instances import Instance, instances, regions, regions_of, without_endpoints
+from infra.catalog.instances import offered as types_offered
+from infra.catalog.limits import table
 from infra.parameters.finding import nearest
 from infra.preflight.rule import Findings, InstanceRule, Rule
 
@@ -70,12 +70,12 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
         region = self.environment.region
         if instance.successor:
             return  # InstanceRetired reports it
-        if region not in availability.regions():
+        if region not in regions():
             question = "whether the Region offers the instance type"
             yield self.not_checked(key, f"a region of infra/catalog: {region}", question)
-        elif region not in availability.regions_of(instance.name):
+        elif region not in regions_of(instance.name):
             size = instance.name.split(".")[-1]
-            offered = filter(None, map(instances().get, availability.offered(region)))
+            offered = filter(None, map(instances().get, types_offered(region)))
             usable = [
                 other.name
                 for other in offered
@@ -83,7 +83,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 and other.device == instance.device
                 and other.architecture == instance.architecture
             ]
-            elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
+            elsewhere = ", ".join(regions_of(instance.name)) or "no region"
             yield self.finding(
                 key,
                 f"{region} does not have {instance.name}",
@@ -108,7 +108,7 @@ class RegionWithoutEndpoints(Rule):
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
 
     def look(self) -> Findings:
-        if self.environment.region in availability.without_endpoints():
+        if self.environment.region in without_endpoints():
             yield self.finding(environment=self.environment)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from infra.catalog.ops import op_table
+from infra.catalog.images import op_table
 from infra.packing import variants_running
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement

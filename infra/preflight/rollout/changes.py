@@ -6,7 +6,7 @@ from abc import abstractmethod
 from infra.parameters.finding import Severity
 from infra.parameters.loading import deployed_by, held, state_of
 from infra.parameters.variant import Variant
-from infra.policy.refused_updates import DeployedVariant, refused_update
+from infra.policy.update import DeployedVariant, refused_update
 from infra.preflight.rule import Findings, Rule
 
 AGAINST = "--against REF, the revision that is deployed"
@@ -32,7 +32,7 @@ class ChangeRule(Rule):
 
 
 class RefusedChange(ChangeRule):
-    """A change of infra/policy/refused_updates.py that no sequence of deploys can make."""
+    """A change of infra/policy/update.py that no sequence of deploys can make."""
 
     def compared(self) -> Findings:
         before = self.loaded.before

@@ -7,8 +7,8 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Variant
-from infra.policy.kinds import KINDS
-from infra.policy.scaling import cooldowns
+from infra.policy.derived_settings import cooldowns
+from infra.policy.hosting import KINDS
 from infra.preflight.rule import Findings, VariantRule, VariantTableRule
 
 ANY_KIND = ("schedule",)

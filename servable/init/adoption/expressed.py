@@ -13,7 +13,7 @@ from infra.parameters.placement import Placement, placements_of
 from infra.parameters.table import KmsKeyArn
 from infra.policy.container import IMAGE_DEFAULTS
 from infra.policy.derived_settings import Choice
-from infra.policy.wait_time import default_seconds
+from infra.policy.sizing import default_seconds
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed_alarms import expressed_alarms, expressed_rollout
 from servable.init.adoption.expressed_model import ExpressedModel, expressed_model

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from infra.policy.account_names import SCALING_ROLE
-from infra.policy.scaling import (
+from infra.policy.derived_settings import (
     DEFAULT_COOLDOWN_SECONDS,
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
 )
+from infra.policy.execution_policy import SCALING_ROLE
 from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
 from servable.init.adoption.live_picture import Described, LivePicture
 

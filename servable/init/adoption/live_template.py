@@ -13,7 +13,7 @@ from infra.policy.container import (
     setting_of,
     variables_of,
 )
-from infra.policy.scaling import DEFAULT_COOLDOWN_SECONDS
+from infra.policy.derived_settings import DEFAULT_COOLDOWN_SECONDS
 from servable.init.adoption.expressed_model import HASH, is_secret
 from servable.init.adoption.live_fields import HIDDEN
 from servable.init.adoption.live_picture import (

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from infra.parameters.environment import Environment
-from infra.policy.scaling import invocations_per_instance_per_minute
+from infra.policy.derived_settings import invocations_per_instance_per_minute
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed import Expressed, expressed
 from servable.init.adoption.expressed_model import is_secret

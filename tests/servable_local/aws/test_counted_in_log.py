@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.log_filters import log_filters
+from infra.catalog.metrics import log_filters
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.moto_patches.log_patterns import compile_pattern

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.table import table
+from infra.catalog.limits import table
 from infra.parameters.environment import stack_name
 from infra.policy.execution_policy import policies
 from servable.permissions.command import deployed

@@ -17,7 +17,7 @@ from infra.policy.container import (
     setting_of,
     variables_of,
 )
-from infra.policy.wait_time import default_seconds, real_wait_seconds
+from infra.policy.sizing import default_seconds, real_wait_seconds
 from servable_local.container.image_code import image_code
 from servable_local.container.settings import (
     VARIABLES,

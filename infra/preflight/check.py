@@ -6,8 +6,7 @@ from dataclasses import replace
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.loading import Loaded
-from infra.preflight.candidate import Candidate
-from infra.preflight.rule import discovered
+from infra.preflight.rule import Candidate, discovered
 
 RULES = discovered()
 # What is updated and scaled: no rule about a file of batches alone.

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.catalog.images import REQUIRED, OpAttribute, OpDefinition, OpTable, image_tables, tables
+from model_packaging.saved_model import dtype_name
 from model_packaging.saved_model.graph_file import (
     FILE_INPUTS,
     Attribute,
     GraphOperations,
     Operation,
 )
-from servable_tensors.wire import dtype_name
 
 # Operations that call Python functions of the process that exported the model.
 # Source: https://www.tensorflow.org/api_docs/python/tf/py_function, "the body of the function … will

@@ -7,5 +7,6 @@ from model_packaging.saved_model.reading import (
     read,
     versions,
 )
+from servable_tensors.wire import dtype_name
 
-__all__ = ["SavedModelInfo", "SignatureInfo", "TensorInfo", "read", "versions"]
+__all__ = ["SavedModelInfo", "SignatureInfo", "TensorInfo", "dtype_name", "read", "versions"]

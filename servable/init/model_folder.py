@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from infra.preflight.model.artefact import CODE_FILES
+from infra.preflight.model.sources import CODE_FILES
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo

@@ -14,7 +14,7 @@ import pytest
 
 from infra.catalog.images import OpTable, op_table
 from infra.parameters.finding import Severity
-from infra.preflight import candidate
+from infra.preflight import rule as base
 from infra.preflight.check import RULES, check, check_all
 from infra.preflight.graph_faults import GraphFault, graph_faults
 from model_packaging.saved_model.graph_file import GraphOperations
@@ -330,6 +330,6 @@ def test_a_graph_is_judged_once_for_all_rules(
         judged.append(graph)
         return graph_faults(graph, table, cpu=cpu)
 
-    monkeypatch.setattr(candidate, "graph_faults", count)
+    monkeypatch.setattr(base, "graph_faults", count)
     check(environment())
     assert len(judged) == 1

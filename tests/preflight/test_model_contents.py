@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.parameters.finding import Finding, Severity
-from infra.preflight.candidate import Candidate
 from infra.preflight.check import check, check_all
 from infra.preflight.model import contents
-from infra.preflight.rule import ModelRule
+from infra.preflight.rule import Candidate, ModelRule
 from model_packaging.saved_model.initialization import VocabularyTable
 from model_packaging.saved_model.reading import SavedModelInfo
 from tests.preflight.overlay import overlaid

@@ -1,10 +1,29 @@
-"""Rules about instance types: they must exist in the region and run the image."""
+"""Rules about instance types: they must exist in the region, run the image, and be large enough.
+
+The models must fit into memory, the archive and its files onto the disk. In a pool the types stand in
+order of preference, and an instance takes the first free one.
+"""
+
+from collections.abc import Sequence
 
 from infra.catalog.instances import Instance, instances, regions, regions_of, without_endpoints
 from infra.catalog.instances import offered as types_offered
 from infra.catalog.limits import table
-from infra.parameters.finding import nearest
-from infra.preflight.rule import Findings, InstanceRule, Rule
+from infra.parameters.finding import Severity, nearest
+from infra.parameters.placement import Placement, placements_of
+from infra.parameters.variant import InstancePool, Variant
+from infra.policy.hosting import driver_for_all
+from infra.policy.sizing import disk_gib, memory, volume_gib
+from infra.preflight.rendering import counted
+from infra.preflight.rule import (
+    ContainerRule,
+    Findings,
+    InstanceRule,
+    Rule,
+    VariantRule,
+    VariantTableRule,
+    artifact_example,
+)
 
 
 class InstanceUnknown(Rule):
@@ -130,3 +149,214 @@ class InstanceArchitecture(InstanceRule):
                 key,
                 f"{instance.name} is {instance.architecture}; the image is built for x86_64",
             )
+
+
+_PAIR = 'variants.primary.instance_pools = [{{ instance_type = "{}" }}, {{ instance_type = "{}" }}]'
+
+
+class PoolsRule(VariantTableRule):
+    """A rule about variants with instance_pools."""
+
+    table = "instance_pools"
+
+
+class InstancePoolsRepeated(PoolsRule):
+    """A type that stands twice adds no capacity: if the first is not to be had, neither is the second.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
+    """
+
+    example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
+    allowed = "each instance type once"
+    remedy = "take the repetition out, or name another type"
+
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+        types = variant.instance_types
+        twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
+        if twice:
+            yield self.finding(
+                f"variants.{name}.instance_pools",
+                f"{', '.join(twice)} stands more than once",
+                given=None,
+            )
+
+
+class InstancePoolsDriver(PoolsRule):
+    """A variant has one inference AMI: its driver must be for every GPU type, and CPU types take none.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (InferenceAmiVersion, InstancePools); infra/catalog/inference_amis.json
+    """
+
+    example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
+    allowed = "only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6"
+    remedy = "put the others into a variant of their own"
+
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+        if variant.inference_ami is not None:
+            return  # ami-family, ami-cuda and ami-without-gpu look at each type
+        placed = placements_of(self.environment, name)
+        try:
+            driver_for_all([(each.tensorflow, each.instance) for each in placed])
+        except KeyError:
+            yield self.finding(
+                f"variants.{name}.instance_pools",
+                f"no inference AMI is for all of {', '.join(variant.instance_types)}",
+                given=None,
+                reads=(f"models.{variant.model}",),
+            )
+
+
+class InstancePoolsUneven(PoolsRule):
+    """Predefined scaling metrics are means over all instances: a smaller type is full before the mean is.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
+    (Use weighted custom metrics for mixed fleets, 2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = f"""\
+{_PAIR.format("ml.c5.xlarge", "ml.c5.4xlarge")}
+variants.primary.scaling.max_rps_per_instance = 100"""
+
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+        sizes, shown = set(), []
+        for instance in filter(None, map(instances().get, variant.instance_types)):
+            gpus = f", {instance.gpus} GPUs" if instance.gpus else ""
+            sizes.add((instance.vcpus, instance.gpus))
+            shown.append(f"{instance.name} ({instance.vcpus} vCPUs{gpus})")
+        if len(sizes) > 1 and variant.scales:
+            yield self.finding(
+                f"variants.{name}.instance_pools",
+                f"scaling takes instances of different sizes for equal: {', '.join(shown)}",
+                given=None,
+                allowed="types of one size",
+                remedy="choose such, or scale by the smallest type's measured rate and accept this; "
+                "a policy on metric math that weighs the types is not built here: add it in CDK",
+                reads=(f"variants.{name}.scaling",),
+            )
+
+
+class Memory(ContainerRule):
+    """Every model server loads all models; if memory runs out, the kernel kills one after the other.
+
+    Source: docs/decisions/0011 (0.3 GiB per server, 128 MiB per worker, a tenth for the system),
+    or the measurements in the file
+    """
+
+    acknowledgeable = True
+    example = """\
+models.ranker.server_memory_gib = 3
+variants.primary.container.tfs_processes = 4"""
+
+    def look(self, placement: Placement) -> Findings:
+        instance, model = placement.instance, f"models.{placement.variant.model}"
+        if placement.variant.component:
+            return  # component-memory looks at the instance, of which this is a part
+        need = memory(
+            instance, placement.served, processes=placement.processes, workers=placement.workers
+        )
+        if need is None:
+            yield from self.size_unknown(placement)
+        elif need.needed_gib > instance.memory_gib:
+            yield self.finding(
+                placement.machine_key,
+                f"{instance.name}: {counted(placement.processes, 'model server')} "
+                f"({need.servers_gib:.1f} GiB), "
+                f"{counted(placement.workers, 'worker')} ({need.workers_gib:.1f}) and the system "
+                f"({need.system_gib:.1f}) need {need.needed_gib:.1f} of {instance.memory_gib:g} GiB",
+                given=instance.name,
+                allowed=f"at most {instance.memory_gib:g} GiB",
+                remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
+                f"{model}.server_memory_gib and worker_memory_mib",
+                reads=(model, placement.key("container")),
+            )
+
+
+class StorageVolumeOnNvme(VariantRule):
+    """An instance type with local NVMe has no EBS volume: SageMaker refuses a size for it.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (VolumeSizeInGB)
+    """
+
+    example = """\
+variants.primary.instance_type = "ml.g4dn.xlarge"
+variants.primary.volume_gb = 100"""
+    allowed = "no volume_gb"
+    remedy = "take it out, or choose a type without local NVMe"
+
+    def look(self, placement: Placement) -> Findings:
+        given, instance = placement.variant.volume_gb, placement.instance
+        if given is not None and instance.local_nvme_gb:
+            yield self.finding(
+                placement.key("volume_gb"),
+                f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
+                "takes no volume",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+class StorageKeyOnNvme(VariantRule):
+    """Local NVMe is encrypted by a hardware module of the instance, and not by your KMS key.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
+    (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.instance_type = "ml.g4dn.xlarge"
+endpoint.volume_kms_key = "alias/serving\""""
+    allowed = "no volume_kms_key with such a type"
+    remedy = "take it out: the hardware encrypts it"
+
+    def look(self, placement: Placement) -> Findings:
+        key = self.environment.endpoint.volume_kms_key
+        if key is not None and placement.instance.local_nvme_gb:
+            yield self.finding(
+                "endpoint.volume_kms_key",
+                f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
+                "the key does not encrypt",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+class StorageTooSmall(VariantRule):
+    """The disk must hold the archive and its unpacked files; if it is full, the instance never starts.
+
+    Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)
+    """
+
+    acknowledgeable = True
+    example = artifact_example('variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20)
+
+    def look(self, placement: Placement) -> Findings:
+        needed = disk_gib(placement.served)
+        if needed is None:
+            yield from self.size_unknown(placement)
+            return
+        room = volume_gib(placement.instance, placement.volume_gb)
+        given = placement.variant.volume_gb
+        if needed > room:
+            size = "" if given is None else f"volume_gb {given}: "
+            enough_gb = int(needed * 2**30 / 1e9) + 1
+            fixed = placement.variant.serverless is not None
+            yield self.finding(
+                placement.machine_key if fixed else placement.key("volume_gb"),
+                f"{size}archive and files need {needed:.1f} GiB, but the disk of "
+                f"{placement.instance.name} has {room:.1f}",
+                given=given,
+                allowed=f"{enough_gb} GB or more",
+                remedy=_larger(placement, enough_gb),
+                reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),
+            )
+
+
+def _larger(placement: Placement, volume_gb: int) -> str:
+    if placement.variant.serverless is not None:
+        return "choose an instance_type: a serverless container's disk does not grow"
+    if placement.instance.local_nvme_gb:
+        return "choose a type with more local NVMe"
+    return f"set volume_gb = {volume_gb}"

@@ -1,4 +1,7 @@
-"""Rules about the code folder: imports, installed packages, and secrets that must not be packed."""
+"""Rules about the code folder: imports, installed packages, and secrets that must not be packed.
+
+The models of a multi-model endpoint share packages.
+"""
 
 import contextlib
 import math
@@ -20,7 +23,7 @@ from infra.policy.update import SECONDS_PER_MINUTE
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
 from model_packaging.beside import WHEELS
-from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies import requirements_file, vendored_versions
 from model_packaging.inputs import needed_modules, wants_ours
 from model_packaging.python_code import CodeFolder, check_code
 from model_packaging.python_source import PythonSyntaxError, imports, parse
@@ -299,3 +302,43 @@ class CodeHoldsSecrets(ModelRule):
             file = f"{model.code.rstrip('/')}/{secret.path.relative_to(model.code.path).as_posix()}"
             finding = self.finding(file=file, name=name, secret=secret)
             yield replace(finding, subject=file)
+
+
+class MultiModelPackages(ModelRule):
+    """The models share one process, which imports the package of whichever model is loaded first.
+
+    Source: python_service.py of the images, 2.20 and before (_import_custom_modules appends each
+    model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
+    """
+
+    # The order depends on the requests, so that the same model may answer differently on two
+    # instances.
+
+    acknowledgeable = True
+    example = "# multi_model of two models whose requirements.lock files name two versions"
+    allowed = "one version of a package in all models of the endpoint"
+
+    def look(self, name: str, model: Model) -> Findings:
+        first: dict[str, tuple[str, str]] = {}
+        for member in model.multi_model or ():
+            for package, version in self._versions(member).items():
+                other, others_version = first.setdefault(package, (member, version))
+                if version != others_version:
+                    yield self.finding(
+                        f"models.{name}.multi_model",
+                        f"{package} is {version} in the code of {member!r}, and "
+                        f"{others_version} in that of {other!r}; they share one process",
+                        given=member,
+                        remedy=f"name one version in the requirements.txt of both, and run: "
+                        f"servable package {self.loaded.name}",
+                    )
+
+    def _versions(self, member: str) -> dict[str, str]:
+        """Locked versions of the packages in the model's code; empty for an unknown model."""
+        folder = self.candidate.code_folders.get(member)
+        if folder is None or self.environment.models[member].install != "vendored":
+            return {}
+        try:
+            return vendored_versions(folder)
+        except PackagingError:
+            return {}  # CodeNotVendored reports an invalid lock

@@ -1,8 +1,20 @@
-"""Rules about a model's source, and about models that share an archive or an endpoint."""
+"""Rules about a model's source: its files and code on this computer, or an archive.
 
+Models may share an archive or an endpoint.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from infra.packing import servable
 from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.model import Model
+from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, ModelRule, artifact_example
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.refusal import PackagingError
+from model_packaging.requests.known_requests import check_warm_up, golden, write_warm_up
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 # Parts of S3 keys under which objects are usually overwritten.
 MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
@@ -102,3 +114,157 @@ class ArtifactMovingKey(ModelRule):
                 f"models.{name}.artifact.uri",
                 f"the key contains {moving[0]!r}: the object is likely to be overwritten",
             )
+
+
+# What the container, or Servable's handler, reads in code/; and where people put it.
+CODE_FILES = ("inference.py", "transforms.py", "requirements.txt")
+CODE = ("code", "")
+
+
+class PackedModelRule(ModelRule):
+    """A rule about a model that is packed here: it reports what packing would refuse."""
+
+    def refused(self, wrong: Exception, folder: Path, key: str, given: object) -> Finding:
+        """The finding for an error of packing or of the file system (too long names, circular links)."""
+        if isinstance(wrong, PackagingError):
+            refusal = wrong
+        elif isinstance(wrong, OSError) and wrong.filename:
+            problem = f"cannot be read: {wrong.strerror}"
+            refusal = PackagingError(Path(wrong.filename), problem, "let this user read it")
+        else:
+            refusal = PackagingError(folder, f"cannot be read: {wrong}", "correct the path")
+        problem = f"{shown_path(refusal.path, self.loaded.root)}: {refusal.problem}"
+        return self.finding(key, problem, given=given, remedy=refusal.remedy)
+
+
+class Artefact(PackedModelRule):
+    """Files that the container would not find or load are reported before the archive is published."""
+
+    example = 'models.ranker.saved_model = "nowhere"'
+
+    def look(self, name: str, model: Model) -> Findings:
+        if model.saved_model is None:
+            return
+        inputs = ArchiveInputs(
+            servables=(servable(name, model),),
+            code=model.code.path if model.code else None,
+            handler=model.handler == "servable",
+        )
+        trees = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
+        for part, tree in trees.items():
+            try:
+                tree()
+            except (PackagingError, OSError, RuntimeError) as wrong:
+                given = getattr(model, part) or model.saved_model
+                yield self.refused(wrong, given.path, f"models.{name}.{part}", given)
+
+
+class CodeInsideModel(PackedModelRule):
+    """Code beside or inside the versions is dropped, or packed where the container never reads it.
+
+    Source: https://sagemaker.readthedocs.io/en/stable/frameworks/tensorflow/deploying_tensorflow_serving.html
+    ("code/inference.py"), and serve.py of https://github.com/aws/deep-learning-containers, which reads
+    /opt/ml/model/code alone (2026-11-24)
+    """
+
+    # AWS's own archives have code/ beside the versions. Here it is a key of its own, so that models
+    # may share it and hooks may get Servable's handler.
+
+    acknowledgeable = True
+    example = "# model/code/inference.py beside model/1/"
+
+    def look(self, name: str, model: Model) -> Findings:
+        if model.saved_model is None:
+            return
+        folder, given = model.saved_model.path, model.code
+        own = given.path.resolve() if given else None
+        versions = self.candidate.version_folders(name)
+        for place in dict.fromkeys(each / part for each in (folder, *versions) for part in CODE):
+            files = " and ".join(file for file in CODE_FILES if (place / file).is_file())
+            if not files or place.resolve() == own:
+                continue
+            shown = shown_path(place, self.loaded.root)
+            inside = bool(model.version) or any(place.is_relative_to(one) for one in versions)
+            problem = f"{shown} holds {files}, which is not packed: code is another key"
+            remedy = f'write code = "{shown}" beside saved_model'
+            if inside:
+                problem = (
+                    f"{shown} holds {files} inside the version, where the container never reads it"
+                )
+            if inside or given or place == folder:
+                moved = given or f"{model.saved_model.rstrip('/')}-code"
+                remedy = f'move it to {moved}/, and write code = "{moved}" beside saved_model'
+            finding = self.finding(f"models.{name}.saved_model", problem, given=None, remedy=remedy)
+            yield replace(finding, subject=shown)
+
+
+class SavedModel(PackedModelRule):
+    """A SavedModel that is truncated, or has no signature, would fail only after minutes of loading.
+
+    A warm-up record that fails, such as one with more rows than max_batch_size, keeps the container
+    from starting.
+    Source: tensorflow_serving/servables/tensorflow/saved_model_warmup.cc and bundle_factory_util.cc in
+    https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
+    """
+
+    # The rule reads graph, signatures, variables and warm-up records without TensorFlow. One
+    # warm-up record that fails makes the whole model fail. Records go through server-side batching
+    # too, so that one with more rows than max_batch_size keeps the container from starting.
+
+    example = "# a truncated saved_model.pb"
+
+    def look(self, name: str, model: Model) -> Findings:
+        for folder in self.candidate.version_folders(name):
+            try:
+                info = self.candidate.saved_model(folder)
+                if info.has_warm_up:
+                    rows = self.candidate.max_batch_size(name)
+                    check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
+            except (PackagingError, OSError) as wrong:
+                key = f"models.{name}.saved_model"
+                yield self.refused(wrong, folder, key, model.saved_model)
+
+
+class SignatureDefaultMissing(PackedModelRule):
+    """A request without a signature name uses serving_default; if there is none, it is answered with 400.
+
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = "# a SavedModel with the signature score alone"
+    allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
+
+    def look(self, name: str, _: Model) -> Findings:
+        for folder, info in self.candidate.saved_models(name):
+            if DEFAULT_SIGNATURE not in info.signatures:
+                yield self.finding(
+                    f"models.{name}.saved_model",
+                    f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
+                    f"without a signature name use; it has {', '.join(info.signatures)}",
+                    remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
+                )
+
+
+class WarmUp(PackedModelRule):
+    """Golden requests become warm-up records, which the model must be able to answer."""
+
+    # A record that fails, for example with more rows than max_batch_size, keeps the container from
+    # starting.
+
+    example = "# a request in models.ranker.warm_up that the signature does not take"
+
+    def look(self, name: str, model: Model) -> Findings:
+        key = f"models.{name}.warm_up"
+        requests = [file.path for file in model.warm_up]
+        for folder, info in self.candidate.saved_models(name) if requests else ():
+            if info.has_warm_up:
+                remedy = "remove it, or remove warm_up from the environment file"
+                existing = PackagingError(folder / WARM_UP, "exists already", remedy)
+                yield self.refused(existing, folder, key, model.warm_up)
+            for given, file in zip(model.warm_up, requests, strict=True):
+                try:
+                    rows = self.candidate.max_batch_size(name)
+                    write_warm_up(name, {file: golden(file)}, info, max_batch_size=rows)
+                except PackagingError as wrong:
+                    yield self.refused(wrong, folder, key, given)

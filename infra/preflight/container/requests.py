@@ -1,0 +1,294 @@
+"""Rules about requests and answers: their sizes and capture, conversion by NGINX, and batching."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from infra.catalog import images
+from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
+from infra.parameters.rollout import CONTENT_TYPES
+from infra.parameters.table import ProjectPath
+from infra.policy.container import Batching
+from infra.preflight.rendering import counted
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule
+from model_packaging.requests.known_requests import unbatchable
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+
+
+class BodyRule(Rule):
+    """A rule about the size of requests or answers, whose key is in [traffic].
+
+    Between the API's limit and the developer guide's, the finding may be acknowledged; above both, it
+    may not.
+    """
+
+    def parts(self) -> Parts:
+        return [()] if self.environment.variants else []
+
+    def look(self) -> Findings:
+        key, kind = self.key, self.environment.kind
+        name = key.removeprefix("traffic.")
+        given, allowed, guide = self.candidate.value_of(key), getattr(kind, name), kind.guide_bytes
+        if given is None:
+            question = "whether requests and responses are within SageMaker's size limits"
+            yield self.not_checked(key, key, question)
+        elif allowed < given <= guide:
+            yield self.finding(
+                key,
+                f"{name} {given:,} is more than the API's model of InvokeEndpoint allows",
+                allowed=f"at most {allowed:,}; AWS's hosting FAQ says {guide:,}",
+                remedy="send fewer rows at once, or bytes instead of JSON; or try one such request against "
+                "an endpoint of yours, and acknowledge this finding if it is answered",
+            )
+        elif given > allowed:
+            finding = self.finding(
+                key,
+                f"{name} {given:,} is more than an endpoint of this kind carries",
+                allowed=f"at most {allowed:,}",
+                remedy="send fewer rows at once, or bytes instead of JSON",
+            )
+            yield replace(finding, acknowledgeable=False)
+
+
+class RequestTooLarge(BodyRule):
+    """InvokeEndpoint refuses a larger body before the container sees it.
+
+    AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
+    hosting FAQ): between them the finding may be acknowledged.
+    Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob (6,291,456);
+    https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (25 MB, 2026-11-22); for serverless
+    and asynchronous endpoints infra/catalog/documented_limits.json
+    """
+
+    acknowledgeable = True
+    example = "traffic.request_bytes = 6291457"
+    key = "traffic.request_bytes"
+
+
+class AnswerTooLarge(BodyRule):
+    """A larger answer does not reach the caller.
+
+    AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
+    hosting FAQ): between them the finding may be acknowledged.
+    Source: infra/catalog/documented_limits.json (answer_bytes, real_time_guide_bytes)
+    """
+
+    acknowledgeable = True
+    example = "traffic.answer_bytes = 6291457"
+    key = "traffic.answer_bytes"
+
+
+class CaptureOfNothing(Rule):
+    """SageMaker refuses a data capture that keeps neither requests nor answers.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html
+    """
+
+    example = "capture = { requests = false, answers = false }"
+    key = "capture.requests"
+    problem = "neither requests nor answers are captured"
+    allowed = "one of them, or both"
+    remedy = "set requests or answers to true, or take [capture] out"
+    reads = ("capture.answers",)
+
+    def look(self) -> Findings:
+        capture = self.environment.capture
+        if capture is not None and not capture.requests and not capture.answers:
+            yield self.finding(given=[capture.requests, capture.answers])
+
+
+CONVERTED = (CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"], "application/jsons")
+# 29 MB for 200 KB of CSV, with njs's command line; see the rule's source.
+MEMORY_BYTES_PER_BYTE = 145
+# The size whose conversion takes 36 MB of memory per request.
+SMALL_BYTES = 250_000
+BYTES_PER_MB = 10**6
+
+
+class ConversionCost(VariantRule):
+    """Without a handler NGINX converts CSV and JSON lines with a regular expression for each position.
+
+    Each byte takes about 145 bytes of memory while it is converted. JSON is not converted.
+    Source: tensorflowServing.js and the Dockerfile in scripts/docker/tensorflow/inference of
+    https://github.com/aws/deep-learning-containers, read 2026-11-22
+    """
+
+    # Each byte takes about 145 bytes of memory while it is converted: 200 KB of CSV took 29 MB with
+    # njs 0.9.9, which the Dockerfile of 2.20 pins with NGINX 1.30.3; the time was not measured. An
+    # image of your own with njs 0.7.9 takes 4 KB and up to 5 microseconds a byte: 864 MB for the
+    # same body. JSON is not converted. Images before 2.20 were not measured.
+
+    severity = Severity.WARNING
+    example = """\
+traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
+    allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
+
+    def look(self, placement: Placement) -> Findings:
+        if placement.served.has_code is not False or placement.model.image is not None:
+            return
+        if not images.has("rewritten_code", placement.tensorflow):
+            return
+        model = f"models.{placement.variant.model}"
+        for key, sent_as, size in self._sent(placement):
+            # Parameters and case are ignored.
+            content_type = (sent_as or "").partition(";")[0].strip().lower()
+            if content_type not in CONVERTED:
+                continue
+            if size is None:
+                question = f"whether NGINX can convert {content_type}"
+                yield self.not_checked(key, "traffic.request_bytes", question)
+            elif size > SMALL_BYTES:
+                memory_mb = size * MEMORY_BYTES_PER_BYTE / BYTES_PER_MB
+                yield self.finding(
+                    key,
+                    f"NGINX converts {content_type} of {size:,} bytes itself, which takes about "
+                    f"{memory_mb:,.0f} MB of memory for each request: {model} has no handler",
+                    remedy=f'set {model}.handler = "servable", or send JSON, which is not converted',
+                    reads=(model, "traffic.request_bytes"),
+                )
+
+    def _sent(self, placement: Placement) -> Iterator[tuple[str, str | None, int | None]]:
+        """(key, content type, bytes of the largest known body) for each content type that is sent."""
+        traffic = self.environment.traffic
+        for content_type in traffic.content_types:
+            yield "traffic.content_types", content_type, traffic.request_bytes
+        rollout = self.environment.rollout
+        for below, golden in placement.model.golden_requests.items():
+            key = f"models.{placement.variant.model}.{below}.request"
+            yield key, golden.sent_as, self._size(golden.request)
+        if rollout is not None and rollout.golden_requests is not None:
+            sent = rollout.golden_requests
+            yield "rollout.golden_requests.body", sent.sent_as, self._size(sent.body)
+
+    def _size(self, file: ProjectPath) -> int:
+        """Size of a golden request in bytes; 0 if it cannot be read, which other rules report."""
+        try:
+            return file.path.stat().st_size
+        except OSError:
+            return 0
+
+
+MICROS_PER_MS = 1000
+
+
+class BatchRule(VariantRule):
+    """A rule about variants with server-side batching."""
+
+    def parts(self) -> Parts:
+        for placement in self.candidate.placements:
+            if (batching := placement.variant.container.batching) is not None:
+                yield placement, batching
+
+
+class BatchBelowRequest(BatchRule):
+    """A request with more rows than a batch is answered with 400.
+
+    Source: observed with the code of image 2.20; the tuning article's 500-row requests need 500
+    """
+
+    example = """\
+traffic.rows_per_request = 500
+variants.primary.container.batching = { max_batch_size = 64 }"""
+    remedy = "raise it, or send fewer rows at once"
+    reads = ("traffic.rows_per_request",)
+
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        rows = self.environment.traffic.rows_per_request
+        key = placement.key("container.batching.max_batch_size")
+        if batching.max_batch_size == 0:
+            # Observed with the code of image 2.20: it starts.
+            problem = "max_batch_size 0: every request is answered with 400"
+            finding = self.finding(key, problem, allowed="1 or more", remedy="raise it")
+            yield replace(finding, severity=Severity.WARNING)
+        elif rows is None:
+            question = "whether a request fits in a batch"
+            yield self.not_checked(key, "traffic.rows_per_request", question)
+        elif batching.max_batch_size < rows:
+            yield self.finding(
+                key,
+                f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
+                "(traffic.rows_per_request)",
+                allowed=f"{rows} or more",
+            )
+
+
+class BatchTimeoutAboveAlarm(BatchRule):
+    """A single request waits the whole timeout for its batch: the latency alarm is then always in ALARM.
+
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
+    """
+
+    example = """\
+alarms.p99_latency_ms = 50
+variants.primary.container.batching = { timeout_micros = 60000 }"""
+    remedy = "lower it, or raise alarms.p99_latency_ms"
+    reads = ("alarms.p99_latency_ms",)
+
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        alarm_ms = self.environment.alarms.p99_latency_ms
+        if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
+            yield self.finding(
+                placement.key("container.batching.timeout_micros"),
+                f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
+                f"p99_latency_ms {alarm_ms:g}",
+                allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
+            )
+
+
+class BatchQueueShort(BatchRule):
+    """If the queue is full, the caller gets an error, although the workers could have waited.
+
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
+    (max_enqueued_batches)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_workers = 16
+variants.primary.container.batching = { max_enqueued_batches = 4 }"""
+    remedy = "raise it, or take it out"
+
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        queue = batching.max_enqueued_batches
+        if queue is not None and queue * placement.processes < placement.workers:
+            least = -(-placement.workers // placement.processes)
+            yield self.finding(
+                placement.key("container.batching.max_enqueued_batches"),
+                f"{counted(placement.processes, 'queue')} of {queue} hold less than "
+                f"{counted(placement.workers, 'worker')}",
+                allowed=f"{least} or more",
+                reads=(placement.key("container.gunicorn_workers"),),
+            )
+
+
+class BatchFixedShape(BatchRule):
+    """Batching merges requests along the first dimension, which must be open in all inputs and outputs.
+
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/batching_session.h
+    ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
+    """
+
+    # A value without dimensions is then answered with 400, an output that does not grow with its
+    # batch fails, and a fixed first dimension no longer matches as soon as two requests are merged.
+
+    acknowledgeable = True
+    example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
+    allowed = "a first dimension that is open (None, -1) in every input and output"
+    remedy = "export the model with open first dimensions, or remove batching"
+
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        for name in self.candidate.served_by(placement):
+            for folder, info in self.candidate.saved_models(name):
+                for signature, tensors in info.signatures.items():
+                    why = unbatchable(tensors)
+                    if why is None:
+                        continue
+                    finding = self.finding(
+                        placement.key("container.batching"),
+                        f"{name}, version {folder.name}: requests of the signature {signature} cannot "
+                        f"be merged: {why}",
+                        reads=(f"models.{name}.saved_model",),
+                    )
+                    called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
+                    yield finding if called else replace(finding, severity=Severity.WARNING)

@@ -1,0 +1,351 @@
+"""Rules about asynchronous endpoints, serverless variants, and components that sleep.
+
+A component sleeps if no copy and no instance runs while nobody asks. Nobody has shown TensorFlow Serving at
+zero: docs/variants.md says so, and it is no finding.
+"""
+
+from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
+from infra.parameters.variant import Serverless, Variant
+from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
+from infra.preflight.rendering import counted
+from infra.preflight.rule import (
+    Findings,
+    Parts,
+    Rule,
+    VariantRule,
+    VariantTableRule,
+    artifact_example,
+)
+
+
+class AsynchronousRule(Rule):
+    """A rule about asynchronous endpoints."""
+
+    def parts(self) -> Parts:
+        return [] if self.environment.asynchronous is None else [()]
+
+
+class AsynchronousMultiModel(AsynchronousRule):
+    """InvokeEndpointAsync has no TargetModel: a request could not name one of several models.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
+    """
+
+    example = """\
+asynchronous = {}
+models.one.saved_model = "model"
+models.many.multi_model = ["one"]
+variants.primary.model = "many\""""
+    key = "variants.{name}.model"
+    problem = "{variant.model} has several models, and an asynchronous request cannot name one"
+    allowed = "a model with saved_model or artifact"
+    remedy = "choose another model, or remove [asynchronous]"
+    reads = ("asynchronous",)
+
+    def look(self) -> Findings:
+        for name, variant in self.environment.variants.items():
+            model = self.environment.models.get(variant.model)
+            if model is not None and model.multi_model is not None:
+                yield self.finding(name=name, variant=variant)
+
+
+class AsynchronousSeveral(AsynchronousRule):
+    """The queue and its metrics belong to the endpoint: scaling cannot see the load of one variant.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
+    (ApproximateBacklogSizePerInstance has the dimension EndpointName only)
+    """
+
+    acknowledgeable = True
+    example = """\
+asynchronous = {}
+variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+    key = "asynchronous"
+    problem = "{count} variants share one queue, and its length is known only for all together"
+    allowed = "one variant"
+    remedy = "write an environment of its own for each variant"
+    reads = ("variants",)
+
+    def look(self) -> Findings:
+        count = len(self.environment.production_variants)
+        if count > 1:
+            yield self.finding(given=count, count=count)
+
+
+class AsynchronousCapture(AsynchronousRule):
+    """Every asynchronous request and answer is already in S3: a capture would store it twice.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (only
+    real-time endpoints and batch transform)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+asynchronous = {}
+capture = { sample_percent = 10 }"""
+    key = "capture.sample_percent"
+    problem = (
+        "sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
+        "request and answer"
+    )
+    allowed = "no [capture]"
+    remedy = "take [capture] out"
+    reads = ("asynchronous",)
+
+    def look(self) -> Findings:
+        if self.environment.capture is not None:
+            yield self.finding(environment=self.environment)
+
+
+OF_INSTANCES = (
+    "min_instances",
+    "max_instances",
+    "provision_timeout_seconds",
+    "volume_gb",
+    "inference_ami",
+    "download_timeout_seconds",
+    "startup_timeout_seconds",
+    "routing",
+    "ssm_access",
+    "core_dumps",
+)
+
+
+class ServerlessRule(VariantTableRule):
+    """A rule about serverless variants."""
+
+    table = "serverless"
+
+
+class ServerlessInstanceKeys(ServerlessRule):
+    """A serverless variant has no instances that these keys could apply to.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (ServerlessConfig: instead of an instance-based configuration)
+    """
+
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
+variants.primary.min_instances = 2"""
+    remedy = "take it out, or serverless"
+
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+        for key in OF_INSTANCES:
+            if key in variant.model_fields_set:
+                yield self.finding(
+                    f"variants.{name}.{key}",
+                    f"{key} {getattr(variant, key)}: a serverless variant has no instances",
+                    allowed=f"no {key}",
+                    reads=(f"variants.{name}.serverless",),
+                )
+
+
+class ServerlessExcluded(ServerlessRule):
+    """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
+
+    It also takes no model that is stored uncompressed under a prefix.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (feature
+    exclusions);
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
+    (ModelDataSource); https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
+    (guardrails only apply to asynchronous and real-time endpoints)
+    """
+
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
+capture = { sample_percent = 10 }"""
+    allowed = "only with an instance_type"
+    remedy = "take it out, or serverless"
+
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+        model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
+        isolation = self.environment.security.network_isolation
+        count = len(self.environment.variants)
+        isolated = model is not None and model.network_isolation
+        many = model is not None and model.multi_model is not None
+        unpacked = model is not None and model.compression == "none"
+        excluded = {
+            "variants": (count > 1, counted(count, "variant")),
+            "network": (bool(self.environment.network.subnets), "VPC"),
+            "security.network_isolation": (isolation, "network isolation"),
+            f"{model_key}.network_isolation": (isolated, "network isolation"),
+            f"{model_key}.multi_model": (many, "multi_model"),
+            f"{model_key}.compression": (unpacked, 'compression = "none"'),
+            "capture": (self.environment.capture is not None, "data capture"),
+            "asynchronous": (self.environment.asynchronous is not None, "queue"),
+            "rollout": (self.environment.rollout is not None, "guarded update"),
+        }
+        for key, (present, what) in excluded.items():
+            if present:
+                yield self.finding(
+                    key,
+                    f"a serverless endpoint ({name}) takes no {what}"
+                    if key != "variants"
+                    else f"{what}, and {name} is serverless: it must be the only one",
+                    given=None,
+                    reads=(f"variants.{name}.serverless",),
+                )
+
+
+class ServerlessProvisioned(ServerlessRule):
+    """Provisioned concurrency is part of max_concurrency and cannot exceed it.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
+    (ProvisionedConcurrency)
+    """
+
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
+
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+        key = f"variants.{name}.serverless"
+        least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
+        if most is not None and (least is None or most < least):
+            yield self.finding(
+                f"{key}.max_provisioned_concurrency",
+                f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
+                allowed="provisioned_concurrency or more",
+                remedy="set provisioned_concurrency at or below it, or take it out",
+            )
+        bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
+        for word, given in bounds.items():
+            if given is not None and given > serverless.max_concurrency:
+                yield self.finding(
+                    f"{key}.{word}",
+                    f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
+                    allowed=f"1 to {serverless.max_concurrency}",
+                    remedy=f"lower it, or raise {key}.max_concurrency",
+                )
+
+
+class ServerlessStart(VariantRule):
+    """SageMaker gives up a serverless container that does not answer /ping in three minutes.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (container);
+    docs/decisions/0011 (how long a start takes)
+    """
+
+    acknowledgeable = True
+    example = artifact_example(
+        "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
+    )
+    allowed = f"at most {SERVERLESS_START_SECONDS} s"
+    remedy = "make the model smaller, or choose an instance_type"
+
+    def look(self, placement: Placement) -> Findings:
+        if placement.variant.serverless is None:
+            return
+        fetch = download_seconds(placement.served)
+        load = load_seconds(placement.served, processes=1)
+        if fetch is None or load is None:
+            yield from self.size_unknown(placement)
+        elif fetch + load > SERVERLESS_START_SECONDS:
+            yield self.finding(
+                placement.machine_key,
+                f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to download and "
+                "load the model",
+                reads=(f"models.{placement.variant.model}",),
+            )
+
+
+# Minutes that a target tracking policy looks back before it removes a copy, as its alarms were seen.
+TRACKING_MINUTES = 15
+
+
+class SleepRule(VariantTableRule):
+    """A rule about variants and components that sleep."""
+
+    table = "sleep_after_minutes"
+
+
+class SleepRegion(SleepRule):
+    """A minimum of no instances was refused in eu-west-3; the SDK excludes GovCloud, isolated regions, China.
+
+    Source: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27: "Min instance count needs to be
+    greater than 0 for enabled managed instance scaling"; us-east-1 takes it);
+    https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
+    """
+
+    acknowledgeable = True
+    example = """\
+region = "eu-west-3"
+variants.primary.sleep_after_minutes = 15"""
+    key = "region"
+    problem = "in {self.environment.region} a minimum of zero instances is refused (variant {name})"
+    allowed = "a region other than eu-west-3, us-gov-*, us-iso*, cn-*"
+    remedy = "choose another region, or take sleep_after_minutes out"
+    reads = ("variants.{name}.sleep_after_minutes",)
+
+    def look(self, name: str, variant: Variant, minutes: int) -> Findings:
+        if self.environment.region.startswith(("eu-west-3", "us-gov-", "us-iso", "cn-")):
+            yield self.finding(name=name)
+
+
+class SleepTracking(SleepRule):
+    """Target tracking removes the last copy too, after 15 minutes below its target.
+
+    Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
+    (2024-12-03)
+    """
+
+    example = """\
+variants.primary.sleep_after_minutes = 60
+variants.primary.scaling = { max_rps_per_instance = 100 }"""
+    key = "variants.{name}.sleep_after_minutes"
+    problem = "sleep_after_minutes {minutes}: scaling by a target ends the last copy after 15"
+    allowed = f"1 to {TRACKING_MINUTES} with max_rps_per_instance or max_concurrency_per_instance"
+    remedy = "lower it, or take the target out of the scaling table"
+    reads = ("variants.{name}.scaling",)
+
+    def look(self, name: str, variant: Variant, minutes: int) -> Findings:
+        table = variant.scaling
+        tracked = table and (table.max_rps_per_instance or table.max_concurrency_per_instance)
+        if tracked and minutes > TRACKING_MINUTES:
+            yield self.finding(name=name, minutes=minutes)
+
+
+class SleepUnwatched(Rule):
+    """An alarm on missing traffic fires whenever the endpoint sleeps, which is no fault.
+
+    Source: docs/variants.md
+    """
+
+    example = """\
+variants.primary.sleep_after_minutes = 15
+alarms.no_traffic_minutes = 30"""
+    key = "alarms.no_traffic_minutes"
+    problem = (
+        "no_traffic_minutes {minutes}: {name} sleeps without traffic, and the alarm would fire"
+    )
+    allowed = "no no_traffic_minutes with sleep_after_minutes"
+    remedy = "take one of them out"
+    reads = ("variants.{name}.sleep_after_minutes",)
+
+    def look(self) -> Findings:
+        minutes = self.environment.alarms.no_traffic_minutes
+        for name, variant in self.environment.tables.items():
+            if minutes is not None and variant.sleeps:
+                yield self.finding(name=name, minutes=minutes)
+
+
+class SleepProduction(SleepRule):
+    """Every request is refused until the first copy serves: 5 to 10 minutes, as seen.
+
+    Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
+    (2024-12-03); https://github.com/huggingface/skills/pull/215 (2026-07)
+    """
+
+    acknowledgeable = True
+    example = """\
+production = true
+variants.primary.sleep_after_minutes = 15"""
+    key = "variants.{name}.sleep_after_minutes"
+    problem = "sleep_after_minutes {minutes}: callers in production are refused for minutes"
+    allowed = "only where production = false"
+    remedy = "take it out; callers that may wait: acknowledge it"
+    reads = ("production",)
+
+    def look(self, name: str, variant: Variant, minutes: int) -> Findings:
+        if self.candidate.in_production:
+            yield self.finding(name=name, minutes=minutes)

@@ -15,9 +15,12 @@ from tempfile import TemporaryDirectory
 from grpc_tools import protoc
 
 from infra.parameters import reference
-from infra.policy import permissions_table
-from infra.preflight import reference as rules
-from scripts.documentation import command_reference, construct_reference, local_aws
+from infra.preflight.reference import write_permissions, write_rules
+from scripts.documentation.reference_pages import (
+    list_local_services,
+    write_commands,
+    write_constructs,
+)
 from servable import __version__
 from servable.new.project_files import STAMP
 
@@ -112,11 +115,11 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cdk.json": _cdk,
     "environments/schema.json": reference.json_schema,
     "docs/reference/parameters.md": reference.markdown,
-    "docs/reference/permissions.md": permissions_table.markdown,
-    "docs/reference/rules.md": rules.markdown,
-    "docs/reference/commands.md": command_reference.page,
-    "docs/reference/constructs.md": construct_reference.markdown,
-    "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
+    "docs/reference/permissions.md": write_permissions,
+    "docs/reference/rules.md": write_rules,
+    "docs/reference/commands.md": write_commands,
+    "docs/reference/constructs.md": write_constructs,
+    "docs/local-aws.md": lambda: with_table("docs/local-aws.md", list_local_services()),
     "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", assumptions()),
     "packages/servable-runtime/servable_tensors/descriptors.base64": descriptor_set,
     **TEMPLATE,

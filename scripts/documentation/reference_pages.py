@@ -1,0 +1,240 @@
+"""Write the reference pages of commands and constructs, and the table of what the local AWS answers.
+
+docs/reference/commands.md has what every `servable COMMAND --help` says, word for word.
+docs/reference/constructs.md has every public construct with its arguments and defaults, from the docstrings:
+the sources are read and not imported, because CDK would take seconds. The table of docs/local-aws.md is read
+from the code.
+"""
+
+import ast
+import importlib
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import click
+from botocore import xform_name
+
+from servable.main import COMMANDS, servable
+from servable_local.aws.cloudformation.api import CloudFormationApi
+from servable_local.aws.cloudwatch.api import CloudWatchApi
+from servable_local.aws.moto_patches.every_service import without_effect
+from servable_local.aws.moto_patches.logs import LogsApi
+from servable_local.aws.moto_patches.s3 import S3Api
+from servable_local.aws.resources import TYPES
+from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
+from servable_local.aws.sagemaker.runtime_api import RuntimeApi
+from servable_local.aws.scaling.api import ScalingApi
+from servable_local.aws.workflows.executions import StateMachinesApi
+from servable_local.aws.workflows.schedules import SchedulerApi
+
+COLUMNS = 100  # a page is not as wide as somebody's terminal
+
+COMMANDS_HEAD = Path(__file__).with_name("commands_head.md")
+
+
+def write_commands(group: click.Group = servable) -> str:
+    """The page: commands in order, each with its help; a group's own commands after it."""
+    table, sections = "| command | |\n|---|---|\n", ""
+    for path, summary, text in _commands(group, group.name or ""):
+        table += f"| [{path}](#{path.replace(' ', '-')}) | {summary} |\n"
+        sections += f"\n## {path}\n\n```text\n{text}\n```\n"
+    return COMMANDS_HEAD.read_text(encoding="utf-8") + table + sections
+
+
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None  # the group has just named it
+        whole = f"{path} {name}"
+        context = click.Context(
+            command,
+            info_name=whole,
+            terminal_width=COLUMNS,
+            max_content_width=COLUMNS,
+            color=False,
+            help_option_names=["-h", "--help"],
+        )
+        # Click keeps the option of a command's first call, which may have had --help alone.
+        command._help_option = None
+        # The list of commands says it in the words of its own table.
+        own = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)
+        yield whole, own, command.get_help(context).rstrip()
+        if isinstance(command, click.Group):
+            yield from _commands(command, whole)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+FACADE = ROOT / "servable" / "constructs.py"
+CONSTRUCTS_HEAD = """\
+# Constructs
+
+Generated from the docstrings by `python scripts/generate.py`; do not edit.
+
+Use every name of `servable.constructs` in [your own CDK app](../own-app.md). All arguments except scope and
+id are keyword-only.
+"""
+TABLES = "infra.parameters."  # the tables of an environment file, and what is in them
+
+
+def write_constructs() -> str:
+    """The page."""
+    return CONSTRUCTS_HEAD + "".join(f"\n{text}" for text in _sections())
+
+
+def _sections() -> Iterator[str]:
+    tree = ast.parse(FACADE.read_text(encoding="utf-8"))
+    tables = []
+    for name, (module, original) in sorted(_imported(tree).items()):
+        node = _definition(module, original)
+        if module.startswith(TABLES) or module == "infra.policy.container":
+            tables.append(f"`{name}`")
+        elif node is not None:
+            yield f"## {name}\n\n{_described(node)}"
+    yield (
+        f"## Values\n\n{', '.join(tables)} are the tables of an environment file: their keys, units, "
+        "defaults and reasons are in [parameters](parameters.md).\n"
+    )
+
+
+def _imported(tree: ast.Module) -> dict[str, tuple[str, str]]:
+    """Public name to the module and the name that it comes from."""
+    return {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith(("infra.", "stacks."))
+        for alias in node.names
+        if alias.name[0].isupper() or alias.name == "data_capture"
+    }
+
+
+def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+    file = ROOT / (module.replace(".", "/") + ".py")
+    if not file.is_file():
+        return None  # `environment_stage` itself, a module
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return node
+    return None
+
+
+def _described(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """Docstrings and signatures: of the class, its constructor, its methods and its fields."""
+    parts = [_text(node)]
+    if isinstance(node, ast.FunctionDef):
+        return "\n".join([*parts, _code(_signature(node))])
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+            parts += [_code(_signature(member)), _text(member)]
+    public = [
+        member
+        for member in node.body
+        if isinstance(member, ast.FunctionDef)
+        and not member.name.startswith("_")
+        and ast.get_docstring(member)
+    ]
+    items = [f"- `{member.name}`: {_line(ast.get_docstring(member) or '')}\n" for member in public]
+    items += [f"- `{field}`: {said}\n" for field, said in _fields(node)]
+    return "\n".join(filter(None, [*parts, "".join(items)]))
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, said in zip(node.body, node.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(said, ast.Expr)
+            and isinstance(said.value, ast.Constant)
+        ):
+            yield ast.unparse(field), _line(str(said.value.value))
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    arguments = [
+        f"    {ast.unparse(argument)}" for argument in node.args.args if node.name != "__init__"
+    ]
+    arguments += [
+        f"    {ast.unparse(argument)}" + ("" if default is None else f" = {ast.unparse(default)}")
+        for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    ]
+    return ",\n".join(arguments)
+
+
+def _code(text: str) -> str:
+    return f"```text\n{inspect.cleandoc(text)}\n```\n" if text else ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """The docstring; `name: what it is` of an argument becomes an item of a list."""
+    lines: list[str] = []
+    for line in (ast.get_docstring(node) or "").splitlines():
+        name, colon, said = line.partition(": ")
+        if colon and name.isidentifier() and not line.startswith(" "):
+            if lines and not lines[-1].startswith(("- ", "  ")) and lines[-1]:
+                lines.append("")
+            lines.append(f"- `{name}`: {said}")
+        else:
+            lines.append(line.replace("    ", "  ") if line.startswith(" ") else line)
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+# Service of boto3 -> its class of ours, or the module and the class of moto's.
+_APIS: dict[str, Any] = {
+    "application-autoscaling": ScalingApi,
+    "cloudformation": CloudFormationApi,
+    "cloudwatch": CloudWatchApi,
+    "ec2": "ec2.EC2Response",
+    "ecr": "ecr.ECRResponse",
+    "events": "events.EventsHandler",
+    "iam": "iam.IamResponse",
+    "kms": "kms.KmsResponse",
+    "lambda": "awslambda.LambdaResponse",
+    "logs": LogsApi,
+    "s3": S3Api,
+    "scheduler": SchedulerApi,
+    "sagemaker": SageMakerApi,
+    "sagemaker-runtime": RuntimeApi,
+    "sns": "sns.SNSResponse",
+    "sqs": "sqs.SQSResponse",
+    "stepfunctions": StateMachinesApi,
+    "ssm": "ssm.SimpleSystemManagerResponse",
+    "sts": "sts.TokenResponse",
+}
+# CDK's own: no service has it.
+_NO_SERVICES = {"AWS::CDK::Metadata"}
+# Service in the name of a resource type, where boto3 has another.
+_OF_TYPES = {"applicationautoscaling": "application-autoscaling"}
+
+
+def list_local_services() -> Iterator[tuple[str, ...]]:
+    """Cells for each service. Raises `ValueError` where a resource type's service is not listed."""
+    session = botocore.session.Session()
+    types = defaultdict(list)
+    for kind in sorted(one for one in TYPES if one.startswith("AWS::") and one not in _NO_SERVICES):
+        _, service, name = kind.split("::")
+        types[_OF_TYPES.get(service.lower(), service.lower())].append(name)
+    for service, api in _APIS.items():
+        if isinstance(api, str):
+            module, _, name = api.partition(".")
+            api = getattr(importlib.import_module(f"moto.{module}.responses"), name)
+        names = session.get_service_model(service).operation_names
+        of_moto = "awslambda" if service == "lambda" else service
+        answered = [
+            name
+            for name in names
+            if hasattr(api, xform_name(name)) and not without_effect(of_moto, name, api)
+        ]
+        ours = [vars(base) for base in api.__mro__ if base.__module__.startswith("servable")]
+        acting = [name for name in answered if any(xform_name(name) in base for base in ours)]
+        kept = f"{len(answered) - len(acting)} of {len(names)}"
+        yield service, ", ".join(types.pop(service, [])), ", ".join(acting), kept
+    if types:
+        raise ValueError(f"no API of {', '.join(types)} is listed, whose resource types are there")

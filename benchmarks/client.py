@@ -9,9 +9,8 @@ from pathlib import Path
 import boto3
 import numpy as np
 
-from benchmarks.endpoints import make_rows
+from benchmarks.endpoints import make_rows, start_null_server
 from benchmarks.frame import Log, Result, divide, repeat_ways, spread
-from benchmarks.null_server import start_null_server
 from servable_client import Endpoint
 from servable_client.formats import content_type, encode
 from servable_client.options import Selection

@@ -7,9 +7,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from benchmarks.endpoints import JSON, make_body
+from benchmarks.endpoints import JSON, make_body, start_null_server
 from benchmarks.frame import Log, Result, divide, repeat_ways, spread
-from benchmarks.null_server import start_null_server
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, Pace, container
 

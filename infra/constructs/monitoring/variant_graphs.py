@@ -234,10 +234,12 @@ class VariantGraphs:
             return cloudwatch.TextWidget(markdown=markdown, width=self.width, height=6)
         usd_per_hour = [row.usd_per_hour for row in rows]
         metrics = self._metrics
-        count, using = metrics.count_instances(variant.name)
-        expression = f"{count} * {usd_per_hour[0]:g}"
-        if variant.pools:
-            using, terms = {}, []
+        using: dict[str, cloudwatch.Metric] = {}
+        if not variant.pools:
+            count, using = metrics.count_instances(variant.name)
+            expression = f"{count} * {usd_per_hour[0]:g}"
+        else:
+            terms = []
             for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
                 using[f"n{number}"] = metrics.instances_of_type(variant.name, kind)
                 terms.append(f"FILL(n{number}, 0) * {usd / metrics.values_a_minute:g}")

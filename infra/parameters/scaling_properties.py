@@ -1,6 +1,7 @@
-"""A variant's scalable target, policies and alarms as properties of CloudFormation, without CDK.
+"""A variant's scaling policies as numbers, and as properties of CloudFormation, without CDK.
 
-infra/constructs/scaling puts them into the template, and a rehearsal of a day evaluates them.
+infra/constructs/scaling creates CDK's constructs with the numbers; a rehearsal of a day evaluates the
+properties. tests/constructs/test_rehearsed_properties.py compares them.
 """
 
 import math
@@ -26,7 +27,7 @@ TARGET = "Target"
 # three minutes after the last refused request, and sees it late: with 60 more than half of the wakes start a
 # second copy that nobody needs, and 40 rehearsed days take a third more instance hours (2026-11-28).
 WAKE_COOLDOWN_SECONDS = 300
-_LOWER, _UPPER = "MetricIntervalLowerBound", "MetricIntervalUpperBound"
+BACKLOG = "ApproximateBacklogSizePerInstance"
 Properties = dict[str, Any]
 
 
@@ -43,16 +44,101 @@ class ScalingProperties:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrackingPolicy:
+    """A target tracking policy."""
+
+    name: str
+    value: float
+    waits: Cooldowns
+    metric: str | None
+    """The predefined metric; None tracks the backlog per instance."""
+
+    def properties(self, endpoint: str) -> Properties:
+        """Return the policy's properties. `endpoint` is the name of the endpoint."""
+        specification: Properties = {
+            "PredefinedMetricSpecification": {"PredefinedMetricType": self.metric}
+        }
+        if self.metric is None:
+            # AWS publishes the metric of the queue for the endpoint, without the dimension of a variant.
+            dimensions = [{"Name": "EndpointName", "Value": endpoint}]
+            queue = _metric(BACKLOG, "Average", dimensions)
+            specification = {"CustomizedMetricSpecification": queue}
+        return {
+            "PolicyType": "TargetTrackingScaling",
+            "TargetTrackingScalingPolicyConfiguration": {
+                **specification,
+                "ScaleInCooldown": self.waits.in_seconds,
+                "ScaleOutCooldown": self.waits.out_seconds,
+                "TargetValue": self.value,
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjustment:
+    """A step. Its bounds are relative to the threshold of the policy's alarm; None is open."""
+
+    change: int
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepPolicy:
     """A step policy, and the condition of the alarm that triggers it."""
 
-    way: str
-    """Out or In."""
-    bound_rps: float
-    """The first bound, in requests per second and instance."""
+    name: str
+    cooldown_seconds: int
+    adjustments: Sequence[Adjustment]
+    exact: bool = False
+    """Whether an adjustment sets the capacity. Default: it changes the capacity."""
+    above: bool
+    """Whether the alarm fires at the threshold and above, or else at the threshold and below."""
+    threshold: float
     minutes: int
-    policy: Properties
-    alarm: Properties
+    period_seconds: int = 60
+    missing: str = "notBreaching"
+
+    @property
+    def bound_rps(self) -> float:
+        """The threshold of an alarm on requests, in requests per second and instance."""
+        return self.threshold / self.period_seconds
+
+    @property
+    def periods(self) -> int:
+        """Periods on end after which the alarm fires."""
+        return math.ceil(60 * self.minutes / self.period_seconds)
+
+    @property
+    def policy(self) -> Properties:
+        """The policy's properties."""
+        bounds = "MetricIntervalLowerBound", "MetricIntervalUpperBound"
+        steps = [
+            {
+                **dict(zip(bounds, (each.lower, each.upper), strict=True)),
+                "ScalingAdjustment": each.change,
+            }
+            for each in self.adjustments
+        ]
+        return {
+            "PolicyType": "StepScaling",
+            "StepScalingPolicyConfiguration": {
+                "AdjustmentType": "ExactCapacity" if self.exact else "ChangeInCapacity",
+                "Cooldown": self.cooldown_seconds,
+                "MetricAggregationType": "Average",
+                "StepAdjustments": [
+                    {name: value for name, value in step.items() if value is not None}
+                    for step in steps
+                ],
+            },
+        }
+
+    @property
+    def alarm(self) -> Properties:
+        """The condition of the alarm."""
+        way = "Greater" if self.above else "Less"
+        comparison = f"{way}ThanOrEqualToThreshold"
+        return _condition(comparison, self.threshold, self.periods, self.missing)
 
 
 def scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
@@ -79,16 +165,16 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
         waits = waits_of(scaling, placed.start_seconds)
         targets[TARGET] = scalable_target(resource, dimension, variant.capacity, scaling)
         policies = {
-            name: policy
-            for name, policy in tracking(scaling, waits, endpoint, copies=sleeps).items()
-            if name in ("Tracking", "Concurrency")  # a day has neither a queue nor cold starts
+            each.name: each.properties(endpoint)
+            for each in tracking(scaling, waits, copies=sleeps)
+            if each.name in ("Tracking", "Concurrency")  # a day has neither a queue nor cold starts
         }
         for steps in step_policies(scaling, waits, period_seconds=60):
-            name = f"Steps{steps.way}"
+            name = f"Steps{steps.name}"
             policies[name] = steps.policy
             alarms.append(
                 {
-                    "AlarmName": f"{endpoint}-{placed.name}-steps-{steps.way.lower()}",
+                    "AlarmName": f"{endpoint}-{placed.name}-steps-{steps.name.lower()}",
                     "AlarmActions": [name],
                     **steps.alarm,
                     # The template fills minutes without traffic with zero; a rehearsal has a zero there.
@@ -156,58 +242,36 @@ def scalable_target(
 
 
 def tracking(
-    scaling: Scaling, waits: Cooldowns, endpoint: str, *, copies: bool = False
-) -> dict[str, Properties]:
-    """The target tracking policies of the table, by their names; of `copies` and not of instances."""
+    scaling: Scaling, waits: Cooldowns, *, copies: bool = False
+) -> Iterator[TrackingPolicy]:
+    """Yield the target tracking policies of the table; of `copies` and not of instances."""
     rps, safety = scaling.max_rps_per_instance, scaling.safety_factor
     concurrency, backlog = scaling.max_concurrency_per_instance, scaling.max_backlog_per_instance
     use_percent = scaling.provisioned_use_percent
-    # AWS publishes the metric of the queue for the endpoint, without the dimension of a variant.
-    dimensions = [{"Name": "EndpointName", "Value": endpoint}]
-    queue = _metric("ApproximateBacklogSizePerInstance", "Average", dimensions)
-    tracked = {
+    variant, component = "SageMakerVariant", "SageMakerInferenceComponent"
+    tracked: dict[str, tuple[float | None, str | None]] = {
         "Tracking": (
             rps
             and invocations_per_instance_per_minute(max_rps_per_instance=rps, safety_factor=safety),
-            _predefined("InvocationsPerInstance") if not copies else _per_copy("Invocations"),
+            f"{component}InvocationsPerCopy" if copies else f"{variant}InvocationsPerInstance",
         ),
         # The metric is published every 10 s instead of every minute.
         "Concurrency": (
             concurrency and concurrency * safety,
-            _predefined("ConcurrentRequestsPerModelHighResolution")
-            if not copies
-            else _per_copy("ConcurrentRequests", "HighResolution"),
+            f"{component}ConcurrentRequestsPerCopyHighResolution"
+            if copies
+            else f"{variant}ConcurrentRequestsPerModelHighResolution",
         ),
         # A share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
         "Provisioned": (
             use_percent and use_percent / 100,
-            _predefined("ProvisionedConcurrencyUtilization"),
+            f"{variant}ProvisionedConcurrencyUtilization",
         ),
-        "Backlog": (backlog and backlog * safety, {"CustomizedMetricSpecification": queue}),
+        "Backlog": (backlog and backlog * safety, None),
     }
-    return {
-        name: {
-            "PolicyType": "TargetTrackingScaling",
-            "TargetTrackingScalingPolicyConfiguration": {
-                **specification,
-                "ScaleInCooldown": waits.in_seconds,
-                "ScaleOutCooldown": waits.out_seconds,
-                "TargetValue": value,
-            },
-        }
-        for name, (value, specification) in tracked.items()
-        if value is not None
-    }
-
-
-def _predefined(metric: str) -> Properties:
-    name = f"SageMakerVariant{metric}"
-    return {"PredefinedMetricSpecification": {"PredefinedMetricType": name}}
-
-
-def _per_copy(metric: str, ending: str = "") -> Properties:
-    name = f"SageMakerInferenceComponent{metric}PerCopy{ending}"
-    return {"PredefinedMetricSpecification": {"PredefinedMetricType": name}}
+    for name, (value, metric) in tracked.items():
+        if value is not None:
+            yield TrackingPolicy(name=name, value=value, waits=waits, metric=metric)
 
 
 def _metric(name: str, statistic: str, dimensions: Sequence[Properties]) -> Properties:
@@ -229,52 +293,32 @@ def step_policies(
     down = sorted(
         (step.below_rps, step.change) for step in scaling.steps if step.below_rps is not None
     )
-    for way, bounds, minutes, (near, far), comparison in (
-        ("Out", up, STEP_MINUTES_ABOVE, (_LOWER, _UPPER), "GreaterThanOrEqualToThreshold"),
-        ("In", down[::-1], STEP_MINUTES_BELOW, (_UPPER, _LOWER), "LessThanOrEqualToThreshold"),
+    for name, bounds, minutes in (
+        ("Out", up, STEP_MINUTES_ABOVE),
+        ("In", down[::-1], STEP_MINUTES_BELOW),
     ):
         if not bounds:
             continue
-        first = bounds[0][0]
+        first, above = bounds[0][0], name == "Out"
         # Each step reaches to the next bound; the last one is open.
-        ends = [(bound - first) * period_seconds for bound, _ in bounds[1:]]
-        adjustments: list[Properties] = []
-        for (bound, change), end in zip(bounds, [*ends, None], strict=True):
-            step = {near: (bound - first) * period_seconds, "ScalingAdjustment": change}
-            adjustments.append(dict(sorted((step if end is None else step | {far: end}).items())))
+        starts = [(bound - first) * period_seconds for bound, _ in bounds]
+        adjustments = []
+        for (_, change), near, far in zip(bounds, starts, [*starts[1:], None], strict=True):
+            lower, upper = (near, far) if above else (far, near)
+            adjustments.append(Adjustment(change=change, lower=lower, upper=upper))
         yield StepPolicy(
-            way=way,
-            bound_rps=first,
+            name=name,
+            cooldown_seconds=waits.out_seconds,
+            adjustments=adjustments,
+            above=above,
+            threshold=first * period_seconds,
             minutes=minutes,
-            policy=step_policy(waits, adjustments),
-            alarm=step_alarm(comparison, first * period_seconds, minutes, period_seconds),
+            period_seconds=period_seconds,
         )
 
 
-def step_policy(
-    waits: Cooldowns, adjustments: Sequence[Properties], kind: str = "ChangeInCapacity"
-) -> Properties:
-    """A step policy with these adjustments, whose bounds are relative to its alarm's threshold."""
-    return {
-        "PolicyType": "StepScaling",
-        "StepScalingPolicyConfiguration": {
-            "AdjustmentType": kind,
-            "Cooldown": waits.out_seconds,
-            "MetricAggregationType": "Average",
-            "StepAdjustments": adjustments,
-        },
-    }
-
-
-def step_alarm(
-    comparison: str,
-    threshold: float,
-    minutes: int,
-    period_seconds: int,
-    missing: str = "notBreaching",
-) -> Properties:
-    """The condition of an alarm that fires after so many consecutive minutes."""
-    periods = math.ceil(60 * minutes / period_seconds)
+def _condition(comparison: str, threshold: float, periods: int, missing: str) -> Properties:
+    """Return the condition of an alarm that fires after so many periods on end."""
     return {
         "ComparisonOperator": comparison,
         "Threshold": threshold,
@@ -285,15 +329,11 @@ def step_alarm(
 
 
 @dataclass(frozen=True, kw_only=True)
-class SleepPolicy:
-    """A policy of copies that sleep, and the condition of the alarm that triggers it."""
+class SleepPolicy(StepPolicy):
+    """A policy of copies that sleep, Wake or Asleep, and the alarm on `metric` that triggers it."""
 
-    name: str
-    """Wake or Asleep; the alarm is named after `alarm_ending`."""
     alarm_ending: str
     metric: str
-    policy: Properties
-    alarm: Properties
 
 
 def sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
@@ -308,24 +348,26 @@ def sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
         name="Wake",
         alarm_ending="wake",
         metric="NoCapacityInvocationFailures",
-        policy=step_policy(_waits(cooldown), [{_LOWER: 0, "ScalingAdjustment": 1}]),
-        alarm=step_alarm("GreaterThanOrEqualToThreshold", 1, 1, 60),
+        cooldown_seconds=cooldown,
+        adjustments=[Adjustment(change=1, lower=0)],
+        above=True,
+        threshold=1,
+        minutes=1,
     )
-    none = {_UPPER: 0, "ScalingAdjustment": 0}
     yield SleepPolicy(
         name="Asleep",
         alarm_ending="sleep",
         metric="InvocationsPerCopy",
-        policy=step_policy(_waits(60), [none], kind="ExactCapacity"),
+        cooldown_seconds=60,
+        adjustments=[Adjustment(change=0, upper=0)],
+        exact=True,
+        above=False,
+        threshold=0,
         # While it sleeps there is no data. As "missing" that leaves the alarm in ALARM as long as it looks
         # back, and it acts once a minute in ALARM: a copy that starts meanwhile ends in its first minute.
         # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-actions.html (2026-11-28)
-        alarm=step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60),
+        minutes=minutes,
     )
-
-
-def _waits(seconds: int) -> Cooldowns:
-    return Cooldowns(out_seconds=seconds, in_seconds=seconds, out_reason="", in_reason="")
 
 
 def _objective(
@@ -341,7 +383,7 @@ def _objective(
         threshold *= UNITS[graph].in_the_metric
         condition = {
             "AlarmName": f"{environment.endpoint.name}-{variant}-{kind}",
-            **step_alarm("GreaterThanThreshold", threshold, alarms.window_minutes, 60),
+            **_condition("GreaterThanThreshold", threshold, alarms.window_minutes, "notBreaching"),
             **_metric(metric, statistic, dimensions),
             "Period": 60,
         }

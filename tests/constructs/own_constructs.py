@@ -63,7 +63,7 @@ def full(stack: cdk.Stack, name: str) -> None:
         "Topic",
         notify=["oncall@example.com"],
         key=own.NotificationKey(stack, "TopicKey", given_arn=None).key,
-    ).topic
+    )
     logs = own.EndpointLogs(
         stack, "Logs", endpoint_name=name, retention_days=365, key=key, keep=True
     )

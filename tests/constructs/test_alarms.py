@@ -206,3 +206,15 @@ def test_an_update_and_a_state_not_of_scaling_are_told(synthesise: Synthesise) -
             {"FailureReason": [{"exists": True}]},
         ],
     }
+
+
+def test_alarms_are_created_after_the_endpoint(synthesise: Synthesise) -> None:
+    found = synthesise(ALARMS)
+    (endpoint,) = found.ids("AWS::SageMaker::Endpoint")
+    waits = [
+        resource.get("DependsOn")
+        for resource in found.template["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    assert len(waits) > 5
+    assert all(each == [endpoint] for each in waits)

@@ -46,7 +46,7 @@ def signals(
 def test_an_alarm_has_the_period_in_which_its_metric_is_published(
     name: str, enhanced: bool, seconds: int, period: int
 ) -> None:
-    assert signals(enhanced, seconds)[name].metric.period_seconds == period
+    assert signals(enhanced, seconds)[name].period_seconds == period
 
 
 def test_a_window_of_minutes_is_as_many_whole_periods() -> None:
@@ -103,7 +103,7 @@ def test_instances_are_counted_by_their_values_in_a_minute() -> None:
         published=published(ASYNCHRONOUS, enhanced=False, seconds=10),
     )
     counted = metrics.instances("primary")
-    assert (counted.expression, counted.period_seconds) == ("counted / 6", 60)
+    assert (counted.expression, counted.period.to_seconds()) == ("counted / 6", 60)
 
 
 def test_each_type_of_several_has_an_alarm_but_only_all_break_the_objective() -> None:

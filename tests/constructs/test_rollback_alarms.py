@@ -153,3 +153,14 @@ def test_of_4xx_only_what_is_beyond_the_old_fleets_share_counts(synthesise: Synt
         assert fires(alarm, old=old, new=new) is beyond
 
     holds()
+
+
+def test_errors_are_counted_as_often_as_they_are_published(synthesise: Synthesise) -> None:
+    often = "[metrics]\nenhanced_metrics = true\npublish_seconds = 10\n"
+    for text, period, window in [(CANARY, 60, (3, 3)), (CANARY + often, 10, (18, 10))]:
+        alarm = alarms(synthesise(text))["primary-5xx"]
+        periods = {
+            each["MetricStat"]["Period"] for each in alarm["Metrics"] if "MetricStat" in each
+        }
+        assert periods == {period}
+        assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == window

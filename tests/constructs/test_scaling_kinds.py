@@ -68,6 +68,9 @@ def test_a_queue_may_wait_without_an_instance_and_starts_with_the_first_request(
 
     found = synthesise(QUEUE + "[asynchronous]\n")
     waking = alarm(found, "ranker-primary-wake-up")
+    # No data is published while instances run, and the alarm keeps its state then.
+    assert waking["TreatMissingData"] == "missing"
+    assert (waking["EvaluationPeriods"], waking["Period"]) == (2, 60)
     assert (waking["MetricName"], steps(found)) == (
         "HasBacklogWithoutCapacity",
         [[{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]],

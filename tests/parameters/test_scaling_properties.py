@@ -38,7 +38,9 @@ def properties_of(file: ValidFile, name: str = "primary") -> ScalingProperties:
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
-    policies = tracking(NUMBERS, WAITS, "ranker", copies=copies)
+    policies = {
+        each.name: each.properties("ranker") for each in tracking(NUMBERS, WAITS, copies=copies)
+    }
     kinds = {policy["PolicyType"] for policy in policies.values()}
     tracked = {
         name: policy["TargetTrackingScalingPolicyConfiguration"]
@@ -74,7 +76,7 @@ def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
         "Namespace": "AWS/SageMaker",
         "Statistic": "Average",
     }
-    assert tracking(Scaling(), WAITS, "ranker") == {}
+    assert [*tracking(Scaling(), WAITS)] == []
 
 
 def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
@@ -85,7 +87,7 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
         {"below_rps": 1, "change": -2},
     ]
     out, back = step_policies(Scaling.model_validate({"steps": steps}), WAITS, period_seconds=30)
-    assert (out.way, out.bound_rps, back.way, back.bound_rps) == ("Out", 5, "In", 2)
+    assert (out.name, out.bound_rps, back.name, back.bound_rps) == ("Out", 5, "In", 2)
     ways = [each.policy["StepScalingPolicyConfiguration"] for each in (out, back)]
     assert {each["AdjustmentType"] for each in ways} == {"ChangeInCapacity"}
     assert [each["Cooldown"] for each in ways] == [70, 70]
@@ -106,7 +108,7 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
     # Two periods of 30 s in each minute.
     assert [each["EvaluationPeriods"] for each in alarms] == [2 * out.minutes, 2 * back.minutes]
     only_up = Scaling.model_validate({"steps": steps[:2]})
-    assert [each.way for each in step_policies(only_up, WAITS, period_seconds=60)] == ["Out"]
+    assert [each.name for each in step_policies(only_up, WAITS, period_seconds=60)] == ["Out"]
 
 
 @pytest.mark.parametrize(("minutes", "cooldown"), [(2, 120), (5, 300), (15, 300)])
@@ -184,7 +186,7 @@ def test_a_day_has_the_target_the_policies_and_the_alarms_of_its_variant(environ
          alarm["EvaluationPeriods"], alarm["Period"])
         for alarm in found.alarms
     ]  # fmt: skip
-    steps = {each.way: each.minutes for each in step_policies(
+    steps = {each.name: each.minutes for each in step_policies(
         Scaling.model_validate({"steps": [{"above_rps": 5, "change": 1}, {"below_rps": 2, "change": -1}]}),
         WAITS, period_seconds=60)}  # fmt: skip
     assert shown == [

@@ -6,6 +6,7 @@ from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -30,9 +31,9 @@ from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.endpoint_dashboard import COLUMNS, Row
 from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
-from infra.constructs.monitoring.measured import Computed, Measured, Metric
 from infra.constructs.monitoring.signals import Signal
-from infra.constructs.monitoring.widget import Side, Widget, body, graph
+from infra.constructs.monitoring.variant_graphs import make_axis
+from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
 from infra.parameters.alarms import Unit
 from infra.parameters.batch.job import BatchJob
 from infra.parameters.environment import Environment
@@ -212,25 +213,30 @@ class BatchTransform(Construct):
     @property
     def rows(self) -> list[Row]:
         """Rows of a dashboard: the alarms, and how runs ended and how long they took, by the day."""
-        arns = [alarm.arn for alarm in self.alarms]
-        states = {"title": f"{self.name}: alarms", "alarms": arns}
+        states = cloudwatch.AlarmStatusWidget(
+            title=f"{self.name}: alarms", alarms=[*self.alarms], width=COLUMNS
+        )
         ends = [
             _daily(*self._machine, f"Executions{end}", "Sum")
             for end in ("Succeeded", "Failed", "TimedOut", "Aborted")
         ]
-        longest = Computed(
-            expression="longest / 60000",
-            using={"longest": _daily(*self._machine, "ExecutionTime", "Maximum")},
-            label="longest run",
-        )
+        duration = _daily(*self._machine, "ExecutionTime", "Maximum")
+        longest = compute("longest / 60000", {"longest": duration}, "longest run")
         (late,) = (alarm for alarm in self.alarms if alarm.signal.kind == "batch-late")
-        took = graph(
-            f"{self.name}: minutes of the longest run, by the day",
-            left=Side(label="min", metrics=[longest], lines=[late.line]),
+        took = cloudwatch.GraphWidget(
+            title=f"{self.name}: minutes of the longest run, by the day",
+            width=COLUMNS // 2,
+            left=[longest],
+            left_annotations=[late.line],
+            left_y_axis=make_axis("min"),
         )
-        ended = graph(f"{self.name}: runs by the day", left=Side(label="runs", metrics=ends))
-        alarm_states = Widget(kind="alarm", height=3, properties=states)
-        return [(COLUMNS, [alarm_states]), (COLUMNS // 2, [ended, took])]
+        ended = cloudwatch.GraphWidget(
+            title=f"{self.name}: runs by the day",
+            width=COLUMNS // 2,
+            left=ends,
+            left_y_axis=make_axis("runs"),
+        )
+        return [[states], [ended, took]]
 
     @property
     def _machine(self) -> tuple[str, dict[str, str]]:
@@ -430,16 +436,14 @@ class BatchTransform(Construct):
         if job.batch.schedule is not None:
             # https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html (2026-11-28)
             group = ("AWS/Scheduler", {"ScheduleGroup": self.name})
-            failures = Computed(
-                expression="FILL(refused, 0) + FILL(dropped, 0)",
-                using={
-                    "refused": _daily(*group, "TargetErrorCount", "Sum"),
-                    "dropped": _daily(*group, "InvocationDroppedCount", "Sum"),
-                },
-                label="starts that failed",
-            )
+            starts = {
+                "refused": _daily(*group, "TargetErrorCount", "Sum"),
+                "dropped": _daily(*group, "InvocationDroppedCount", "Sum"),
+            }
+            failures = compute("FILL(refused, 0) + FILL(dropped, 0)", starts, "starts that failed")
             said = "the schedule could not start a run, and tries for an hour"
             signals.append(_signal("batch-unstarted", failures, 0, Unit("", 1), said))
+        informs = actions.SnsAction(self._inform)
         self.alarms: Sequence[EndpointAlarm] = tuple(
             EndpointAlarm(
                 self,
@@ -448,38 +452,39 @@ class BatchTransform(Construct):
                 name=f"{self.name}-{signal.kind}",
                 description=f"{self.name}: {signal.said}. It stays in ALARM for a day. "
                 f"{directions(signal.kind, runbook)}",
-                actions=[self._inform.topic_arn],
+                notify=informs,
             )
             for signal in signals
         )
 
 
-class BatchDashboard(Construct):
+class BatchDashboard(cloudwatch.Dashboard):
     """A dashboard of batches without an endpoint. `name` is its name, followed by the region's."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, batches: Sequence[BatchTransform]
     ) -> None:
-        super().__init__(scope, construct_id)
-        cloudwatch.CfnDashboard(
-            self,
-            "Resource",
-            dashboard_name=f"{name}-{cdk.Stack.of(self).region}",
-            dashboard_body=body([row for batch in batches for row in batch.rows]),
+        super().__init__(
+            scope,
+            construct_id,
+            dashboard_name=f"{name}-{cdk.Stack.of(scope).region}",
+            widgets=[row for batch in batches for row in batch.rows],
         )
 
 
-def _daily(namespace: str, dimensions: dict[str, str], name: str, statistic: str) -> Measured:
-    return Measured(
+def _daily(
+    namespace: str, dimensions: dict[str, str], name: str, statistic: str
+) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
         namespace=namespace,
-        name=name,
+        metric_name=name,
         statistic=statistic,
-        dimensions=dimensions,
-        period_seconds=_WINDOW_MINUTES * _SECONDS_PER_MINUTE,
+        dimensions_map=dimensions,
+        period=make_period(_WINDOW_MINUTES * _SECONDS_PER_MINUTE),
     )
 
 
-def _signal(kind: str, metric: Metric, threshold: float, unit: Unit, in_words: str) -> Signal:
+def _signal(kind: str, metric: AlarmMetric, threshold: float, unit: Unit, in_words: str) -> Signal:
     return Signal(
         kind=kind,
         variant=None,

@@ -116,7 +116,7 @@ class IEndpoint(Construct):
         Raises `UnpublishedMetricError`.
         """
         statistic = props.get("statistic", "Average")
-        measured = self.metrics.of_variant(metric_name, variant, statistic).for_cdk
+        measured = self.metrics.of_variant(metric_name, variant, statistic)
         # CDK compares a metric's region with the alarm's, and a token with neither.
         place = {key: at for key, at in self._place.items() if not cdk.Token.is_unresolved(at)}
         return measured.with_(

@@ -1,22 +1,28 @@
 """The endpoint's alarms: all of them notify, and a composite alarm pages the on-call engineer."""
 
-from collections.abc import Sequence
-from functools import cached_property
-
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.signals import Signal, endpoint_signals
 from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
-from infra.constructs.monitoring.widget import Line
 from infra.parameters.alarms import Alarms
 
-_COMPARISONS = {"above": "GreaterThanThreshold", "below": "LessThanThreshold"}
+_COMPARISONS = {
+    "above": cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+    "below": cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+}
+# Percentiles of few samples are evaluated like others. `ignore` would keep the alarm's state: an alarm
+# on a new fleet would never leave INSUFFICIENT_DATA, so that a small canary would not be watched at
+# all, and an alarm in ALARM would stay there all night.
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
+# (2026-11-22)
+FEW_SAMPLES = "evaluate"
 
 
-class EndpointAlarm(Construct):
+class EndpointAlarm(cloudwatch.Alarm):
     """An alarm that fires when its signal has crossed the threshold in its window."""
 
     def __init__(
@@ -27,35 +33,33 @@ class EndpointAlarm(Construct):
         signal: Signal,
         name: str,
         description: str,
-        actions: Sequence[str] | None = None,
+        notify: cloudwatch.IAlarmAction | None = None,
     ) -> None:
-        """`actions` are ARNs that are notified when the alarm fires and when it recovers."""
-        super().__init__(scope, construct_id)
-        self.signal = signal
-        self.alarm = cloudwatch.CfnAlarm(
-            # The id of CDK's own alarm construct, so that deployed alarms keep their logical ids.
-            Construct(self, "Resource"),
+        """`notify` acts when the alarm fires and when it recovers."""
+        super().__init__(
+            Construct(scope, construct_id),  # deployed alarms have their logical IDs by this path
             "Resource",
             alarm_name=name,
             alarm_description=description,
-            alarm_actions=actions,
-            ok_actions=actions,
+            metric=signal.metric,
             threshold=signal.threshold * signal.unit.in_the_metric,
             comparison_operator=_COMPARISONS[signal.fires],
             evaluation_periods=signal.periods,
             datapoints_to_alarm=signal.breaching,
             treat_missing_data=signal.missing,
-            **signal.metric.in_alarm,
+            evaluate_low_sample_count_percentile=FEW_SAMPLES if signal.percentile else None,
         )
-
-    @cached_property
-    def arn(self) -> str:
-        return self.alarm.attr_arn
+        self.signal = signal
+        if notify is not None:
+            self.add_alarm_action(notify)
+            self.add_ok_action(notify)
 
     @property
-    def line(self) -> Line:
+    def line(self) -> cloudwatch.HorizontalAnnotation:
         """The threshold as a line of the graph, in the file's unit."""
-        return Line(value=self.signal.threshold, label=f"alarm: {self.signal.said}")
+        return cloudwatch.HorizontalAnnotation(
+            value=self.signal.threshold, label=f"alarm: {self.signal.said}"
+        )
 
 
 OBJECTIVE = "objective"
@@ -94,6 +98,7 @@ class EndpointAlarms(Construct):
                 "give from_endpoint_name its variants=[WatchedVariant(…)]"
             )
         self.by_name: dict[str, EndpointAlarm] = {}
+        informs = actions.SnsAction(inform)
         for signal in endpoint_signals(endpoint, alarms):
             of = "" if signal.variant is None else f", variant {signal.variant}"
             alarm = EndpointAlarm(
@@ -103,26 +108,25 @@ class EndpointAlarms(Construct):
                 name=f"{endpoint.name}-{signal.name}",
                 description=f"{endpoint.name}{of}: {signal.said} {signal.window}. "
                 f"{signal.few_samples}{signal.earliest}{directions(signal.kind, alarms.runbook)}",
-                actions=[inform.topic_arn],
+                notify=informs,
             )
             if endpoint.resource is not None:
-                alarm.alarm.node.add_dependency(endpoint.resource)
+                alarm.node.add_dependency(endpoint.resource)
             self.by_name[signal.name] = alarm
         broken = [alarm for alarm in self.by_name.values() if alarm.signal.breaks_objective]
         first = min((alarm.signal for alarm in broken), key=lambda signal: signal.earliest_seconds)
         conditions = ", ".join(dict.fromkeys(alarm.signal.said for alarm in broken))
-        any_of = " OR ".join(f'ALARM("{alarm.arn}")' for alarm in broken)
-        actions = [page.topic_arn]
-        self.objective = cloudwatch.CfnCompositeAlarm(
-            Construct(self, "Objective"),
-            "Resource",
-            alarm_name=f"{endpoint.name}-{OBJECTIVE}",
+        self.objective = cloudwatch.CompositeAlarm(
+            self,
+            "Objective",
+            composite_alarm_name=f"{endpoint.name}-{OBJECTIVE}",
             alarm_description=f"{endpoint.name}: the service objective is broken: {conditions}. "
             f"{first.earliest}{directions(OBJECTIVE, alarms.runbook)}",
-            alarm_rule=f"({any_of})",
-            alarm_actions=actions,
-            ok_actions=actions,
+            alarm_rule=cloudwatch.AlarmRule.any_of(*broken),
         )
+        pages = actions.SnsAction(page)
+        self.objective.add_alarm_action(pages)
+        self.objective.add_ok_action(pages)
 
     def of(self, variant: str | None, kind: str) -> EndpointAlarm | None:
         """The alarm of a kind and variant; None if the environment file configures none."""

@@ -7,14 +7,12 @@ from constructs import Construct
 
 from infra.catalog.metrics import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.measured import Computed, searched
-from infra.constructs.monitoring.variant_graphs import VariantGraphs
+from infra.constructs.monitoring.variant_graphs import VariantGraphs, make_axis, search_metric
 from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
-from infra.constructs.monitoring.widget import Side, Widget, body, graph
 from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
 COLUMNS = 24  # CloudWatch's
-Row = tuple[int, Sequence[Widget]]  # each widget's width in columns, and the widgets
+Row = Sequence[cloudwatch.IWidget]
 MOST_SIDE_BY_SIDE = 4  # a narrower graph has no room for its legend
 
 
@@ -46,50 +44,63 @@ class EndpointDashboard(Construct):
     def _make(
         self, endpoint: WatchedEndpoint, alarms: EndpointAlarms, guarded: bool, below: Sequence[Row]
     ) -> None:
-        arns = [alarms.objective.attr_arn, *(alarm.arn for alarm in alarms.by_name.values())]
-        # The states of the alarms; one in ALARM is red.
-        states = {"title": f"{endpoint.name}: alarms", "alarms": arns}
-        status = Widget(kind="alarm", height=3, properties=states)
-        rows: list[Row] = [(COLUMNS, [status]), *_variant_rows(endpoint, alarms)]
+        status = cloudwatch.AlarmStatusWidget(
+            title=f"{endpoint.name}: alarms",
+            alarms=[alarms.objective, *alarms.by_name.values()],
+            width=COLUMNS,
+        )
+        rows: list[Row] = [[status], *_variant_rows(endpoint, alarms)]
         if guarded:
-            fleets = [_fleet_graph(endpoint.name, *shown) for shown in BY_FLEET]
-            rows.append((COLUMNS // 2, fleets))
+            rows.append([_fleet_graph(endpoint.name, *shown) for shown in BY_FLEET])
         if endpoint.log_is_counted:
             # The counters of the container's log, for all variants together.
             metrics = endpoint.metrics
             refused = alarms.of(None, "queue-refused")
-            counters = Side(
-                label="lines",
-                metrics=[metrics.counted_in_log(log_filter.metric) for log_filter in log_filters()],
-                lines=[refused.line] if refused else [],
+            counters = cloudwatch.GraphWidget(
+                title=f"{endpoint.name}: counted in the log, per minute",
+                width=COLUMNS,
+                left=[metrics.counted_in_log(log_filter.metric) for log_filter in log_filters()],
+                left_annotations=[refused.line] if refused else None,
+                left_y_axis=make_axis("lines"),
             )
-            title = f"{endpoint.name}: counted in the log, per minute"
-            rows.append((COLUMNS, [graph(title, left=counters)]))
-        cloudwatch.CfnDashboard(
-            Construct(self, "Resource"),
+            rows.append([counters])
+        cloudwatch.Dashboard(
+            self,
             "Resource",
             # Dashboards of all regions of an account share one list.
             dashboard_name=f"{endpoint.name}-{endpoint.region}",
-            dashboard_body=body([*rows, *below]),
+            widgets=[*rows, *below],
         )
 
 
 def _variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[Row]:
-    variants = [
-        VariantGraphs(endpoint=endpoint, variant=variant, alarms=alarms).all
-        for variant in endpoint.variants
+    groups = [
+        endpoint.variants[at : at + MOST_SIDE_BY_SIDE]
+        for at in range(0, len(endpoint.variants), MOST_SIDE_BY_SIDE)
     ]
-    if len(variants) == 1:
-        widgets = list(variants[0].values())
-        return [(COLUMNS // 2, widgets[at : at + 2]) for at in range(0, len(widgets), 2)]
-    rows: list[Row] = []
-    for name in dict.fromkeys(name for graphs in variants for name in graphs):
-        for at in range(0, len(variants), MOST_SIDE_BY_SIDE):
-            group = variants[at : at + MOST_SIDE_BY_SIDE]
-            # A variant with GPUs has a graph that another lacks, and one with instance pools lacks one.
-            if row := [graphs[name] for graphs in group if name in graphs]:
-                rows.append((COLUMNS // len(group), row))
-    return rows
+    alone = len(endpoint.variants) == 1
+    drawn = [
+        [
+            VariantGraphs(
+                endpoint=endpoint,
+                variant=variant,
+                alarms=alarms,
+                width=COLUMNS // (2 if alone else len(group)),
+            ).all
+            for variant in group
+        ]
+        for group in groups
+    ]
+    if alone:
+        widgets = list(drawn[0][0].values())
+        return [widgets[at : at + 2] for at in range(0, len(widgets), 2)]
+    # A variant with GPUs has a graph that another lacks, and one with instance pools lacks one.
+    return [
+        row
+        for name in dict.fromkeys(name for group in drawn for graphs in group for name in graphs)
+        for group in drawn
+        if (row := [graphs[name] for graphs in group if name in graphs])
+    ]
 
 
 # These metrics have the configuration's name as a dimension, and only during a guarded update. They
@@ -104,11 +115,13 @@ BY_FLEET = (
 )
 
 
-def _fleet_graph(endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit) -> Widget:
+def _fleet_graph(
+    endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit
+) -> cloudwatch.GraphWidget:
     """The metric by configuration; empty when no update runs."""
-    search = searched(metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
-    shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
-    return graph(
-        f"during an update, by configuration: {title} ({unit.symbol})",
-        left=Side(label=unit.symbol, metrics=[shown]),
+    return cloudwatch.GraphWidget(
+        title=f"during an update, by configuration: {title} ({unit.symbol})",
+        width=COLUMNS // 2,
+        left=[search_metric(metric, DIMENSIONS, statistic, unit, EndpointName=endpoint_name)],
+        left_y_axis=make_axis(unit.symbol),
     )

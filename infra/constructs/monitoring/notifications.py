@@ -53,19 +53,19 @@ def alarms_of(scope: Construct) -> iam.ServicePrincipal:
     )
 
 
-class AlarmTopic(Construct):
+class AlarmTopic(sns.Topic):
     """An encrypted topic that CloudWatch may publish to, over TLS only."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, notify: Sequence[str], key: kms.IKey
     ) -> None:
         """`notify` are e-mail addresses and https URLs."""
-        super().__init__(scope, construct_id)
-        self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
+        # Deployed topics have their logical IDs by this path.
+        super().__init__(Construct(scope, construct_id), "Topic", master_key=key, enforce_ssl=True)
         # A topic policy replaces the default policy, which allowed alarms of the account to publish.
-        self.topic.grant_publish(alarms_of(self))
+        self.grant_publish(alarms_of(self))
         for address in notify:
-            self.topic.add_subscription(subscription(address))
+            self.add_subscription(subscription(address))
 
 
 def subscription(address: str) -> sns.ITopicSubscription:
@@ -169,12 +169,12 @@ class Notifications:
         self, scope: Construct, *, endpoint_name: str | None, alarms: Alarms, key: kms.IKey
     ) -> None:
         """`key` encrypts the topics. Without an endpoint nothing pages, and there are no events."""
-        self.inform = AlarmTopic(scope, "AlarmTopic", notify=alarms.notify, key=key).topic
+        self.inform = AlarmTopic(scope, "AlarmTopic", notify=alarms.notify, key=key)
         self.page = self.inform
         """The topic that pages; the same as `inform` if `alarms.page` is empty."""
         if endpoint_name is None:
             return
         if alarms.page:
-            self.page = AlarmTopic(scope, "PageTopic", notify=alarms.page, key=key).topic
+            self.page = AlarmTopic(scope, "PageTopic", notify=alarms.page, key=key)
         if alarms.events:
             EndpointEvents(scope, "Events", endpoint_name=endpoint_name, inform=self.inform)

@@ -3,16 +3,23 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
+from aws_cdk import aws_cloudwatch as cloudwatch
+
 from infra.catalog.metrics import least_samples
-from infra.constructs.monitoring.measured import SIMPLE, Measured, Metric
 from infra.constructs.monitoring.watched_endpoint import (
+    AlarmMetric,
     EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
 )
 from infra.parameters.alarms import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
+
+# An alarm's plain statistics; all others (such as p99) are extended statistics.
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-cloudwatch-alarm.html
+SIMPLE = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +32,7 @@ class Signal:
     instance_type: str | None = None
     """One of several instance types of the variant; None for all of its instances."""
     what: str
-    metric: Metric
+    metric: AlarmMetric
     threshold: float
     unit: Unit
     minutes: int
@@ -36,7 +43,7 @@ class Signal:
     breaks_objective: bool = False
     in_words: str | None = None
     """Description of the condition if threshold and unit alone are unclear."""
-    missing: Literal["notBreaching", "breaching"] = "notBreaching"
+    missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
     """Treatment of missing data. Without traffic there is no data, and that is not a fault."""
 
     @property
@@ -44,10 +51,23 @@ class Signal:
         """A short name, unique within the endpoint."""
         return "-".join(filter(None, (self.variant, self.kind, self.instance_type)))
 
+    @cached_property
+    def period_seconds(self) -> int:
+        """Period of the metric."""
+        return int(self.metric.period.to_seconds())
+
+    @cached_property
+    def percentile(self) -> str | None:
+        """The metric's extended statistic, such as p99; None if it has a plain one."""
+        if not isinstance(self.metric, cloudwatch.Metric):
+            return None
+        statistic = self.metric.statistic
+        return None if statistic in SIMPLE else statistic
+
     @property
     def periods(self) -> int:
         """Periods of the metric in `minutes`, rounded up."""
-        return math.ceil(60 * self.minutes / self.metric.period_seconds)
+        return math.ceil(60 * self.minutes / self.period_seconds)
 
     @property
     def breaching(self) -> int:
@@ -56,20 +76,18 @@ class Signal:
         All; of periods shorter than a minute more than half, because a few seconds without a request
         have no value and would begin the window anew.
         """
-        return self.periods // 2 + 1 if self.metric.period_seconds < 60 else self.periods
+        return self.periods // 2 + 1 if self.period_seconds < 60 else self.periods
 
     @property
     def earliest_seconds(self) -> int:
         """Seconds from the beginning of the first breaching period to the earliest alarm."""
-        return self.breaching * self.metric.period_seconds
+        return self.breaching * self.period_seconds
 
     @property
     def window(self) -> str:
         """The time that the threshold must be crossed, in words: for 3 minutes on end."""
-        if self.metric.period_seconds < 60:
-            return (
-                f"in {self.breaching} of {self.periods} periods of {self.metric.period_seconds} s"
-            )
+        if self.period_seconds < 60:
+            return f"in {self.breaching} of {self.periods} periods of {self.period_seconds} s"
         minutes = self.earliest_seconds // 60
         return "for one minute" if minutes == 1 else f"for {minutes} minutes on end"
 
@@ -78,7 +96,7 @@ class Signal:
         """The earliest alarm in words, for its description."""
         seconds = self.earliest_seconds
         after = f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"
-        period = self.metric.period_seconds
+        period = self.period_seconds
         first = "minute" if period == 60 else f"{period} s"
         shows = "shows it begins" if period == 60 else "show it begin"
         return f"Fires at the earliest {after} after the first {first} that {shows}. "
@@ -95,11 +113,10 @@ class Signal:
     @property
     def few_samples(self) -> str:
         """A sentence for the alarm's description about few requests; empty without a percentile."""
-        if not isinstance(self.metric, Measured) or self.metric.statistic in SIMPLE:
+        if self.percentile is None:
             return ""
-        percentile = self.metric.statistic
         return (
-            f"With fewer than {least_samples(percentile):,} requests in that time {percentile} is "
+            f"With fewer than {least_samples(self.percentile):,} requests in that time {self.percentile} is "
             "decided by a few of them, and is judged all the same. "
         )
 
@@ -187,7 +204,7 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             minutes=alarms.no_traffic_minutes,
             fires="below",
             # An endpoint without any request so far has no metric that FILL could fill.
-            missing="breaching",
+            missing=cloudwatch.TreatMissingData.BREACHING,
         )
     # If the number of instances is fixed on purpose, all of them are always in use.
     if variant.scales and variant.max_instances > variant.min_instances:

@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from infra.catalog.metrics import check, namespace_of
 from infra.catalog.prices import price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured, searched
 from infra.constructs.monitoring.watched_endpoint import (
+    PERIOD_SECONDS,
     EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
+    compute,
+    make_period,
 )
-from infra.constructs.monitoring.widget import Line, Side, Widget, graph
 from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
 # label -> metric of an asynchronous endpoint
@@ -41,9 +46,11 @@ class VariantGraphs:
     endpoint: WatchedEndpoint
     variant: WatchedVariant
     alarms: EndpointAlarms
+    width: int
+    """Columns of each graph."""
 
     @property
-    def all(self) -> dict[str, Widget]:
+    def all(self) -> dict[str, cloudwatch.IWidget]:
         """{name: graph}; the names are those of other variants of the endpoint where both have it."""
         names = [*self.endpoint.kind.graphs]
         if self.variant.shared:
@@ -57,49 +64,50 @@ class VariantGraphs:
             names += ["gpu_by_accelerator"] if self.variant.gpus else []
         return {name: getattr(self, name)() for name in names}
 
-    @property
+    @cached_property
     def _metrics(self) -> EndpointMetrics:
-        return self.endpoint.metrics
+        # Shorter periods are kept for three hours only, and a dashboard shows more: the page above.
+        return replace(self.endpoint.metrics, shortest_period_seconds=PERIOD_SECONDS)
 
-    def traffic(self) -> Widget:
-        name = self.variant.name
-        shown = [replace(self._metrics.invocations(name), label="all")]
-        if self._metrics.kind.publishes("InvocationsPerInstance"):
-            per_instance = self._metrics.invocations_per_instance(name)
-            shown.append(replace(per_instance, label="per instance"))
-        seconds = shown[0].period_seconds
-        period = "minute" if seconds == PERIOD_SECONDS else f"{seconds} s"
-        return graph(
-            f"{name}: requests per {period}",
-            left=Side(label="requests", metrics=shown, lines=self._lines("traffic")),
-        )
+    def traffic(self) -> cloudwatch.IWidget:
+        name, metrics = self.variant.name, self._metrics
+        shown = [metrics.of_variant("Invocations", name, "Sum", label="all")]
+        if metrics.kind.publishes("InvocationsPerInstance"):
+            per_instance = "InvocationsPerInstance", name, "Sum"
+            shown.append(metrics.of_variant(*per_instance, label="per instance"))
+        period_seconds = int(shown[0].period.to_seconds())
+        period = "minute" if period_seconds == PERIOD_SECONDS else f"{period_seconds} s"
+        title = f"{name}: requests per {period}"
+        return self._draw(title, "requests", shown, self._lines("traffic"))
 
-    def queue(self) -> Widget:
+    def queue(self) -> cloudwatch.IWidget:
         """The queue of the endpoint, which is the same for every variant."""
         of_endpoint, age = self._metrics.of_variant, self.alarms.of(None, "queue-age")
-        waiting = of_endpoint("ApproximateBacklogSize", None, "Maximum")
-        each = of_endpoint("ApproximateBacklogSizePerInstance", None, "Average")
+        each = "ApproximateBacklogSizePerInstance"
         waits = of_endpoint("ApproximateAgeOfOldestRequest", None, "Maximum")
-        shown = [replace(waiting, label="all"), replace(each, label="per instance")]
-        oldest = _in(waits, 60, "age of the oldest", 0)
-        return graph(
-            f"{self.variant.name}: requests that wait, and for how long",
-            left=Side(label="requests", metrics=shown),
-            right=Side(label="minutes", metrics=[oldest], lines=[age.line] if age else []),
+        return cloudwatch.GraphWidget(
+            title=f"{self.variant.name}: requests that wait, and for how long",
+            width=self.width,
+            left=[
+                of_endpoint("ApproximateBacklogSize", None, "Maximum", label="all"),
+                of_endpoint(each, None, "Average", label="per instance"),
+            ],
+            left_y_axis=make_axis("requests"),
+            right=[_convert(waits, 60, "age of the oldest", 0)],
+            right_annotations=[age.line] if age else None,
+            right_y_axis=make_axis("minutes"),
         )
 
-    def failures(self) -> Widget:
+    def failures(self) -> cloudwatch.IWidget:
         """Failures of an asynchronous endpoint, which no caller sees."""
         shown = [
-            replace(self._metrics.of_variant(metric, self.variant.name, "Sum"), label=label)
+            self._metrics.of_variant(metric, self.variant.name, "Sum", label=label)
             for label, metric in ASYNC_FAILURES.items()
         ]
-        return graph(
-            f"{self.variant.name}: failures per minute",
-            left=Side(label="failures", metrics=shown, lines=self._lines("failures")),
-        )
+        title = f"{self.variant.name}: failures per minute"
+        return self._draw(title, "failures", shown, self._lines("failures"))
 
-    def concurrency(self) -> Widget:
+    def concurrency(self) -> cloudwatch.IWidget:
         """Utilization of a serverless variant's concurrency; it publishes no CPU and no disk."""
         name, metrics = self.variant.name, self._metrics
         used = metrics.of_variant("ServerlessConcurrentExecutionsUtilization", name, "Maximum")
@@ -107,13 +115,13 @@ class VariantGraphs:
             "ServerlessProvisionedConcurrencyUtilization", name, "Maximum"
         )
         shown = [
-            _in(used, 0.01, "concurrency", 0),
-            _in(provisioned, 0.01, "provisioned concurrency", 1),
-            _in(metrics.of_variant("MemoryUtilization", name, "Maximum"), 1, "memory", 2),
+            _convert(used, 0.01, "concurrency", 0),
+            _convert(provisioned, 0.01, "provisioned concurrency", 1),
+            _convert(metrics.of_variant("MemoryUtilization", name, "Maximum"), 1, "memory", 2),
         ]
         return self._graph("saturation", shown, "%")
 
-    def latency(self) -> Widget:
+    def latency(self) -> cloudwatch.IWidget:
         name, metrics = self.variant.name, self._metrics
         percentiles = ("p50", "p90", "p99")
         shown = {percentile: metrics.model_latency(name, percentile) for percentile in percentiles}
@@ -121,9 +129,9 @@ class VariantGraphs:
             shown["added by SageMaker, mean"] = metrics.of_variant(
                 "OverheadLatency", name, "Average"
             )
-        return self._graph("latency", _all_in(MILLISECONDS, shown), "ms")
+        return self._graph("latency", _convert_all(MILLISECONDS, shown), "ms")
 
-    def errors(self) -> Widget:
+    def errors(self) -> cloudwatch.IWidget:
         name, metrics = self.variant.name, self._metrics
         # Means of metrics that are 0 or 1 per request: shares, 0 to 1.
         shown = {
@@ -131,14 +139,14 @@ class VariantGraphs:
             for label, metric in ERRORS.items()
             if metrics.kind.publishes(metric)
         }
-        return self._graph("errors", _all_in(PERCENT, shown), "%")
+        return self._graph("errors", _convert_all(PERCENT, shown), "%")
 
-    def machines(self) -> Widget:
+    def machines(self) -> cloudwatch.IWidget:
         """Utilization of the instances; 100 % is all cores and GPUs."""
         kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
         if self.variant.gpus:
             kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
-        shown: list[Computed] = []
+        shown: list[cloudwatch.MathExpression] = []
         for pool in self.variant.pools or (None,):
             for what, statistic in kinds:
                 name = f"{what}Utilization"
@@ -146,21 +154,21 @@ class VariantGraphs:
                 full = self.variant.full_percent(name, pool)
                 mean = "mean" if statistic == "Average" else "fullest instance"
                 label = f"{pool}: {what}, {mean}" if pool else f"{what}, {mean}"
-                shown.append(_in(metric, full / 100, label, len(shown)))
+                shown.append(_convert(metric, full / 100, label, len(shown)))
         return self._graph("saturation", shown, "%")
 
-    def latency_by_instance(self) -> Widget:
+    def latency_by_instance(self) -> cloudwatch.IWidget:
         """Mean latency of each instance: the slow one among several."""
         title = "latency by instance, mean"
         return self._each("ModelLatency", BY_INSTANCE, title, MILLISECONDS)
 
-    def cpu_by_instance(self) -> Widget:
+    def cpu_by_instance(self) -> cloudwatch.IWidget:
         """CPU of each instance, in percent of all its vCPUs."""
         title, full = "CPU by instance, mean", self.variant.full_percent("CPUUtilization")
         unit = Unit("%", full / 100)
         return self._each("CPUUtilization", BY_INSTANCE, title, unit)
 
-    def gpu_by_accelerator(self) -> Widget:
+    def gpu_by_accelerator(self) -> cloudwatch.IWidget:
         """Utilization of each GPU of each instance."""
         title, unit = "GPU by accelerator, mean", Unit("%", 1)
         return self._each("GPUUtilization", BY_ACCELERATOR, title, unit)
@@ -171,51 +179,44 @@ class VariantGraphs:
         dimensions: Sequence[str],
         title: str,
         unit: Unit,
-    ) -> Widget:
+    ) -> cloudwatch.IWidget:
         # A search, because instances come and go.
         values = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
-        search = searched(metric, dimensions, "Average", **values)
-        shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
-        return graph(
-            f"{self.variant.name}: {title} ({unit.symbol})",
-            left=Side(label=unit.symbol, metrics=[shown]),
-        )
+        shown = search_metric(metric, dimensions, "Average", unit, **values)
+        return self._draw(f"{self.variant.name}: {title} ({unit.symbol})", unit.symbol, [shown])
 
-    def instances(self) -> Widget:
+    def instances(self) -> cloudwatch.IWidget:
         """Number of instances, with lines at min and max. A minute without requests has no value."""
-        endpoint, variant = self.endpoint, self.variant
-        each = endpoint.metrics.values_a_minute
+        variant, metrics = self.variant, self._metrics
         by_type = [
-            _in(endpoint.metrics.instances_of_type(variant.name, kind), each, kind, number)
+            _convert(
+                metrics.instances_of_type(variant.name, kind), metrics.values_a_minute, kind, number
+            )
             for number, kind in enumerate(variant.pools)
         ]
-        return graph(
+        return self._draw(
             f"{variant.name}: instances that answer, of {', '.join(variant.instance_types)}",
-            left=Side(
-                label="instances",
-                metrics=[endpoint.metrics.instances(variant.name), *by_type],
-                lines=[
-                    Line(value=variant.min_instances, label=f"min {variant.min_instances}"),
-                    Line(value=variant.max_instances, label=f"max {variant.max_instances}"),
-                ],
-            ),
+            "instances",
+            [metrics.instances(variant.name), *by_type],
+            self._bounds,
         )
 
-    def copies(self) -> Widget:
+    def copies(self) -> cloudwatch.IWidget:
         """Number of copies of a component that shares instances, with lines at min and max."""
-        least, most = self.variant.min_instances, self.variant.max_instances
-        lines = [Line(value=least, label=f"min {least}"), Line(value=most, label=f"max {most}")]
-        shown = [
-            replace(
-                self._metrics.instances(self.variant.name), label=f"{self.variant.name}: copies"
-            )
-        ]
-        return graph(
-            f"{self.variant.name}: copies that answer",
-            left=Side(label="copies", metrics=shown, lines=lines),
-        )
+        name = self.variant.name
+        shown = compute(*self._metrics.count_instances(name), f"{name}: copies")
+        return self._draw(f"{name}: copies that answer", "copies", [shown], self._bounds)
 
-    def cost(self) -> Widget:
+    @property
+    def _bounds(self) -> list[cloudwatch.HorizontalAnnotation]:
+        """Lines at min and max."""
+        bounds = {"min": self.variant.min_instances, "max": self.variant.max_instances}
+        return [
+            cloudwatch.HorizontalAnnotation(value=value, label=f"{name} {value}")
+            for name, value in bounds.items()
+        ]
+
+    def cost(self) -> cloudwatch.IWidget:
         """Cost of the instances that answer; a text if no source states a price."""
         endpoint, variant = self.endpoint, self.variant
         rows, missing = [], []
@@ -230,55 +231,99 @@ class VariantGraphs:
                 f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
                 "is known; state it as prices.instance_usd_per_hour"
             )
-            return Widget(kind="text", properties={"markdown": markdown})
+            return cloudwatch.TextWidget(markdown=markdown, width=self.width, height=6)
         usd_per_hour = [row.usd_per_hour for row in rows]
-        count = endpoint.metrics.instances(variant.name)
-        expression, using = f"{count.expression} * {usd_per_hour[0]:g}", dict(count.using)
-        if variant.pools:
-            using, terms = {}, []
+        metrics = self._metrics
+        using: dict[str, cloudwatch.Metric] = {}
+        if not variant.pools:
+            count, using = metrics.count_instances(variant.name)
+            expression = f"{count} * {usd_per_hour[0]:g}"
+        else:
+            terms = []
             for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
-                using[f"n{number}"] = endpoint.metrics.instances_of_type(variant.name, kind)
-                terms.append(f"FILL(n{number}, 0) * {usd / endpoint.metrics.values_a_minute:g}")
+                using[f"n{number}"] = metrics.instances_of_type(variant.name, kind)
+                terms.append(f"FILL(n{number}, 0) * {usd / metrics.values_a_minute:g}")
             expression = " + ".join(terms)
         # From all instances of the cheapest type to all of the dearest.
-        least = variant.min_instances * min(usd_per_hour)
-        most = variant.max_instances * max(usd_per_hour)
-        cost = Computed(expression=expression, using=using, label=f"{variant.name}: USD per hour")
-        return graph(
+        bounds = {
+            "min": variant.min_instances * min(usd_per_hour),
+            "max": variant.max_instances * max(usd_per_hour),
+        }
+        return self._draw(
             f"{variant.name}: cost per hour (USD, {rows[0].region}, {rows[0].as_of})",
-            left=Side(
-                label="USD per hour",
-                metrics=[cost],
-                lines=[
-                    Line(value=round(least, 3), label=f"min: {least:.2f}"),
-                    Line(value=round(most, 3), label=f"max: {most:.2f}"),
-                ],
-            ),
+            "USD per hour",
+            [compute(expression, using, f"{variant.name}: USD per hour")],
+            [
+                cloudwatch.HorizontalAnnotation(value=round(usd, 3), label=f"{name}: {usd:.2f}")
+                for name, usd in bounds.items()
+            ],
         )
 
-    def _lines(self, title: str) -> list[Line]:
+    def _lines(self, title: str) -> list[cloudwatch.HorizontalAnnotation]:
         return [
             alarm.line
             for alarm in self.alarms.by_name.values()
             if (alarm.signal.variant, alarm.signal.graph) == (self.variant.name, title)
         ]
 
-    def _graph(self, title: str, shown: Sequence[Computed], unit: str) -> Widget:
-        return graph(
-            f"{self.variant.name}: {title} ({unit})",
-            left=Side(label=unit, metrics=shown, lines=self._lines(title)),
+    def _graph(
+        self, title: str, shown: Sequence[cloudwatch.IMetric], unit: str
+    ) -> cloudwatch.IWidget:
+        lines = self._lines(title)
+        return self._draw(f"{self.variant.name}: {title} ({unit})", unit, shown, lines)
+
+    def _draw(
+        self,
+        title: str,
+        label: str,
+        shown: Sequence[cloudwatch.IMetric],
+        lines: Sequence[cloudwatch.HorizontalAnnotation] | None = None,
+    ) -> cloudwatch.IWidget:
+        return cloudwatch.GraphWidget(
+            title=title,
+            width=self.width,
+            left=shown,
+            left_annotations=lines,
+            left_y_axis=make_axis(label),
         )
 
 
-def _all_in(unit: Unit, shown: dict[str, Measured]) -> list[Computed]:
+def make_axis(label: str) -> cloudwatch.YAxisProps:
+    """Return an axis that begins at 0."""
+    return cloudwatch.YAxisProps(label=label, min=0, show_units=False)
+
+
+def search_metric(
+    name: str, dimensions: Sequence[str], statistic: str, unit: Unit, **values: str
+) -> cloudwatch.MathExpression:
+    """Return the expression that finds each metric of this name with these dimensions, in `unit`.
+
+    `values` has the values of some of the dimensions.
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html (2026-11-23)
+    """
+    namespace = namespace_of(name)
+    check(namespace, name, statistic, dimensions)
+    terms = " ".join(f'{key}="{value}"' for key, value in {**values, "MetricName": name}.items())
+    schema = ",".join((namespace, *dimensions))
+    search = f"SEARCH('{{{schema}}} {terms}', '{statistic}', {PERIOD_SECONDS})"
+    return cloudwatch.MathExpression(
+        expression=f"{search} / {unit.in_the_metric:g}",
+        label="",  # CDK's default is the expression, as the label of every series
+        period=make_period(PERIOD_SECONDS),
+    )
+
+
+def _convert_all(
+    unit: Unit, shown: dict[str, cloudwatch.Metric]
+) -> list[cloudwatch.MathExpression]:
     return [
-        _in(metric, unit.in_the_metric, label, number)
+        _convert(metric, unit.in_the_metric, label, number)
         for number, (label, metric) in enumerate(shown.items())
     ]
 
 
-def _in(metric: Measured, one_of_ours: float, label: str, number: int) -> Computed:
-    """The metric in the file's unit. `number` makes the ids differ within a graph."""
-    return Computed(
-        expression=f"m{number} / {one_of_ours:g}", using={f"m{number}": metric}, label=label
-    )
+def _convert(
+    metric: cloudwatch.Metric, divisor: float, label: str, number: int
+) -> cloudwatch.MathExpression:
+    """Return the metric in the file's unit. `number` makes the ids differ within a graph."""
+    return compute(f"m{number} / {divisor:g}", {f"m{number}": metric}, label)

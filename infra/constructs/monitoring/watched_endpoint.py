@@ -1,21 +1,41 @@
 """An endpoint, of this stack or another, as alarms and dashboards use it: metrics and instances."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import IConstruct, IDependable
 
 from infra.catalog import metrics
 from infra.catalog.instances import instances
 from infra.catalog.prices import Price
-from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured
 from infra.parameters.metrics import BY_THE_MINUTE, Published
 from infra.parameters.table import Table
 from infra.policy.hosting import REAL_TIME, EndpointKind
 
 MACHINES = "/aws/sagemaker/Endpoints"
 COUNTS = ("Sum", "SampleCount")
+PERIOD_SECONDS = 60  # as often as SageMaker publishes unless [metrics] says otherwise
+AlarmMetric = cloudwatch.Metric | cloudwatch.MathExpression
+
+
+@cache
+def make_period(count: int) -> cdk.Duration:
+    """Return a duration; each one is created once, because it is a call to CDK's process."""
+    return cdk.Duration.seconds(count)
+
+
+def compute(
+    expression: str, using: Mapping[str, cloudwatch.Metric], label: str | None = None
+) -> cloudwatch.MathExpression:
+    """Return an expression of metrics that have one period. `using` maps its variables to them."""
+    period = next(iter(using.values())).period
+    return cloudwatch.MathExpression(
+        expression=expression, using_metrics=dict(using), label=label, period=period
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +52,31 @@ class EndpointMetrics:
     published: Published = BY_THE_MINUTE
     components: Mapping[str, str] = field(default_factory=dict)
     """Name of a variant or of copies, to the inference component that these are."""
+    shortest_period_seconds: int = 0
+    """Shortest period of a metric, for graphs. Default: as often as it is published."""
 
-    def model_latency(self, variant: str, statistic: str) -> Measured:
+    def model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
         """Time the container took to answer one request. Unit: microseconds."""
         return self.of_variant("ModelLatency", variant, statistic)
 
-    def invocations(self, variant: str) -> Measured:
+    def invocations(self, variant: str) -> cloudwatch.Metric:
         """Requests in one minute."""
         return self.of_variant("Invocations", variant, "Sum")
 
-    def invocations_per_instance(self, variant: str) -> Measured:
+    def invocations_per_instance(self, variant: str) -> cloudwatch.Metric:
         """Requests in one minute and instance: what scaling tracks."""
         return self.of_variant("InvocationsPerInstance", variant, "Sum")
 
-    def instances_of_type(self, variant: str, instance_type: str) -> Measured:
+    def instances_of_type(self, variant: str, instance_type: str) -> cloudwatch.Metric:
         """Number of instances of one of several types: CPUUtilization has `values_a_minute` for each."""
-        counted = self.of_variant("CPUUtilization", variant, "SampleCount", instance_type)
-        return replace(counted, label=instance_type)
+        return self.of_variant("CPUUtilization", variant, "SampleCount", instance_type)
 
-    def instances(self, variant: str) -> Computed:
-        """Number of instances that answer, which SageMaker does not publish.
+    def instances(self, variant: str) -> cloudwatch.MathExpression:
+        """Number of instances that answer, which SageMaker does not publish."""
+        return compute(*self.count_instances(variant), f"{variant}: instances")
+
+    def count_instances(self, variant: str) -> tuple[str, dict[str, cloudwatch.Metric]]:
+        """Return the expression of the number of instances, and its metrics.
 
         It is Invocations divided by InvocationsPerInstance, without data if there is no traffic. For an
         asynchronous endpoint, and for instances that components share, it counts the values of
@@ -60,39 +85,36 @@ class EndpointMetrics:
         shared = self.components and variant not in self.components
         if shared or not self.kind.publishes("Invocations"):
             share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
-            return Computed(
-                expression=f"counted{share}",
-                using={"counted": self.of_variant("CPUUtilization", variant, "SampleCount")},
-                label=f"{variant}: instances",
-            )
-        return Computed(
-            expression="requests / per_instance",
-            using={
-                "requests": self.invocations(variant),
-                "per_instance": self.invocations_per_instance(variant),
-            },
-            label=f"{variant}: instances",
-        )
+            return f"counted{share}", {
+                "counted": self.of_variant("CPUUtilization", variant, "SampleCount")
+            }
+        return "requests / per_instance", {
+            "requests": self.invocations(variant),
+            "per_instance": self.invocations_per_instance(variant),
+        }
 
     @property
     def values_a_minute(self) -> int:
         """Values of utilization that an instance publishes in a period of its count."""
         return max(1, PERIOD_SECONDS // self.published.utilization_seconds)
 
-    def requests_or_zero(self, variant: str) -> Computed:
+    def requests_or_zero(self, variant: str) -> cloudwatch.MathExpression:
         """Requests in one minute; 0 if there were none, when SageMaker publishes nothing."""
-        return Computed(
-            expression="FILL(requests, 0)",
-            using={"requests": self.invocations(variant)},
-            label=f"{variant}: requests",
-        )
+        using = {"requests": self.invocations(variant)}
+        return compute("FILL(requests, 0)", using, f"{variant}: requests")
 
-    def counted_in_log(self, name: str, statistic: str = "Sum") -> Measured:
+    def counted_in_log(self, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
         """Log lines of all variants in one minute that match a filter of log_filters.json, or
         GoldenRequestErrors of the function that sends golden requests."""
         namespace, dimensions = f"{metrics.OWN}{self.endpoint_name}", self.extra_dimensions
         metrics.check(namespace, name, statistic, dimensions, self.kind.name)
-        return Measured(namespace=namespace, name=name, statistic=statistic, dimensions=dimensions)
+        return cloudwatch.Metric(
+            namespace=namespace,
+            metric_name=name,
+            statistic=statistic,
+            dimensions_map=dict(dimensions),
+            period=make_period(PERIOD_SECONDS),
+        )
 
     def of_variant(
         self,
@@ -100,7 +122,9 @@ class EndpointMetrics:
         variant: str | None,
         statistic: str,
         instance_type: str | None = None,
-    ) -> Measured:
+        *,
+        label: str | None = None,
+    ) -> cloudwatch.Metric:
         """Any metric that SageMaker publishes; `variant` None means the whole endpoint with
         its queue, and `instance_type` one of several of a variant. Utilization is in percent of each
         core and GPU; that of a serverless variant's concurrency is a share, 0 to 1."""
@@ -109,34 +133,34 @@ class EndpointMetrics:
             # A component has the metrics of its requests under its own name alone.
             # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-23)
             name = name.replace("PerInstance", "PerCopy")
-            metrics.check("AWS/SageMaker", name, statistic, ["InferenceComponentName"])
-            return Measured(
-                namespace="AWS/SageMaker",
-                name=name,
-                dimensions={"InferenceComponentName": component},
-                statistic=statistic,
-            )
-        dimensions = {
-            "EndpointName": self.endpoint_name,
-            **({} if variant is None else {"VariantName": variant}),
-            **({} if instance_type is None else {"InstanceType": instance_type}),
-            **self.extra_dimensions,
-        }
-        namespace = metrics.namespace_of(name)
-        metrics.check(namespace, name, statistic, dimensions, self.kind.name)
-        seconds = (
-            self.published.utilization_seconds
-            if namespace == MACHINES
-            else self.published.requests_seconds
-        )
-        return Measured(
+            namespace, dimensions = "AWS/SageMaker", {"InferenceComponentName": component}
+            metrics.check(namespace, name, statistic, dimensions)
+            period_seconds = PERIOD_SECONDS
+        else:
+            dimensions = {
+                "EndpointName": self.endpoint_name,
+                **({} if variant is None else {"VariantName": variant}),
+                **({} if instance_type is None else {"InstanceType": instance_type}),
+                **self.extra_dimensions,
+            }
+            namespace = metrics.namespace_of(name)
+            metrics.check(namespace, name, statistic, dimensions, self.kind.name)
+            period_seconds = self._period_seconds(namespace, statistic)
+        return cloudwatch.Metric(
             namespace=namespace,
-            name=name,
-            dimensions=dimensions,
+            metric_name=name,
+            dimensions_map=dimensions,
             statistic=statistic,
-            # What is counted is counted by the minute, as thresholds and graphs have it.
-            period_seconds=max(seconds, PERIOD_SECONDS) if statistic in COUNTS else seconds,
+            label=label,
+            period=make_period(period_seconds),
         )
+
+    def _period_seconds(self, namespace: str, statistic: str) -> int:
+        published = self.published
+        of_instances = namespace == MACHINES
+        each = published.utilization_seconds if of_instances else published.requests_seconds
+        # What is counted is counted by the minute, as thresholds and graphs have it.
+        return max(each, PERIOD_SECONDS if statistic in COUNTS else self.shortest_period_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
@@ -11,9 +12,8 @@ from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import directions
-from infra.constructs.monitoring.measured import Computed, Measured
 from infra.constructs.monitoring.signals import Signal
-from infra.constructs.monitoring.watched_endpoint import EndpointMetrics
+from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, make_period
 from infra.parameters.alarms import MILLISECONDS, PERCENT, WATCHED, Alarms
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
@@ -122,9 +122,9 @@ class EndpointRollout(Construct):
                 description=f"Takes back an update of {endpoint.name} to configuration {short}: "
                 f"{signal.said}{where}. {signal.few_samples}{signal.earliest}"
                 f"{directions('rollback', alarms.runbook)}",
-            ).alarm
+            )
             accept_for((NIST, HIPAA), alarm, SILENT)
-            names.append(alarm.ref)
+            names.append(alarm.alarm_name)
         return names
 
 
@@ -155,10 +155,6 @@ def _errors(
     what, metric, _, key = WATCHED["errors"][kind]
     both_fleets = replace(new_fleet, extra_dimensions={})
 
-    def counted(fleet: EndpointMetrics, name: str, statistic: str) -> Measured:
-        seconds = fleet.published.requests_seconds
-        return replace(fleet.of_variant(name, variant, statistic), period_seconds=seconds)
-
     # CloudWatch's arithmetic takes 0 for a metric without data beside one with data.
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html (2026-11-23)
     share, threshold, in_words = "new_errors / new_requests", getattr(alarms, key), None
@@ -173,15 +169,17 @@ def _errors(
         variant=variant,
         what=what,
         in_words=in_words,
-        metric=Computed(
+        metric=cloudwatch.MathExpression(
             expression=f"IF(new_requests + 0 * requests > 0, {share}, {either})",
-            using={
-                "errors": counted(both_fleets, metric, "Sum"),
-                "requests": counted(both_fleets, metric, "SampleCount"),
-                "new_errors": counted(new_fleet, metric, "Sum"),
-                "new_requests": counted(new_fleet, metric, "SampleCount"),
-                "new_answers": counted(new_fleet, "ModelLatency", "SampleCount"),
+            using_metrics={
+                "errors": both_fleets.of_variant(metric, variant, "Sum"),
+                "requests": both_fleets.of_variant(metric, variant, "SampleCount"),
+                "new_errors": new_fleet.of_variant(metric, variant, "Sum"),
+                "new_requests": new_fleet.of_variant(metric, variant, "SampleCount"),
+                "new_answers": new_fleet.of_variant("ModelLatency", variant, "SampleCount"),
             },
+            # CDK gives it to every metric: these are counted as often as they are published.
+            period=make_period(new_fleet.published.requests_seconds),
         ),
         threshold=threshold,
         unit=PERCENT,

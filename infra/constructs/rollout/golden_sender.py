@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as functions
@@ -18,8 +20,8 @@ from infra.constructs.endpoint.endpoint_interface import endpoint_arns
 from infra.constructs.endpoint.endpoint_logs import removal_policy
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import directions
-from infra.constructs.monitoring.measured import Measured
 from infra.constructs.monitoring.signals import Signal
+from infra.constructs.monitoring.watched_endpoint import PERIOD_SECONDS, make_period
 from infra.parameters.alarms import Unit
 from infra.parameters.rollout import GoldenRequests
 
@@ -105,11 +107,12 @@ class GoldenSender(Construct):
         The function's errors count: it raises, times out, or is not started.
         https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html (2026-11-22)
         """
-        errors = Measured(
+        errors = cloudwatch.Metric(
             namespace="AWS/Lambda",
-            name="Errors",
+            metric_name="Errors",
             statistic="Sum",
-            dimensions={"FunctionName": function.ref},
+            dimensions_map={"FunctionName": function.ref},
+            period=make_period(PERIOD_SECONDS),
         )
         signal = Signal(
             kind="golden-requests",
@@ -129,7 +132,7 @@ class GoldenSender(Construct):
             description=f"{endpoint_name}: {signal.said}, so that an update that nobody else calls is "
             f"judged by nothing. The function's log says why: {_log_name(endpoint_name)}. "
             f"{directions(signal.kind, runbook)}",
-            actions=[inform.topic_arn],
+            notify=actions.SnsAction(inform),
         )
 
     def _function(

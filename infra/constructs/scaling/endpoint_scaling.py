@@ -1,25 +1,52 @@
 """Application Auto Scaling of a variant: target tracking, steps and schedules."""
 
 import aws_cdk as cdk
+from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-from infra.constructs.monitoring.measured import Computed, Metric
+from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
 from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import (
-    Properties,
-    scalable_target,
+    BACKLOG,
+    Adjustment,
+    StepPolicy,
+    TrackingPolicy,
     sleep_policies,
-    step_alarm,
     step_policies,
-    step_policy,
     tracking,
     waits_of,
 )
 from infra.policy.derived_settings import Cooldowns
 from infra.policy.execution_policy import LINKED_ROLE
 
+Metric = autoscaling.PredefinedMetric
+PREDEFINED = {
+    "SageMakerVariantInvocationsPerInstance": Metric.SAGEMAKER_VARIANT_INVOCATIONS_PER_INSTANCE,
+    "SageMakerVariantConcurrentRequestsPerModelHighResolution": (
+        Metric.SAGEMAKER_VARIANT_CONCURRENT_REQUESTS_PER_MODEL_HIGH_RESOLUTION
+    ),
+    "SageMakerVariantProvisionedConcurrencyUtilization": (
+        Metric.SAGEMAKER_VARIANT_PROVISIONED_CONCURRENCY_UTILIZATION
+    ),
+    "SageMakerInferenceComponentInvocationsPerCopy": (
+        Metric.SAGEMAKER_INFERENCE_COMPONENT_INVOCATIONS_PER_COPY
+    ),
+    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": (
+        Metric.SAGEMAKER_INFERENCE_COMPONENT_CONCURRENT_REQUESTS_PER_COPY_HIGH_RESOLUTION
+    ),
+}
+COMPARISONS = {
+    True: cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+    False: cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
+}
+MISSING = {
+    "missing": cloudwatch.TreatMissingData.MISSING,
+    "notBreaching": cloudwatch.TreatMissingData.NOT_BREACHING,
+}
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
 MINUTES_WAITING = 2
 
@@ -55,41 +82,81 @@ class EndpointScaling(Construct):
         if copies is not None:
             capacity = copies.capacity
             resource = f"inference-component/{endpoint.components[variant].name}"
-        dimension = endpoint.kind.scalable_dimension
-        properties = scalable_target(resource, dimension, capacity, scaling)
-        role = f"arn:{cdk.Stack.of(self).partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role"
-        properties["RoleARN"] = f"{role}/{LINKED_ROLE}"
-        target = Construct(self, "Target")
-        self.target = cdk.CfnResource(
-            target,
-            "Resource",
-            type="AWS::ApplicationAutoScaling::ScalableTarget",
-            properties=dict(sorted(properties.items())),
+        stack = cdk.Stack.of(self)
+        role = (
+            f"arn:{stack.partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role/{LINKED_ROLE}"
         )
-        if copies is not None:
-            self.target.node.add_dependency(endpoint.components[variant].resource)
-        tracked = tracking(scaling, waits, endpoint.name, copies=copies is not None)
-        for name, policy in tracked.items():
-            self._policy(Construct(target, name), policy)
+        self.target = autoscaling.ScalableTarget(
+            self,
+            "Target",
+            service_namespace=autoscaling.ServiceNamespace.SAGEMAKER,
+            resource_id=resource,
+            scalable_dimension=endpoint.kind.scalable_dimension,
+            min_capacity=capacity[0],
+            max_capacity=capacity[1],
+            role=iam.Role.from_role_arn(self, "ServiceLinkedRole", role, mutable=False),
+        )
+        """CDK's scalable target, for further policies and schedules."""
+        self._schedule(scaling)
+        if copies is not None and (target := self.target.node.default_child):
+            target.node.add_dependency(endpoint.components[variant].resource)
+        for policy in tracking(scaling, waits, copies=copies is not None):
+            self._track(endpoint, policy)
         if scaling.steps:
             self._step(endpoint, variant, scaling, waits)
         if copies is not None and copies.sleep_after_minutes:
             self._sleep(endpoint, variant, copies.sleep_after_minutes)
         if endpoint.kind.queued and capacity[0] == 0:
-            # With no instance there is no backlog per instance that could be tracked (the page above).
-            waiting = endpoint.metrics.of_variant("HasBacklogWithoutCapacity", None, "Average")
-            first = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
-            operator, period = "GreaterThanOrEqualToThreshold", waiting.period_seconds
-            self._alarmed_policy(
-                "WakeUp",
-                "Out",
-                step_policy(waits, [first]),
-                step_alarm(operator, 1, MINUTES_WAITING, period, missing="missing"),
-                metric=waiting,
-                name=f"{endpoint.name}-{variant}-wake-up",
-                description=f"Starts the first instance of {endpoint.name}: a request waits and "
-                "there is none. It tells nobody.",
+            self._wake_up(endpoint, variant, waits)
+
+    def _schedule(self, scaling: Scaling) -> None:
+        for number, action in enumerate(scaling.schedule):
+            self.target.scale_on_schedule(
+                f"Scheduled{number}",
+                schedule=autoscaling.Schedule.expression(action.at),
+                time_zone=cdk.TimeZone.of(action.timezone),
+                min_capacity=action.at_least,
+                max_capacity=action.at_most,
             )
+
+    def _track(self, endpoint: ModelEndpoint, policy: TrackingPolicy) -> None:
+        queue = None
+        if policy.metric is None:
+            queue = endpoint.metrics.of_variant(BACKLOG, None, "Average")
+        self.target.scale_to_track_metric(
+            policy.name,
+            target_value=policy.value,
+            predefined_metric=PREDEFINED[policy.metric] if policy.metric else None,
+            custom_metric=queue,
+            scale_in_cooldown=make_period(policy.waits.in_seconds),
+            scale_out_cooldown=make_period(policy.waits.out_seconds),
+        )
+
+    def _wake_up(self, endpoint: ModelEndpoint, variant: str, waits: Cooldowns) -> None:
+        """Start the first instance: with none there is no backlog per instance that could be tracked.
+
+        https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
+        """
+        waiting = endpoint.metrics.of_variant("HasBacklogWithoutCapacity", None, "Average")
+        first = StepPolicy(
+            name="Out",
+            cooldown_seconds=waits.out_seconds,
+            adjustments=[Adjustment(change=1, lower=0)],
+            above=True,
+            threshold=1,
+            minutes=MINUTES_WAITING,
+            period_seconds=int(waiting.period.to_seconds()),
+            missing="missing",
+        )
+        self._alarmed_policy(
+            Construct(self, "WakeUp"),
+            first,
+            "Alarm",
+            metric=waiting,
+            name=f"{endpoint.name}-{variant}-wake-up",
+            description=f"Starts the first instance of {endpoint.name}: a request waits and "
+            "there is none. It tells nobody.",
+        )
 
     def _sleep(self, endpoint: ModelEndpoint, variant: str, minutes: int) -> None:
         """No copy after minutes without a request, and the first one after a request that found none."""
@@ -102,12 +169,11 @@ class EndpointScaling(Construct):
             "Wake": endpoint.metrics.of_variant("NoCapacityInvocationFailures", variant, "Sum"),
             "Asleep": endpoint.metrics.invocations_per_instance(variant),
         }
+        owner = Construct(self, "Sleep")
         for each in sleep_policies(minutes):
             self._alarmed_policy(
-                "Sleep",
-                each.name,
-                each.policy,
-                each.alarm,
+                owner,
+                each,
                 metric=metrics[each.name],
                 name=f"{endpoint.name}-{variant}-{each.alarm_ending}",
                 description=f"{words[each.name]} It tells nobody.",
@@ -118,63 +184,54 @@ class EndpointScaling(Construct):
     ) -> None:
         per_instance = endpoint.metrics.invocations_per_instance(variant)
         # Without traffic there is no data; filled with zero it is below every bound.
-        zeroed = Computed(
-            expression="FILL(requests, 0)",
-            using={"requests": per_instance},
-            label=f"{variant}: requests per instance",
-        )
-        for steps in step_policies(scaling, waits, period_seconds=per_instance.period_seconds):
-            out = steps.way == "Out"
+        label = f"{variant}: requests per instance"
+        zeroed = compute("FILL(requests, 0)", {"requests": per_instance}, label)
+        period_seconds, owner = int(per_instance.period.to_seconds()), Construct(self, "Steps")
+        for steps in step_policies(scaling, waits, period_seconds=period_seconds):
             self._alarmed_policy(
-                "Steps",
-                steps.way,
-                steps.policy,
-                steps.alarm,
-                metric=per_instance if out else zeroed,
-                name=f"{endpoint.name}-{variant}-steps-{steps.way.lower()}",
+                owner,
+                steps,
+                metric=per_instance if steps.above else zeroed,
+                name=f"{endpoint.name}-{variant}-steps-{steps.name.lower()}",
                 description=f"Scales {endpoint.name}, variant {variant}: "
-                f"{'above' if out else 'below'} {steps.bound_rps:g} requests/s and instance for "
+                f"{'above' if steps.above else 'below'} {steps.bound_rps:g} requests/s and instance for "
                 f"{steps.minutes} minutes on end. It tells nobody.",
             )
 
-    def _policy(self, scope: Construct, policy: Properties) -> cdk.CfnResource:
-        return cdk.CfnResource(
-            scope,
-            "Resource",
-            type="AWS::ApplicationAutoScaling::ScalingPolicy",
-            properties={
-                "PolicyName": cdk.Names.unique_id(scope),
-                "PolicyType": policy["PolicyType"],
-                "ScalingTargetId": self.target.ref,
-                **policy,
-            },
-        )
-
     def _alarmed_policy(
         self,
-        owner_id: str,
-        policy_id: str,
-        policy: Properties,
-        alarm: Properties,
+        scope: Construct,
+        policy: StepPolicy,
+        alarm_id: str | None = None,
         *,
-        metric: Metric,
+        metric: AlarmMetric,
         name: str,
         description: str,
     ) -> None:
-        """Adds a policy and the alarm that triggers it."""
-        child = self.node.try_find_child(owner_id)
-        owner = child if isinstance(child, Construct) else Construct(self, owner_id)
-        resource = self._policy(Construct(owner, policy_id), policy)
-        cloudwatch.CfnAlarm(
-            Construct(owner, "Alarm" if owner_id == "WakeUp" else f"{policy_id}Alarm"),
-            "Resource",
+        """Add a policy and the alarm that triggers it. `StepScalingPolicy` of CDK names no alarm."""
+        kinds = autoscaling.AdjustmentType
+        action = autoscaling.StepScalingAction(
+            scope,
+            policy.name,
+            scaling_target=self.target,
+            adjustment_type=kinds.EXACT_CAPACITY if policy.exact else kinds.CHANGE_IN_CAPACITY,
+            cooldown=make_period(policy.cooldown_seconds),
+            metric_aggregation_type=autoscaling.MetricAggregationType.AVERAGE,
+        )
+        for step in policy.adjustments:
+            action.add_adjustment(
+                adjustment=step.change, lower_bound=step.lower, upper_bound=step.upper
+            )
+        alarm = cloudwatch.Alarm(
+            scope,
+            alarm_id or f"{policy.name}Alarm",
             alarm_name=name,
             alarm_description=description,
-            alarm_actions=[resource.ref],
-            comparison_operator=alarm["ComparisonOperator"],
-            threshold=alarm["Threshold"],
-            evaluation_periods=alarm["EvaluationPeriods"],
-            datapoints_to_alarm=alarm["DatapointsToAlarm"],
-            treat_missing_data=alarm["TreatMissingData"],
-            **metric.in_alarm,
+            metric=metric,
+            threshold=policy.threshold,
+            comparison_operator=COMPARISONS[policy.above],
+            evaluation_periods=policy.periods,
+            datapoints_to_alarm=policy.periods,
+            treat_missing_data=MISSING[policy.missing],
         )
+        alarm.add_alarm_action(actions.ApplicationScalingAction(action))

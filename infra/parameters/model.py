@@ -63,7 +63,7 @@ class Golden(Table):
         return CONTENT_TYPES.get(PurePosixPath(self.request).suffix, "application/octet-stream")
 
 
-class Model(Table):
+class ModelTable(Table):
     saved_model: ProjectPath | None = None
     """Folder relative to the project with one folder per version (digits only), each with a
     saved_model.pb. With `version`, the folder is one SavedModel. Give exactly one of saved_model,
@@ -142,7 +142,7 @@ BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
 
 
-def served(models: Mapping[str, Model], name: str) -> Served:
+def served(models: Mapping[str, ModelTable], name: str) -> Served:
     """The model of that name, with the models that are packed into the same archive.
 
     A multi_model has no size, since a container holds only those models that requests named. A bad
@@ -165,7 +165,7 @@ def served(models: Mapping[str, Model], name: str) -> Served:
     return replace(packed_here, model_gib=artifact.size_gib, packed_gib=packed_gib, has_code=None)
 
 
-def _together_gib(models: Mapping[str, Model], name: str) -> float | None:
+def _together_gib(models: Mapping[str, ModelTable], name: str) -> float | None:
     """Size of all models in one archive, in GiB; None if the size of one is unknown."""
     total = 0.0
     for member in [name, *models[name].also_serves]:

@@ -18,12 +18,12 @@ from pydantic import ValidationError
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
 from infra.constructs.endpoint.inference_component import ModelCopies
 from infra.constructs.monitoring.watched_endpoint import Tables
-from infra.parameters.endpoint import Endpoint, Traffic
+from infra.parameters.endpoint import EndpointTable, Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.parameters.metrics import Metrics
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.sources import Source
@@ -119,7 +119,7 @@ class _Checks:
 def _described(endpoint: CheckedEndpoint, fixed: Mapping[str, Any]) -> Environment:
     """The endpoint as an environment file describes it. Raises ValidationError."""
     stack = cdk.Stack.of(endpoint)
-    models: dict[str, Model] = {}
+    models: dict[str, ModelTable] = {}
     variants: dict[str, Variant] = {}
     for variant in endpoint.variants:
         assert isinstance(variant, InstanceVariant)
@@ -158,7 +158,7 @@ def _described(endpoint: CheckedEndpoint, fixed: Mapping[str, Any]) -> Environme
     return Environment(
         account=_known(stack.account, SOME_ACCOUNT),
         region=_known(stack.region, SOME_REGION),
-        endpoint=Endpoint(name=_known(endpoint.name, SOME_NAME)),
+        endpoint=EndpointTable(name=_known(endpoint.name, SOME_NAME)),
         models=models,
         variants=variants,
         **tables,
@@ -166,7 +166,7 @@ def _described(endpoint: CheckedEndpoint, fixed: Mapping[str, Any]) -> Environme
     )
 
 
-def _model(models: dict[str, Model], placement: Placement) -> str:
+def _model(models: dict[str, ModelTable], placement: Placement) -> str:
     """Name of the model, which is now one of `models`."""
     name = placement.variant.model
     while models.get(name, placement.model) != placement.model:
@@ -176,7 +176,7 @@ def _model(models: dict[str, Model], placement: Placement) -> str:
 
 
 def _component(
-    endpoint: CheckedEndpoint, models: dict[str, Model], copies: ModelCopies
+    endpoint: CheckedEndpoint, models: dict[str, ModelTable], copies: ModelCopies
 ) -> Component:
     placement = copies.model.placement
     assert placement is not None  # the caller has looked

@@ -24,10 +24,10 @@ from infra.constructs.model.served_model import ServedModel
 from infra.packing import archive_inputs
 from infra.parameters.batch.job import BatchJob, batch_job
 from infra.parameters.batch.settings import BatchSettings
-from infra.parameters.endpoint import Endpoint, Network
+from infra.parameters.endpoint import EndpointTable, Network
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement, placements_of
 from infra.parameters.variant import Variant
 from infra.policy.container import ContainerSettings
@@ -292,8 +292,8 @@ def _environment(name: str, model: Mapping[str, Any], variant: Mapping[str, Any]
         return Environment(
             account=_SOME_ACCOUNT,
             region=SOME_REGION,
-            endpoint=Endpoint(name="endpoint"),
-            models={name: Model.model_validate(model, context={"project": Path.cwd()})},
+            endpoint=EndpointTable(name="endpoint"),
+            models={name: ModelTable.model_validate(model, context={"project": Path.cwd()})},
             variants={name: Variant(model=name, **variant)},
         )
     except ValidationError as wrong:

@@ -7,7 +7,7 @@ from itertools import chain
 from infra.catalog import gpus, images
 from infra.catalog.images import own_image
 from infra.parameters.finding import Severity
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version, runs
@@ -22,7 +22,7 @@ class ImageUnknown(ModelRule):
 
     example = 'models.ranker.tensorflow = "2.21"'
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         version, key = model.tensorflow, f"models.{name}.tensorflow"
         if version is not None and version not in images.versions():
             short = [other for other in images.versions() if other.count(".") == 1]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from infra.packing import servable
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, ModelRule
 from model_packaging.inputs import ArchiveInputs
@@ -39,7 +39,7 @@ class Artefact(PackedModelRule):
 
     example = 'models.ranker.saved_model = "nowhere"'
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         inputs = ArchiveInputs(
@@ -70,7 +70,7 @@ class CodeInsideModel(PackedModelRule):
     acknowledgeable = True
     example = "# model/code/inference.py beside model/1/"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         folder, given = model.saved_model.path, model.code
@@ -110,7 +110,7 @@ class SavedModel(PackedModelRule):
 
     example = "# a truncated saved_model.pb"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         for folder in self.candidate.version_folders(name):
             try:
                 info = self.candidate.saved_model(folder)
@@ -132,7 +132,7 @@ class SignatureDefaultMissing(PackedModelRule):
     example = "# a SavedModel with the signature score alone"
     allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
 
-    def look(self, name: str, _: Model) -> Findings:
+    def look(self, name: str, _: ModelTable) -> Findings:
         for folder, info in self.candidate.saved_models(name):
             if DEFAULT_SIGNATURE not in info.signatures:
                 yield self.finding(
@@ -151,7 +151,7 @@ class WarmUp(PackedModelRule):
 
     example = "# a request in models.ranker.warm_up that the signature does not take"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         key = f"models.{name}.warm_up"
         requests = [file.path for file in model.warm_up]
         for folder, info in self.candidate.saved_models(name) if requests else ():

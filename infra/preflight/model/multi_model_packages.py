@@ -1,6 +1,6 @@
 """Rules about packages that the models of a multi-model endpoint share."""
 
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.preflight.rule import Findings, ModelRule
 from model_packaging.dependencies import vendored_versions
 from model_packaging.refusal import PackagingError
@@ -20,7 +20,7 @@ class MultiModelPackages(ModelRule):
     example = "# multi_model of two models whose requirements.lock files name two versions"
     allowed = "one version of a package in all models of the endpoint"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         first: dict[str, tuple[str, str]] = {}
         for member in model.multi_model or ():
             for package, version in self._versions(member).items():

@@ -1,7 +1,7 @@
 """Rules about a model's source, and about models that share an archive or an endpoint."""
 
 from infra.parameters.finding import Finding, Severity, meant
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.preflight.rule import Findings, ModelRule, artifact_example
 
 # Parts of S3 keys under which objects are usually overwritten.
@@ -18,7 +18,7 @@ class ModelSource(ModelRule):
 
     example = artifact_example('models.ranker.saved_model = "model"')
 
-    def look(self, name: str, _: Model) -> Findings:
+    def look(self, name: str, _: ModelTable) -> Findings:
         key = f"models.{name}"
         # Read from the file and not from the draft, where a source with a problem is missing.
         written = self.loaded.source.values.get("models", {}).get(name, {})
@@ -54,7 +54,7 @@ class ModelsTogether(ModelRule):
     example = 'models.ranker.also_serves = ["scorer"]'
     allowed = "models of this file with saved_model, each named once"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         for key in ("also_serves", "multi_model"):
             others = getattr(model, key) or []
             for number, other in enumerate(others):
@@ -94,7 +94,7 @@ class ArtifactMovingKey(ModelRule):
     allowed = "a key that is written once, such as run-17/model.tar.gz"
     remedy = "copy the archive to a key of its own and write that"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
         moving = [part for part in parts if part in MOVING]
         if model.artifact and moving:

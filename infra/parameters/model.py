@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.parameters.table import KmsKeyArn, ProjectPath, RoleArn, Table
+from infra.parameters.table import OR_TOKEN, KmsKeyArn, ProjectPath, RoleArn, Table
 from infra.policy.sizing import Served
 
 
@@ -26,7 +26,9 @@ class Artifact(Table):
     """Approved version of a model package of SageMaker's registry: GROUP/VERSION, or the ARN of another
     account's. Write it alone; `servable pin ENV` adds the archive's uri and hash, and the image that the
     package names, and refuses a version that is not approved. Default: none, `uri` is the model."""
-    uri: str = Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$")
+    uri: Annotated[
+        str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$"), OR_TOKEN
+    ]
     """Location of the archive, for example s3://bucket/run-17/model.tar.gz."""
     sha256: Annotated[str, StringConstraints(to_lower=True, pattern=r"^[0-9a-fA-F]{64}$")]
     """SHA-256 of the archive: 64 hexadecimal digits. `servable pin ENV` writes it. Another hash creates

@@ -4,7 +4,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.monitoring.measured import Computed, Metric
 from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import (
@@ -36,18 +36,18 @@ class EndpointScaling(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: ModelEndpoint,
+        endpoint: OperatedEndpoint,
         variant: str,
         scaling: Scaling,
     ) -> None:
         """endpoint: The endpoint.
-        variant: Name of one of its variants, or of `ModelCopies`; its minimum and maximum are the bounds.
+        variant: Name of one of its variants, or of a component; its minimum and maximum are the bounds.
         scaling: Target tracking, steps and schedules.
         """
         super().__init__(scope, construct_id)
         scaled = endpoint.scale(variant)
         endpoint.tables[f"variants.{variant}.scaling"] = self, scaling
-        copies = endpoint.copies.get(variant)
+        copies = endpoint.components.get(variant)
         waits = waits_of(scaling, scaled.start_seconds)
         # The endpoint's attribute and not the literal: CloudFormation then waits for it.
         resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"
@@ -91,7 +91,7 @@ class EndpointScaling(Construct):
                 "there is none. It tells nobody.",
             )
 
-    def _sleep(self, endpoint: ModelEndpoint, variant: str, minutes: int) -> None:
+    def _sleep(self, endpoint: OperatedEndpoint, variant: str, minutes: int) -> None:
         """No copy after minutes without a request, and the first one after a request that found none."""
         component = endpoint.components[variant].name
         words = {
@@ -114,7 +114,7 @@ class EndpointScaling(Construct):
             )
 
     def _step(
-        self, endpoint: ModelEndpoint, variant: str, scaling: Scaling, waits: Cooldowns
+        self, endpoint: OperatedEndpoint, variant: str, scaling: Scaling, waits: Cooldowns
     ) -> None:
         per_instance = endpoint.metrics.invocations_per_instance(variant)
         # Without traffic there is no data; filled with zero it is below every bound.

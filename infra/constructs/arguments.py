@@ -1,0 +1,110 @@
+"""Arguments of the constructs as tables of an environment file, and errors in the words of the arguments."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import aws_cdk as cdk
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from infra.parameters.problems import finding
+from infra.parameters.sources import Source
+from infra.parameters.table import Table
+
+T = TypeVar("T", bound=Table)
+# A key of an environment file that an argument has a different name for.
+ARGUMENTS: Mapping[str, str] = {
+    "saved_model": "folder",
+    "artifact.uri": "key",
+    "artifact.sha256": "sha256",
+    "artifact.model_package": "model_package_arn",
+    "name": "endpoint_name",
+}
+# What an app calls or passes where an environment file has a table.
+_TABLES = {
+    "rollout": "endpoint.roll_out(…)",
+    "alarms": "endpoint.add_alarms(…)",
+    "capture": "Endpoint(capture=…)",
+    "asynchronous": "Endpoint(async_inference=…)",
+    "metrics": "Endpoint(metrics=…)",
+    "traffic": "Endpoint(traffic=…)",
+    "network": "network=ModelNetwork(…)",
+    "acknowledge": "Endpoint(acknowledge={…})",
+    "endpoint": "Endpoint(…)",
+    "scaling": "auto_scale(…)",
+    "components": "variant.add_component(…)",
+    "container": "container=ContainerSettings(…)",
+    "serverless": "settings=VariantSettings(serverless=…)",
+    "models": "Model",
+    "variants": "endpoint.add_variant(…)",
+}
+# Where an environment file has a table, which knows its bounds.
+_PREFIXES = {
+    "ModelTable": ("models", "model"),
+    "Variant": ("variants", "primary"),
+    "Component": ("variants", "primary", "components", "model"),
+    "Scaling": ("variants", "primary", "scaling"),
+    "Alarms": ("alarms",),
+    "Rollout": ("rollout",),
+}
+_SECTION = re.compile(
+    r"(?:an? |the )?(?:table )?\[([a-z_]+)(?:\.[\w-]+(?:\.components\.[\w-]+)?)?(?:\.([a-z_]+))?\]"
+)
+_DOTTED = re.compile(
+    r"\b(?:models|variants)\.[\w-]+\.(?:components\.[\w-]+\.)?([a-z_]+(?:\.[a-z_]+)?)"
+)
+
+
+def read_arguments(
+    where: str, kind: type[T], given: Mapping[str, Any], base: Table | None = None
+) -> T:
+    """Return a table of the arguments that aren't None, with the other values of `base`.
+
+    `where` is the construct's path and the call. Raises ValueError that names the argument and the remedy.
+    """
+    chosen = {key: value for key, value in given.items() if value is not None}
+    for key, value in chosen.items():
+        # CDK's tokens of numbers are fractions, and of text are strings.
+        if isinstance(value, float) and cdk.Token.is_unresolved(value):
+            raise ValueError(
+                f"{where}: {key}: only CloudFormation knows its value, and alarms, scaling, and checks "
+                "are computed from it; give a number"
+            )
+    kept = {} if base is None else {key: getattr(base, key) for key in base.model_fields_set}
+    try:
+        return kind.model_validate({**kept, **chosen})
+    except ValidationError as wrong:
+        raise ValueError(f"{where}: {state_errors(wrong, kind)}") from None
+
+
+def state_errors(wrong: ValidationError, kind: type[Table]) -> str:
+    """Return every error of a table: the argument, the problem, what is allowed, and what to do."""
+    prefix = _PREFIXES.get(kind.__name__, ())
+    return "; ".join(dict.fromkeys(_state(error, prefix) for error in wrong.errors()))
+
+
+def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    if key.endswith(".[key]"):
+        key = "model_name" if key.startswith("models") else key.removesuffix(".[key]")
+    key = ARGUMENTS.get(key, key)
+    if "error" in error.get("ctx", {}):  # about several arguments
+        return f"{key}: {error['ctx']['error']}".removeprefix(": ")
+    found = finding({**error, "loc": (*prefix, *error["loc"])}, Source(values={}), "app")
+    allowed = f"; allowed: {found.allowed}" if found.allowed else ""
+    return f"{key}: {found.problem}{allowed}; {name_arguments(found.remedy)}"
+
+
+def name_arguments(text: str) -> str:
+    """Return a remedy of an environment file with arguments where it names keys and tables."""
+    text = _SECTION.sub(_name_table, text)
+    text = _DOTTED.sub(lambda found: ARGUMENTS.get(found[1], found[1]), text)
+    return text.replace("in the file", "in the app")
+
+
+def _name_table(found: "re.Match[str]") -> str:
+    table, inner = found[1], found[2]
+    if table in ("variants", "models") and inner in _TABLES:
+        return _TABLES[inner]
+    return _TABLES.get(table, found[0])

@@ -141,7 +141,7 @@ class EndpointStack(cdk.Stack):
         scaled = {**variant.components} or {name: variant}
         for key, part in scaled.items():
             if key in environment.scaled:
-                part.auto_scale(scaling=environment.scaled[key], construct_id=f"Scaling-{key}")
+                part.auto_scale(settings=environment.scaled[key], construct_id=f"Scaling-{key}")
 
     def _add_model(self, scope: Construct, construct_id: str, name: str) -> Model:
         environment = self._environment

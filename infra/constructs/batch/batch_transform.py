@@ -18,7 +18,6 @@ from infra.catalog.instances import instances
 from infra.catalog.limits import most
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
-from infra.constructs.arguments import read_arguments
 from infra.constructs.endpoint.endpoint_logs import removal_policy
 from infra.constructs.model.execution_role import (
     ALIAS,
@@ -35,6 +34,7 @@ from infra.constructs.monitoring.measured import Computed, Measured, Metric
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.widget import Side, Widget, body, graph
 from infra.parameters.alarms import Unit
+from infra.parameters.arguments import read_arguments
 from infra.parameters.batch.job import BatchJob, batch_job
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import meant

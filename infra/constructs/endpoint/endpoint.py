@@ -7,11 +7,9 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
-from aws_cdk import aws_sns as sns
 from constructs import Construct, IConstruct, IValidation
 
 from infra.catalog.instances import instances
-from infra.constructs.arguments import read_arguments
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_base import (
     BELOW,
@@ -22,11 +20,10 @@ from infra.constructs.endpoint.endpoint_base import (
 from infra.constructs.endpoint.endpoint_checks import add_findings, describe
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.inference_component import InferenceComponent
-from infra.constructs.endpoint.variant import EndpointVariant, RawSettings
+from infra.constructs.endpoint.inference_component import InferenceComponent, ScaledPart
+from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.model.model import Model
-from infra.constructs.monitoring.endpoint_dashboard import Row
 from infra.constructs.monitoring.watched_endpoint import (
     EndpointMetrics,
     Tables,
@@ -37,6 +34,7 @@ from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import DataCapture
 from infra.parameters.alarms import Alarms
+from infra.parameters.arguments import read_arguments
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
@@ -119,9 +117,8 @@ class Endpoint(EndpointBase):
             "acknowledge": dict(acknowledge or {}),
         }
         self._variants: dict[str, EndpointVariant] = {}
-        self._later: list[tuple[int, Callable[[], None]]] = []
-        self._rollout: tuple[Construct, Rollout] | None = None
-        self._thresholds: Alarms | None = None
+        self._later: list[tuple[int, Construct, Callable[[Construct], None]]] = []
+        self._tables: dict[str, Any] = {}
         self._created = False
         self.tables: Tables = {}
         """The tables of an environment file that other constructs of this endpoint stand for."""
@@ -147,7 +144,7 @@ class Endpoint(EndpointBase):
         self._arns = endpoint_arns(self.stack, endpoint_name)
         self._region = self.stack.region
         self._check_logs(logs)
-        self.node.add_validation(_HasVariants(self))
+        self.node.add_validation(_AtSynthesis(self))
         self._create_with(self)
 
     def add_variant(
@@ -211,9 +208,8 @@ class Endpoint(EndpointBase):
             endpoint_name=self.name,
             model=model,
             table=table,
-            raw=RawSettings(
-                capacity_reservation=capacity_reservation, scale_in_policy=scale_in_policy
-            ),
+            capacity_reservation=capacity_reservation,
+            scale_in_policy=scale_in_policy,
         )
         self._variants[name] = variant
         if model is not None and model.execution is not None:
@@ -242,47 +238,27 @@ class Endpoint(EndpointBase):
         given: dict[str, Any] = {"canary_percent": canary_percent, "bake_minutes": bake_minutes}
         if canary_percent is not None and settings is None:
             given["strategy"] = "canary"
-        place = self._reserve(where, construct_id, "Rollout")
-        self._rollout = place, read_arguments(where, Rollout, given, settings)
-        self._create_with(place)
+        rollout = read_arguments(where, Rollout, given, settings)
+        self._guarded = True
 
-    def add_scaling(
-        self,
-        scope: Construct,
-        name: str,
-        scaling: Scaling | None,
-        *,
-        max_rps_per_instance: float | None = None,
-        max_concurrency_per_instance: float | None = None,
-        construct_id: str | None = None,
-    ) -> None:
+        def create(place: Construct) -> None:
+            alarms = self._thresholds or Alarms()
+            EndpointRollout(place, BELOW, endpoint=self, rollout=rollout, alarms=alarms)
+
+        self._tables["rollout"] = rollout
+        self._plan(0, "roll_out", construct_id, "Rollout", create)
+
+    def add_scaling(self, part: ScaledPart, settings: Scaling, construct_id: str | None) -> None:
         """Scale a variant or component; its `auto_scale` calls this."""
-        self.require_open("auto_scale")
-        where = f"{scope.node.path}: auto_scale"
-        given = {
-            "max_rps_per_instance": max_rps_per_instance,
-            "max_concurrency_per_instance": max_concurrency_per_instance,
-        }
-        table = read_arguments(where, Scaling, given, scaling)
-        variant, component = self._find(name)
-        if component is None or variant.model is not None:
-            variant.table = variant.table.model_copy(update={"scaling": table})
-        else:
-            component.table = component.table.model_copy(update={"scaling": table})
-        if table.hold:
-            return
-        place = (
-            Construct(scope, "Scaling")
-            if construct_id is None
-            else self._reserve(where, construct_id, construct_id)
-        )
+        variant, component = self._find(part.key)
+        scaled = component if component is not None and variant.model is None else variant
+        scaled.table = scaled.table.model_copy(update={"scaling": settings})
 
-        def create() -> None:
-            EndpointScaling(place, BELOW, endpoint=self, variant=name, scaling=table)
-            self.tables[f"variants.{name}.scaling"] = place, table
+        def create(place: Construct) -> None:
+            EndpointScaling(place, BELOW, endpoint=self, variant=part.key, scaling=settings)
 
-        self._later.append((1, create))
-        self._create_with(place)
+        if not settings.hold:
+            self._plan(1, "auto_scale", construct_id, f"Scaling-{part.key}", create)
 
     @property
     def variants(self) -> tuple[EndpointVariant, ...]:
@@ -339,7 +315,7 @@ class Endpoint(EndpointBase):
     def _invoked_arns(self) -> list[str]:
         """Return the ARNs, also of components that are added later."""
         arns = super()._invoked_arns
-        return cdk.Lazy.list(_InvokedArns(arns)) if self._file is None else arns()
+        return cdk.Lazy.list(_AtSynthesis(self, arns)) if self._file is None else arns()
 
     @property
     def connections(self) -> "ec2.Connections":
@@ -403,18 +379,6 @@ class Endpoint(EndpointBase):
             raise ValueError(f"{self.node.path}: variant: {name!r} is none of {known}")
         return self._variants[name], None
 
-    @property
-    def alarms(self) -> Any:
-        """The alarms of `add_alarms`; reading them creates the endpoint's constructs. Raises ValueError."""
-        self.create()
-        return super().alarms
-
-    @property
-    def dashboard(self) -> Any:
-        """The dashboard of `add_dashboard`; reading it creates the endpoint's constructs."""
-        self.create()
-        return super().dashboard
-
     def require_open(self, call: str) -> None:
         """Raise ValueError if the endpoint's constructs exist already."""
         if self._created:
@@ -428,16 +392,10 @@ class Endpoint(EndpointBase):
         if self._created or not self._variants:
             return
         self._created = True
-        described = self._file or describe(
-            self,
-            self._checked,
-            {
-                "rollout": self._rollout[1] if self._rollout else None,
-                "alarms": self._thresholds,
-            },
-        )
+        given = {**self._checked, **self._tables, "alarms": self._thresholds}
+        described = self._file or describe(self, given)
         logs = self._create_logs()
-        rolls_back = self.name if self._rollout else None
+        rolls_back = self.name if self._guarded else None
 
         def needs(name: str) -> ModelDependencies:
             return ModelDependencies(
@@ -458,18 +416,10 @@ class Endpoint(EndpointBase):
         for variant in self.variants:
             variant.create_components(self.resource)
         self.resource.node.add_dependency(*dict.fromkeys(logs.values()))
-        if self._rollout is not None:
-            self._later.append((0, self._create_rollout))
-        for _, create in sorted(self._later, key=lambda each: each[0]):
-            create()
+        for _, place, create in sorted(self._later, key=lambda each: each[0]):
+            create(place)
         if self._file is None:
             add_findings(self, described)
-
-    def _create_rollout(self) -> None:
-        assert self._rollout is not None  # its caller has looked
-        (place, rollout), alarms = self._rollout, self._thresholds or Alarms()
-        EndpointRollout(place, BELOW, endpoint=self, rollout=rollout, alarms=alarms)
-        self.tables["rollout"] = place, rollout
 
     def _create_logs(self) -> dict[str, EndpointLogs]:
         """Return the log group of what each variant serves, by name: the endpoint's, or the component's."""
@@ -486,40 +436,26 @@ class Endpoint(EndpointBase):
             found |= dict.fromkeys(names, self._logs)
         return found
 
-    def _plan_alarms(
-        self, place: Construct, alarms: Alarms, notify: sns.ITopic, page: sns.ITopic | None
-    ) -> None:
-        self.require_open("add_alarms")
-        self._thresholds = alarms
-
-        def create() -> None:
-            super(Endpoint, self)._plan_alarms(place, alarms, notify, page)
-            self.tables["alarms"] = place, alarms
-
-        self._later.append((2, create))
+    def _plan(
+        self,
+        order: int,
+        call: str,
+        construct_id: str | None,
+        default_id: str,
+        create: Callable[[Construct], None],
+    ) -> Construct:
+        """Reserve a construct whose content is created with the endpoint's, in the order of `order`."""
+        self.require_open(call)
+        place = super()._plan(order, call, construct_id, default_id, lambda place: None)
+        self._later.append((order, place, create))
         self._create_with(place)
-
-    def _plan_dashboard(
-        self, place: Construct, below: Sequence[Row], guarded: bool = False
-    ) -> None:
-        self.require_open("add_dashboard")
-
-        def create() -> None:
-            if self._alarms is None:
-                cdk.Annotations.of(self).add_error(
-                    "add_dashboard: a dashboard shows alarms; call endpoint.add_alarms(notify=…) too"
-                )
-                return
-            is_guarded = self._rollout is not None
-            super(Endpoint, self)._plan_dashboard(place, below, is_guarded)
-
-        self._later.append((3, create))
-        self._create_with(place)
+        return place
 
     def _create_with(self, construct: Construct) -> None:
         """Create the endpoint's constructs at the latest when a construct is synthesized."""
         if self._file is None:
-            cdk.Aspects.of(construct).add(_Creation(self), priority=cdk.AspectPriority.MUTATING)
+            first = cdk.AspectPriority.MUTATING
+            cdk.Aspects.of(construct).add(_AtSynthesis(self), priority=first)
 
     @property
     def _not_retained(self) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
@@ -608,26 +544,19 @@ class Endpoint(EndpointBase):
         )
 
 
-@jsii.implements(cdk.IAspect)
-class _Creation:
-    """Creates an endpoint's constructs when the first of the places for them is visited."""
+@jsii.implements(cdk.IAspect, IValidation, cdk.IStableListProducer)
+class _AtSynthesis:
+    """What an endpoint does when the app is synthesized."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, arns: Callable[[], list[str]] | None = None) -> None:
+        self._endpoint, self._arns = endpoint, arns
 
     def visit(self, node: IConstruct) -> None:
+        """Create the constructs when the first of the places for them is visited."""
         self._endpoint.create()
 
-
-@jsii.implements(IValidation)
-class _HasVariants:
-    """An endpoint has at least one variant, which serves something."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
     def validate(self) -> list[str]:
-        """Return the errors."""
+        """Return an error for an endpoint or variant that serves nothing."""
         if not self._endpoint.variants:
             return ["the endpoint has no variant; call endpoint.add_variant(…)"]
         return [
@@ -636,11 +565,6 @@ class _HasVariants:
             if not variant.served
         ]
 
-
-@jsii.implements(cdk.IStableListProducer)
-class _InvokedArns:
-    def __init__(self, arns: Callable[[], list[str]]) -> None:
-        self._arns = arns
-
     def produce(self) -> list[str]:
-        return self._arns()
+        """Return the ARNs that callers invoke."""
+        return self._arns() if self._arns else []

@@ -1,6 +1,6 @@
 """An endpoint of this app or an existing one: who may invoke it, and its metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypedDict, Unpack
 
@@ -11,9 +11,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from aws_cdk.interfaces import aws_sagemaker as references
-from constructs import Construct
+from constructs import Construct, IConstruct
 
-from infra.constructs.arguments import read_arguments
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.endpoint.variant import EndpointVariant
@@ -27,6 +26,7 @@ from infra.constructs.monitoring.watched_endpoint import (
 )
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.alarms import Alarms
+from infra.parameters.arguments import read_arguments
 from infra.policy.kinds import KINDS, EndpointKind
 from infra.policy.permissions import via_s3
 
@@ -46,8 +46,8 @@ class MetricProps(TypedDict, total=False):
     """Label of the metric in graphs. Default: its name."""
 
 
-class OperatedEndpoint(Protocol):
-    """An `Endpoint` as scaling and rollouts use it."""
+class OperatedEndpoint(IConstruct, Protocol):
+    """An `Endpoint` as its scaling, rollout, and checks use it."""
 
     name: str
     tables: Tables
@@ -88,7 +88,9 @@ class EndpointBase(cdk.Resource):
     """Locations of requests and responses of an asynchronous endpoint."""
     _place: Mapping[str, str] = _HERE
     _alarms: EndpointAlarms | None = None
-    _dashboard: EndpointDashboard | None = None
+    _thresholds: Alarms | None = None
+    _guarded = False
+    """Whether a rollout watches updates, so that a dashboard shows both fleets."""
 
     @property
     def kind(self) -> EndpointKind:
@@ -127,19 +129,14 @@ class EndpointBase(cdk.Resource):
 
     @property
     def alarms(self) -> EndpointAlarms:
-        """The alarms of `add_alarms`. Raises ValueError without them."""
+        """The alarms of `add_alarms`; reading them creates the endpoint's constructs."""
+        self.create()
         if self._alarms is None:
             raise ValueError(f"{self.node.path}: alarms: there are none; call add_alarms first")
         return self._alarms
 
-    @property
-    def dashboard(self) -> EndpointDashboard:
-        """The dashboard of `add_dashboard`. Raises ValueError without it."""
-        if self._dashboard is None:
-            raise ValueError(
-                f"{self.node.path}: dashboard: there is none; call add_dashboard first"
-            )
-        return self._dashboard
+    def create(self) -> None:
+        """Create the constructs that depend on every variant. Synthesis calls it."""
 
     def add_alarms(
         self,
@@ -163,8 +160,14 @@ class EndpointBase(cdk.Resource):
         given = {"p99_latency_ms": p99_latency_ms, "window_minutes": window_minutes}
         where = f"{self.node.path}: add_alarms"
         self._require_topics(where, notify=notify, page=page)
-        place = self._reserve(where, construct_id, "Alarms")
-        self._plan_alarms(place, read_arguments(where, Alarms, given, settings), notify, page)
+        self._thresholds = alarms = read_arguments(where, Alarms, given, settings)
+
+        def create(place: Construct) -> None:
+            self._alarms = EndpointAlarms(
+                place, BELOW, endpoint=self, alarms=alarms, inform=notify, page=page
+            )
+
+        self._plan(2, "add_alarms", construct_id, "Alarms", create)
 
     def add_dashboard(self, *, below: Sequence[Row] = (), construct_id: str | None = None) -> None:
         """Add a dashboard with the alarms of `add_alarms`.
@@ -172,9 +175,23 @@ class EndpointBase(cdk.Resource):
         below: Further rows, such as `BatchTransform.rows`. Default: none.
         construct_id: ID next to the endpoint, for a dashboard that is deployed. Default: Dashboard, below it.
         """
-        self._plan_dashboard(
-            self._reserve(f"{self.node.path}: add_dashboard", construct_id, "Dashboard"), below
-        )
+
+        def create(place: Construct) -> None:
+            if self._alarms is None:
+                cdk.Annotations.of(self).add_error(
+                    "add_dashboard: a dashboard shows alarms; call add_alarms(notify=…) too"
+                )
+            else:
+                EndpointDashboard(
+                    place,
+                    BELOW,
+                    endpoint=self,
+                    alarms=self._alarms,
+                    guarded=self._guarded,
+                    below=below,
+                )
+
+        self._plan(3, "add_dashboard", construct_id, "Dashboard", create)
 
     def _require_topics(self, where: str, **topics: object) -> None:
         for name, topic in topics.items():
@@ -184,31 +201,26 @@ class EndpointBase(cdk.Resource):
                     'sns.Topic.from_topic_arn(self, "OnCall", arn)'
                 )
 
-    def _reserve(self, where: str, construct_id: str | None, default_id: str) -> Construct:
-        """Return an empty construct whose content is created with the endpoint's. Raises ValueError."""
+    def _plan(
+        self,
+        order: int,
+        call: str,
+        construct_id: str | None,
+        default_id: str,
+        create: Callable[[Construct], None],
+    ) -> Construct:
+        """Create something in a construct, next to the endpoint if there is an ID; return the construct."""
         scope = self.node.scope
         if construct_id is None or scope is None:
             scope, construct_id = self, default_id
         if scope.node.try_find_child(construct_id) is not None:
             raise ValueError(
-                f"{where}: {scope.node.path}/{construct_id} exists already; call it once, or pass a "
-                "different construct_id"
+                f"{self.node.path}: {call}: {scope.node.path}/{construct_id} exists already; call {call} "
+                "once, or pass a different construct_id"
             )
-        return Construct(scope, construct_id)
-
-    def _plan_alarms(
-        self, place: Construct, alarms: Alarms, notify: sns.ITopic, page: sns.ITopic | None
-    ) -> None:
-        self._alarms = EndpointAlarms(
-            place, BELOW, endpoint=self, alarms=alarms, inform=notify, page=page
-        )
-
-    def _plan_dashboard(
-        self, place: Construct, below: Sequence[Row], guarded: bool = False
-    ) -> None:
-        self._dashboard = EndpointDashboard(
-            place, BELOW, endpoint=self, alarms=self.alarms, guarded=guarded, below=below
-        )
+        place = Construct(scope, construct_id)
+        create(place)
+        return place
 
     def invocations_allowed(self) -> list[iam.PolicyStatement]:
         """The statements that allow invoking this endpoint, and no other; with a queue also to put

@@ -5,17 +5,16 @@ finding goes to the construct that it is about.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import aws_cdk as cdk
 from constructs import IConstruct
 
-from infra.constructs.arguments import ARGUMENTS, name_arguments, read_arguments
-from infra.constructs.endpoint.variant import EndpointVariant
+from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.model.model import SOME_ACCOUNT, SOME_REGION, Model
-from infra.constructs.monitoring.watched_endpoint import Tables
+from infra.parameters.arguments import ARGUMENTS, name_arguments, read_arguments
 from infra.parameters.endpoint import EndpointTable
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
@@ -34,20 +33,8 @@ _WARNINGS = frozenset({"capacity-nothing-scales"})
 _OF_COMPONENT = re.compile(r"^variants\.[^.]+\.components\.")
 
 
-class CheckedEndpoint(IConstruct, Protocol):
-    """An `Endpoint`, as far as it is checked."""
-
-    name: str
-    tables: Tables
-
-    @property
-    def variants(self) -> Sequence[EndpointVariant]: ...
-
-
-def describe(
-    endpoint: CheckedEndpoint, checked: Mapping[str, Any], tables: Mapping[str, Any]
-) -> Environment:
-    """Return the endpoint as an environment file describes it. Raises ValueError."""
+def describe(endpoint: OperatedEndpoint, tables: Mapping[str, Any]) -> Environment:
+    """Return the endpoint as an environment file with these tables describes it. Raises ValueError."""
     stack = cdk.Stack.of(endpoint)
     models: dict[str, ModelTable] = {}
     variants: dict[str, Variant] = {}
@@ -67,7 +54,6 @@ def describe(
         ),
         "models": models,
         "variants": variants,
-        **checked,
         **tables,
     }
     return read_arguments(endpoint.node.path, Environment, given)
@@ -83,7 +69,7 @@ def _add_model(models: dict[str, ModelTable], model: Model) -> str:
     return name
 
 
-def add_findings(endpoint: CheckedEndpoint, described: Environment) -> None:
+def add_findings(endpoint: OperatedEndpoint, described: Environment) -> None:
     """Add the findings of every rule to the constructs that they are about."""
     from infra.preflight.check import check_all  # every rule, only for an app with such an endpoint
 
@@ -116,7 +102,7 @@ def _known(value: str, otherwise: str) -> str:
     return otherwise if cdk.Token.is_unresolved(value) else value
 
 
-def _annotate_finding(endpoint: CheckedEndpoint, finding: Finding) -> None:
+def _annotate_finding(endpoint: OperatedEndpoint, finding: Finding) -> None:
     allowed = f"; allowed: {name_arguments(finding.allowed)}" if finding.allowed else ""
     text = (
         f"{_name_argument(finding.key)}: {name_arguments(finding.problem)}{allowed}; "
@@ -129,12 +115,12 @@ def _annotate_finding(endpoint: CheckedEndpoint, finding: Finding) -> None:
         annotations.add_warning_v2(finding.acknowledgement, text)
 
 
-def _find_constructs(endpoint: CheckedEndpoint, key: str) -> Iterator[IConstruct]:
+def _find_constructs(endpoint: OperatedEndpoint, key: str) -> Iterator[IConstruct]:
     """Yield the constructs that a dotted key is about, the closest one first."""
     key = _OF_COMPONENT.sub("variants.", key)
     for table, (construct, _) in endpoint.tables.items():
         if f"{key}.".startswith(f"{table}."):
-            yield construct
+            yield construct.node.scope or construct  # it has the ID that CDK leaves out
     table, _, rest = key.partition(".")
     for variant in endpoint.variants:
         for model in variant.served.values():

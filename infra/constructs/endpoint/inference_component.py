@@ -11,6 +11,7 @@ from constructs import Construct
 
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.model import HostedModel, Model
+from infra.parameters.arguments import read_arguments
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Component
@@ -22,21 +23,50 @@ class ScaledEndpoint(Protocol):
     """The endpoint of a variant or a component, which creates their scaling when it is synthesized."""
 
     def add_scaling(
-        self,
-        scope: Construct,
-        name: str,
-        scaling: Scaling | None,
-        *,
-        max_rps_per_instance: float | None,
-        max_concurrency_per_instance: float | None,
-        construct_id: str | None,
+        self, part: "ScaledPart", settings: Scaling, construct_id: str | None
     ) -> None: ...
 
     def require_open(self, call: str) -> None:
         """Raise ValueError if the endpoint's constructs exist already."""
 
 
-class InferenceComponent(Construct):
+class ScaledPart(Construct):
+    """A variant or an inference component, whose instances or copies scale."""
+
+    key: str
+    """Its name in the endpoint."""
+    _endpoint: ScaledEndpoint
+
+    def auto_scale(
+        self,
+        *,
+        max_rps_per_instance: float | None = None,
+        max_concurrency_per_instance: float | None = None,
+        settings: Scaling | None = None,
+        construct_id: str | None = None,
+    ) -> None:
+        """Scale between the minimum and the maximum; copies with sleep_after_minutes scale to zero.
+
+        A fleet starts with one instance, and scaling raises it to min_instances. If your own scalable target
+        scales a variant, pass `settings=Scaling(hold=True)`, which creates none.
+
+        max_rps_per_instance: Requests per second that one instance, or copy, sustains. Default: that of
+            `settings`.
+        max_concurrency_per_instance: Concurrent requests that one sustains. Default: that of `settings`.
+        settings: Further settings: steps, schedules, cooldowns. Default: none.
+        construct_id: ID next to the endpoint, for scaling that is deployed. Default: Scaling-NAME, below
+            the endpoint.
+        """
+        self._endpoint.require_open("auto_scale")
+        given = {
+            "max_rps_per_instance": max_rps_per_instance,
+            "max_concurrency_per_instance": max_concurrency_per_instance,
+        }
+        read = read_arguments(f"{self.node.path}: auto_scale", Scaling, given, settings)
+        self._endpoint.add_scaling(self, read, construct_id)
+
+
+class InferenceComponent(ScaledPart):
     """One AWS::SageMaker::InferenceComponent, which is deployed after its endpoint and deleted before it.
 
     `EndpointVariant.add_component` creates it. Every change updates it in place, with new copies next to the
@@ -74,30 +104,6 @@ class InferenceComponent(Construct):
         own = self.table
         least = 0 if own.sleep_after_minutes else own.min_copies
         return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
-
-    def auto_scale(
-        self,
-        *,
-        max_rps_per_instance: float | None = None,
-        max_concurrency_per_instance: float | None = None,
-        scaling: Scaling | None = None,
-        construct_id: str | None = None,
-    ) -> None:
-        """Scale the copies between min_copies and max_copies, or to zero with sleep_after_minutes.
-
-        max_rps_per_instance: Requests per second that one copy sustains. Default: that of `scaling`.
-        max_concurrency_per_instance: Concurrent requests that one copy sustains. Default: that of `scaling`.
-        scaling: Further settings: steps, schedules, cooldowns. Default: none.
-        construct_id: ID next to the endpoint, for scaling that is deployed. Default: Scaling, below this.
-        """
-        self._endpoint.add_scaling(
-            self,
-            self.key,
-            scaling,
-            max_rps_per_instance=max_rps_per_instance,
-            max_concurrency_per_instance=max_concurrency_per_instance,
-            construct_id=construct_id,
-        )
 
     def create(
         self, endpoint: sagemaker.CfnEndpoint, variant: str, placed: Placement, model: HostedModel

@@ -1,7 +1,6 @@
 """A variant of an endpoint: instances or serverless containers, with the model that they run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import aws_cdk as cdk
@@ -9,15 +8,18 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.catalog.prices import Price
-from infra.constructs.arguments import read_arguments
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.inference_component import InferenceComponent, ScaledEndpoint
+from infra.constructs.endpoint.inference_component import (
+    InferenceComponent,
+    ScaledEndpoint,
+    ScaledPart,
+)
 from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.model.model import HostedModel, Model, choose_hosting
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
+from infra.parameters.arguments import read_arguments
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement, placements_of
-from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Component, Variant
 from infra.policy.hosting import Hosting, driver_for_all
 
@@ -27,15 +29,7 @@ Dependencies = Callable[[str], ModelDependencies]
 """Name of what is served, to what its containers need in addition to archive and image."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RawSettings:
-    """Properties that an environment file doesn't have, in CDK's own types."""
-
-    capacity_reservation: Config.CapacityReservationConfigProperty | None = None
-    scale_in_policy: Config.ScaleInPolicyProperty | None = None
-
-
-class EndpointVariant(Construct):
+class EndpointVariant(ScaledPart):
     """A production variant; `Endpoint.add_variant` creates it.
 
     The AWS::SageMaker::Model lies below it, because image and settings depend on the instance type.
@@ -51,12 +45,15 @@ class EndpointVariant(Construct):
         endpoint_name: str,
         model: Model | None,
         table: Variant,
-        raw: RawSettings,
+        capacity_reservation: Config.CapacityReservationConfigProperty | None = None,
+        scale_in_policy: Config.ScaleInPolicyProperty | None = None,
     ) -> None:
-        """`table` has the settings as an environment file has them, and `raw` those that it doesn't have."""
+        """`table` has the settings that an environment file has too."""
         super().__init__(scope, construct_id)
-        self.name, self.model, self.table = name, model, table
-        self._endpoint, self._endpoint_name, self._raw = endpoint, endpoint_name, raw
+        self.name = self.key = name
+        self.model, self.table = model, table
+        self._endpoint, self._endpoint_name = endpoint, endpoint_name
+        self._reservation, self._scale_in_policy = capacity_reservation, scale_in_policy
         self.components: dict[str, InferenceComponent] = {}
         """The inference components on its instances, by name; none if it names its model itself."""
         self.overrides: dict[str, Any] = {}
@@ -75,34 +72,6 @@ class EndpointVariant(Construct):
                 sleep_after_minutes=table.sleep_after_minutes,
             )
             self._add(name, model, alone, None)
-
-    def auto_scale(
-        self,
-        *,
-        max_rps_per_instance: float | None = None,
-        max_concurrency_per_instance: float | None = None,
-        scaling: Scaling | None = None,
-        construct_id: str | None = None,
-    ) -> None:
-        """Scale the instances between min_instances and max_instances.
-
-        The fleet starts with one instance and scaling raises it to min_instances. If your own scalable target
-        scales the variant, pass `scaling=Scaling(hold=True)`, which creates none.
-
-        max_rps_per_instance: Requests per second that one instance sustains. Default: that of `scaling`.
-        max_concurrency_per_instance: Concurrent requests that one instance sustains. Default: that of
-            `scaling`.
-        scaling: Further settings: steps, schedules, cooldowns. Default: none.
-        construct_id: ID next to the endpoint, for scaling that is deployed. Default: Scaling, below this.
-        """
-        self._endpoint.add_scaling(
-            self,
-            self.name,
-            scaling,
-            max_rps_per_instance=max_rps_per_instance,
-            max_concurrency_per_instance=max_concurrency_per_instance,
-            construct_id=construct_id,
-        )
 
     def add_component(
         self,
@@ -311,7 +280,7 @@ class EndpointVariant(Construct):
             )
             if dumps
             else None,
-            capacity_reservation_config=self._raw.capacity_reservation,
+            capacity_reservation_config=self._reservation,
         )
 
     def _managed(self) -> sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty:
@@ -321,7 +290,7 @@ class EndpointVariant(Construct):
             status="ENABLED",
             min_instance_count=least,
             max_instance_count=most,
-            scale_in_policy=self._raw.scale_in_policy,
+            scale_in_policy=self._scale_in_policy,
         )
 
     def _longest(self, timeout: str) -> int | None:

@@ -16,10 +16,10 @@ from constructs import Construct
 from infra.catalog import images
 from infra.catalog.images import Image
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.arguments import read_arguments
 from infra.constructs.model.archive import Archive, model_archive
 from infra.constructs.model.execution_role import ExecutionRole, ModelDependencies
 from infra.constructs.replacement import replacement_fingerprint
+from infra.parameters.arguments import read_arguments
 from infra.parameters.endpoint import EndpointTable, Network
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
@@ -77,9 +77,7 @@ class ArchiveSettings:
     compression: Literal["gzip", "none"] = "gzip"
     """gzip: one model.tar.gz. none: every file uncompressed under a prefix. Default: gzip."""
     keys: Sequence[kms.IKey] = ()
-    """KMS keys of the bucket of `cdk bootstrap`, or of the archive in S3. Default: S3's own key."""
-    size_gib: float | None = None
-    """Size of an unpacked archive in S3, in GiB, for the checks of memory. Default: unknown."""
+    """KMS keys of the bucket of `cdk bootstrap`, if it has some. Default: S3's own key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +97,8 @@ class Model(Construct):
     It creates its role and, in a VPC, its security group: `bucket.grant_read(model)` and
     `model.connections.allow_to(database, port)` are for its containers. `Endpoint.add_variant` and
     `BatchTransform` create the AWS::SageMaker::Model, because image and settings depend on the instance type.
-    Use `Model.from_saved_model`, `from_saved_models`, `from_archive`, or `from_registry`; the constructor
-    takes the tables of an environment file.
+    Use `Model.from_saved_model`, `from_archive`, or `from_registry`; the constructor takes the tables of an
+    environment file.
 
     name: Name of the model in the container, one of `models`.
     models: The tables of the model and of those packed with it, by name.
@@ -133,7 +131,10 @@ class Model(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, self.environment, self.container = name, dict(environment or {}), container
-        self.tables = dict(models)
+        self.isolated = models[name].network_isolation or _is_isolated(network)
+        """Whether the containers have no network access."""
+        isolated = models[name].model_copy(update={"network_isolation": self.isolated})
+        self.tables = {**models, name: isolated}
         """The tables of the model and of those packed with it, by name."""
         self.described = read_arguments(
             self.node.path,
@@ -150,8 +151,6 @@ class Model(Construct):
             role_rules or RoleRules(),
             roles_by_type,
         )
-        self.isolated = models[name].network_isolation or _is_isolated(network)
-        """Whether the containers have no network access."""
         self.security_groups: Sequence[ec2.ISecurityGroup] = ()
         """Security groups of the instances, as far as they are constructs."""
         self.network = self._find_network(network)
@@ -170,7 +169,7 @@ class Model(Construct):
     def from_saved_model(
         scope: Construct,
         construct_id: str,
-        folder: Path | str,
+        folder: Path | str | Mapping[str, Path | str],
         *,
         model_name: str = MODEL_NAME,
         code: Path | str | None = None,
@@ -189,7 +188,8 @@ class Model(Construct):
         Raises ValueError for an argument that doesn't fit, and `PackagingError` for files that don't.
 
         folder: What `model.export` wrote, or a folder that has one folder for each version, named with
-            digits. A relative path is relative to the working folder.
+            digits. A relative path is relative to the working folder. Several folders by name are for
+            multi-model mode, in which a request names its TargetModel, NAME.tar.gz.
         model_name: Name of the model in the container. Default: model.
         code: Folder with inference.py, or with transforms.py for Servable's handler. Default: none, the
             container converts JSON and CSV itself.
@@ -206,54 +206,23 @@ class Model(Construct):
         network: VPC of the containers. Default: SageMaker's own network.
         role_rules: IAM path and permissions boundary of a role that is created. Default: none.
         """
-        where = f"{scope.node.path}/{construct_id}"
-        table = _read_packed(
-            where,
-            folder,
-            archive,
-            network,
-            code=code,
-            handler=handler,
-            warm_up=warm_up,
-            tensorflow=tensorflow,
-        )
-        return _create(
-            scope, construct_id, model_name, {model_name: table}, archive,
-            environment=environment, container=container, network=network, role=role, role_rules=role_rules,
-        )  # fmt: skip
-
-    @staticmethod
-    def from_saved_models(
-        scope: Construct,
-        construct_id: str,
-        folders: Mapping[str, Path | str],
-        *,
-        code: Path | str | None = None,
-        handler: Literal["servable"] | None = None,
-        environment: Mapping[str, str] | None = None,
-        tensorflow: str | None = None,
-        role: iam.IRole | None = None,
-        archive: ArchiveSettings | None = None,
-        container: ContainerSettings | None = None,
-        network: ModelNetwork | Network | None = None,
-        role_rules: RoleRules | None = None,
-    ) -> "Model":
-        """Return SavedModels for multi-model mode, in which a request names its TargetModel, NAME.tar.gz.
-
-        `folders` maps names to folders. `code` runs for each of them; other arguments are those of
-        `from_saved_model`.
-        """
-        where = f"{scope.node.path}/{construct_id}"
-        given: dict[str, Any] = {"tensorflow": tensorflow}
-        tables = {
-            name: _read_packed(where, folder, archive, network, code=code, handler=handler, **given)
-            for name, folder in folders.items()
+        where, archive = f"{scope.node.path}/{construct_id}", archive or ArchiveSettings()
+        given = {
+            "code": None if code is None else str(code),
+            # A str is a sequence too, of its letters.
+            "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
+            "handler": handler,
+            "tensorflow": _check_version(where, tensorflow),
         }
-        several = {"multi_model": list(folders), "network_isolation": _is_isolated(network)}
-        table = read_arguments(where, ModelTable, {**several, **given})
-        return _create(
-            scope, construct_id, MODEL_NAME, {MODEL_NAME: table, **tables}, archive,
-            environment=environment, container=container, network=network, role=role, role_rules=role_rules,
+        folders = folder if isinstance(folder, Mapping) else {model_name: folder}
+        tables = {name: _read_packed(where, each, archive, given) for name, each in folders.items()}
+        if isinstance(folder, Mapping):
+            several = {"multi_model": list(folder), "tensorflow": tensorflow}
+            tables[model_name] = read_arguments(where, ModelTable, several)
+        return Model(
+            scope, construct_id, name=model_name, models=tables, environment=environment,
+            container=container, network=network, role=role, role_rules=role_rules,
+            archive_keys=[key.key_arn for key in archive.keys],
         )  # fmt: skip
 
     @staticmethod
@@ -264,11 +233,11 @@ class Model(Construct):
         bucket: "s3.IBucket | str",
         key: str,
         sha256: str,
-        model_name: str = MODEL_NAME,
+        kms_key: kms.IKey | None = None,
+        size_gib: float | None = None,
         environment: Mapping[str, str] | None = None,
         tensorflow: str | None = None,
         role: iam.IRole | None = None,
-        archive: ArchiveSettings | None = None,
         container: ContainerSettings | None = None,
         network: ModelNetwork | Network | None = None,
         role_rules: RoleRules | None = None,
@@ -278,17 +247,22 @@ class Model(Construct):
         bucket: The bucket, or its name.
         key: Key of the archive, which ends with .tar.gz.
         sha256: SHA-256 of the archive: 64 hexadecimal digits. A different hash creates a new model.
-        model_name: Folder of the archive whose model answers requests that name none; "model" for versions at
-            the archive's root. Default: model.
+        kms_key: KMS key that the archive is encrypted with. Default: S3's own key.
+        size_gib: Size of the unpacked files, for the checks of memory. Default: unknown.
 
         Other arguments are those of `from_saved_model`.
         """
         name = bucket if isinstance(bucket, str) else bucket.bucket_name
-        artifact = {"uri": f"s3://{name}/{key}", "sha256": sha256}
-        return _create_pinned(
-            scope, construct_id, model_name, artifact, archive,
-            tensorflow=tensorflow, environment=environment, container=container, network=network, role=role,
-            role_rules=role_rules,
+        artifact = {
+            "uri": f"s3://{name}/{key}",
+            "sha256": sha256,
+            "size_gib": size_gib,
+            "kms_key": kms_key.key_arn if kms_key else None,
+        }
+        models = _read_artifact(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
+        return Model(
+            scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
+            container=container, network=network, role=role, role_rules=role_rules,
         )  # fmt: skip
 
     @staticmethod
@@ -297,30 +271,27 @@ class Model(Construct):
         construct_id: str,
         *,
         model_package_arn: str,
-        model_name: str = MODEL_NAME,
         environment: Mapping[str, str] | None = None,
         tensorflow: str | None = None,
         role: iam.IRole | None = None,
-        archive: ArchiveSettings | None = None,
         container: ContainerSettings | None = None,
         network: ModelNetwork | Network | None = None,
         role_rules: RoleRules | None = None,
     ) -> "Model":
         """Return a model from an approved version in SageMaker's model registry.
 
-        The registry knows the archive, and synth doesn't read it: allow the role to read it with
-        `bucket.grant_read(model)`.
+        Only the registry knows the archive: allow the containers to read it with `bucket.grant_read(model)`.
 
         model_package_arn: ARN of the version, or GROUP/VERSION in the stack's account.
 
-        Other arguments are those of `from_archive`.
+        Other arguments are those of `from_saved_model`.
         """
         digest = hash_text(model_package_arn.encode()).hexdigest()
         artifact = {"model_package": model_package_arn, "uri": UNKNOWN, "sha256": digest}
-        return _create_pinned(
-            scope, construct_id, model_name, artifact, archive,
-            tensorflow=tensorflow, environment=environment, container=container, network=network, role=role,
-            role_rules=role_rules,
+        models = _read_artifact(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
+        return Model(
+            scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
+            container=container, network=network, role=role, role_rules=role_rules,
         )  # fmt: skip
 
     @property
@@ -474,80 +445,34 @@ class Model(Construct):
 UNKNOWN = "s3://known-to-the-registry/model.tar.gz"
 
 
-def _create(
-    scope: Construct,
-    construct_id: str,
-    name: str,
-    tables: Mapping[str, ModelTable],
-    archive: ArchiveSettings | None,
-    **given: Any,
-) -> Model:
-    keys = [key.key_arn for key in archive.keys] if archive else []
-    return Model(scope, construct_id, name=name, models=tables, archive_keys=keys, **given)
-
-
-def _create_pinned(
-    scope: Construct,
-    construct_id: str,
-    name: str,
-    artifact: Mapping[str, str],
-    archive: ArchiveSettings | None,
-    *,
-    tensorflow: str | None,
-    **given: Any,
-) -> Model:
-    """Return a model whose archive exists."""
-    where, archive = f"{scope.node.path}/{construct_id}", archive or ArchiveSettings()
-    key = archive.keys[0].key_arn if archive.keys else None
-    whole = {**artifact, "default_model": name, "size_gib": archive.size_gib, "kms_key": key}
-    isolated = _is_isolated(given["network"])
-    table = read_arguments(
-        where,
-        ModelTable,
-        {
-            "artifact": {key: value for key, value in whole.items() if value is not None},
-            "tensorflow": _check_version(where, tensorflow),
-            "network_isolation": isolated,
-        },
-    )
-    return Model(scope, construct_id, name=name, models={name: table}, **given)
+def _read_artifact(
+    where: str, artifact: Mapping[str, Any], tensorflow: str | None
+) -> dict[str, ModelTable]:
+    """Return the table of a model whose archive exists, by name. Raises ValueError."""
+    known = {key: value for key, value in artifact.items() if value is not None}
+    given = {"artifact": known, "tensorflow": _check_version(where, tensorflow)}
+    return {MODEL_NAME: read_arguments(where, ModelTable, given)}
 
 
 def _read_packed(
-    where: str,
-    folder: Path | str,
-    archive: ArchiveSettings | None,
-    network: ModelNetwork | Network | None,
-    *,
-    code: Path | str | None,
-    handler: str | None,
-    tensorflow: str | None,
-    warm_up: Sequence[Path | str] = (),
+    where: str, folder: Path | str, archive: ArchiveSettings, given: Mapping[str, Any]
 ) -> ModelTable:
     """Return the table of a model whose files are on this computer. Raises ValueError."""
-    archive = archive or ArchiveSettings()
     is_version = (Path(folder) / "saved_model.pb").is_file()
     if not is_version and archive.version != 1 and Path(folder).is_dir():
         raise ValueError(
             f"{where}: version: the folders in {folder} have their numbers; leave it out"
         )
-    has_requirements = code is not None and Path(code, "requirements.txt").is_file()
-    return read_arguments(
-        where,
-        ModelTable,
-        {
-            "saved_model": str(folder),
-            "version": archive.version if is_version else None,
-            "code": None if code is None else str(code),
-            "install": archive.install if has_requirements else "vendored",
-            "compression": archive.compression,
-            # A str is a sequence too, of its letters.
-            "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
-            "handler": handler,
-            "tensorflow": _check_version(where, tensorflow),
-            "network_isolation": _is_isolated(network),
-        },
+    has_requirements = (
+        given["code"] is not None and Path(given["code"], "requirements.txt").is_file()
     )
+    packed = {
+        "saved_model": str(folder),
+        "version": archive.version if is_version else None,
+        "install": archive.install if has_requirements else "vendored",
+        "compression": archive.compression,
+    }
+    return read_arguments(where, ModelTable, {**packed, **given})
 
 
 def _is_isolated(network: ModelNetwork | Network | None) -> bool:

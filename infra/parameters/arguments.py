@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import aws_cdk as cdk
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -39,6 +38,8 @@ _TABLES = {
     "models": "Model",
     "variants": "endpoint.add_variant(…)",
 }
+# CDK's tokens of numbers are fractions below this.
+_TOKENS = -1e289
 # Where an environment file has a table, which knows its bounds.
 _PREFIXES = {
     "ModelTable": ("models", "model"),
@@ -65,8 +66,7 @@ def read_arguments(
     """
     chosen = {key: value for key, value in given.items() if value is not None}
     for key, value in chosen.items():
-        # CDK's tokens of numbers are fractions, and of text are strings.
-        if isinstance(value, float) and cdk.Token.is_unresolved(value):
+        if isinstance(value, float) and value < _TOKENS:
             raise ValueError(
                 f"{where}: {key}: only CloudFormation knows its value, and alarms, scaling, and checks "
                 "are computed from it; give a number"

@@ -74,13 +74,13 @@ class EndpointStack(cdk.Stack):
             key=self._key,
         )
         self.topic = notified.inform
-        recorded: list[dict[str, object]] = []
-        batches = [self._add_batch(job, notified, recorded) for job in batch_jobs(environment)]
+        self._recorded: list[dict[str, object]] = []
+        batches = [self._add_batch(job, notified) for job in batch_jobs(environment)]
         if self._endpoint is not None:
             self._operate(self._endpoint, notified, batches)
         else:
             self._show_batches(batches)
-        self._record(overrides, batches, recorded)
+        self._record(overrides, batches)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -196,12 +196,7 @@ class EndpointStack(cdk.Stack):
         name = self._environment.endpoint.name
         BatchDashboard(self, "Dashboard", name=name, batches=batches)
 
-    def _record(
-        self,
-        overrides: Mapping[str, str],
-        batches: "Sequence[BatchTransform]",
-        recorded: Sequence[Mapping[str, object]],
-    ) -> None:
+    def _record(self, overrides: Mapping[str, str], batches: "Sequence[BatchTransform]") -> None:
         """Add the record of the deployment, which is written after all else, and the outputs."""
         endpoint, after = self._endpoint, list[IDependable](batches)
         variants = endpoint.variants if endpoint else ()
@@ -214,22 +209,20 @@ class EndpointStack(cdk.Stack):
             settings=self._environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
             variants=[each for variant in variants for each in variant.recorded],
-            batches=recorded,
+            batches=self._recorded,
             after=after,
             root=self._root,
         )
         record(self, endpoint=endpoint, topic=self.topic, overrides=overrides)
 
-    def _add_batch(
-        self, job: BatchJob, notified: Notifications, recorded: list[dict[str, object]]
-    ) -> "BatchTransform":
-        """Return a batch with its model, of which `recorded` gets the record."""
+    def _add_batch(self, job: BatchJob, notified: Notifications) -> "BatchTransform":
+        """Return a batch with its model."""
         # CDK's modules for Step Functions and Scheduler are imported only if needed.
         from infra.constructs.batch.batch_transform import BatchTransform, LogSettings, describe_job
 
         environment, table = self._environment, self._environment.endpoint
         model = self._add_model(self, f"BatchModel-{job.name}", job.batch.model)
-        recorded.append(describe_job(job, model, self))
+        self._recorded.append(describe_job(job, model, self))
         batch = BatchTransform(
             self,
             f"Batch-{job.name}",

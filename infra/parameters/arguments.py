@@ -18,7 +18,7 @@ ARGUMENTS: Mapping[str, str] = {
     "artifact.uri": "key",
     "artifact.sha256": "sha256",
     "artifact.model_package": "model_package_arn",
-    "name": "endpoint_name",
+    "endpoint.name": "endpoint_name",
 }
 # What an app calls or passes where an environment file has a table.
 _TABLES = {
@@ -46,6 +46,7 @@ _PREFIXES = {
     "Variant": ("variants", "primary"),
     "Component": ("variants", "primary", "components", "model"),
     "Scaling": ("variants", "primary", "scaling"),
+    "EndpointTable": ("endpoint",),
     "Alarms": ("alarms",),
     "Rollout": ("rollout",),
 }
@@ -88,7 +89,7 @@ def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
     key = ".".join(str(part) for part in error["loc"])
     if key.endswith(".[key]"):
         key = "model_name" if key.startswith("models") else key.removesuffix(".[key]")
-    key = ARGUMENTS.get(key, key)
+    key = ARGUMENTS.get(".".join((*prefix[:1], key)), ARGUMENTS.get(key, key))
     if "error" in error.get("ctx", {}):  # about several arguments
         return f"{key}: {error['ctx']['error']}".removeprefix(": ")
     found = finding({**error, "loc": (*prefix, *error["loc"])}, Source(values={}), "app")

@@ -35,7 +35,7 @@ from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import DataCapture
 from infra.parameters.alarms import Alarms
 from infra.parameters.arguments import read_arguments
-from infra.parameters.endpoint import Traffic
+from infra.parameters.endpoint import EndpointTable, Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from infra.parameters.metrics import Metrics
@@ -101,6 +101,8 @@ class Endpoint(EndpointBase):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = endpoint_name
+        if not cdk.Token.is_unresolved(endpoint_name):
+            read_arguments(self.node.path, EndpointTable, {"name": endpoint_name})
         self.locations = async_inference.locations if async_inference else None
         self._file, self._logs, self._order = environment, logs, list(variant_order or ())
         self._capture, self._async_inference = capture, async_inference

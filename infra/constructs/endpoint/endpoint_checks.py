@@ -49,9 +49,7 @@ def describe(endpoint: OperatedEndpoint, tables: Mapping[str, Any]) -> Environme
     given = {
         "account": _known(stack.account, SOME_ACCOUNT),
         "region": _known(stack.region, SOME_REGION),
-        "endpoint": read_arguments(
-            endpoint.node.path, EndpointTable, {"name": _known(endpoint.name, SOME_NAME)}
-        ),
+        "endpoint": EndpointTable(name=_known(endpoint.name, SOME_NAME)),
         "models": models,
         "variants": variants,
         **tables,
@@ -135,4 +133,4 @@ def _name_argument(key: str) -> str:
     if table in ("models", "variants") and rest:
         name, _, rest = rest.partition(".")
         return f"{name}: {ARGUMENTS.get(rest, rest)}" if rest else name
-    return ARGUMENTS.get(rest, rest) if table == "endpoint" and rest else key
+    return ARGUMENTS.get(key, rest) if table == "endpoint" and rest else key

@@ -26,6 +26,7 @@ from infra.parameters.finding import meant
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.table import Table
+from infra.parameters.variant import Variant
 from infra.policy.container import ContainerSettings
 from infra.policy.hosting import Hosting
 
@@ -131,6 +132,8 @@ class Model(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, self.environment, self.container = name, dict(environment or {}), container
+        settings = {"model": name, "environment": self.environment or None, "container": container}
+        read_arguments(self.node.path, Variant, settings)
         self.isolated = models[name].network_isolation or _is_isolated(network)
         """Whether the containers have no network access."""
         isolated = models[name].model_copy(update={"network_isolation": self.isolated})
@@ -161,9 +164,7 @@ class Model(Construct):
             self.execution = ExecutionRole(self, "Role", role=role, rules=self._rules)
         self._archives: dict[str, Archive] = {}
         self._hosted: dict[tuple[Any, ...], HostedModel] = {}
-        archive = self.pack(cdk.Stack.of(self))
-        if self.execution is not None:
-            self.execution.add_policy(self, archive)
+        self.pack(cdk.Stack.of(self))  # its errors are about this call
 
     @staticmethod
     def from_saved_model(

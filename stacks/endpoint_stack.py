@@ -121,8 +121,8 @@ class EndpointStack(cdk.Stack):
             if asynchronous and queued
             else None,
             metrics=environment.metrics,
-            environment=environment,
         )
+        endpoint.use_file(environment)
         if (size := environment.acknowledged_request_bytes) is not None:
             cdk.Tags.of(endpoint.resource).add(REQUEST_BYTES_TAG, str(size))
         return endpoint
@@ -138,9 +138,9 @@ class EndpointStack(cdk.Stack):
         for key, added in variant.components.items():
             first = key == next(iter(environment.components))
             added.logs = self._group("Logs" if first else f"Logs-{key}", component=added.name)
-        scaled = {**variant.components} or {name: variant}
-        for key, part in scaled.items():
-            if key in environment.scaled:
+        for part in (*variant.components.values(), variant):
+            key = part.key
+            if key in environment.scaled and (part is not variant or not variant.components):
                 part.auto_scale(settings=environment.scaled[key], construct_id=f"Scaling-{key}")
 
     def _add_model(self, scope: Construct, construct_id: str, name: str) -> Model:
@@ -201,8 +201,8 @@ class EndpointStack(cdk.Stack):
         endpoint, after = self._endpoint, list[IDependable](batches)
         variants = endpoint.variants if endpoint else ()
         if endpoint is not None:
-            components = [each.resource for each in endpoint.components.values()]
-            after = list(components or [endpoint.resource])
+            after = [each.resource for each in endpoint.components.values()]
+            after = after or [endpoint.resource]
         DeploymentHistory(
             self,
             "Deployment",

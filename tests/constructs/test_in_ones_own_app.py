@@ -351,7 +351,7 @@ def test_a_count_that_only_cloudformation_knows_is_refused() -> None:
             "b",
             own.model,
             instance_type="ml.c5.xlarge",
-            min_instances=count,  # type: ignore[arg-type]
+            min_instances=count,
         )
 
 

@@ -80,7 +80,7 @@ def test_a_variant_is_serverless_or_has_instance_pools() -> None:
     )
     assert made["ServerlessConfig"] == {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
 
-    pools = [own.InstancePool(instance_type=kind) for kind in ("ml.g5.xlarge", "ml.c5.xlarge")]
+    pools = [own.InstancePool(instance_type=kind) for kind in ("ml.g5.12xlarge", "ml.g5.xlarge")]
     place = stack()
     model = own.Model.from_saved_model(place, "Model", RANKER)
     made = variant_of(
@@ -90,11 +90,20 @@ def test_a_variant_is_serverless_or_has_instance_pools() -> None:
         model,
     )
     types = [each["InstanceType"] for each in made["InstancePools"]]
-    assert types == ["ml.g5.xlarge", "ml.c5.xlarge"]
-    # A GPU needs a different image, and both images one role.
-    images = {each["PrimaryContainer"]["Image"] for each in found(place, "AWS::SageMaker::Model")}
-    assert len(images) == 2
+    assert types == ["ml.g5.12xlarge", "ml.g5.xlarge"]
+    # Four GPUs need different settings than one, and both models have one role.
+    assert len(found(place, "AWS::SageMaker::Model")) == 2
     assert len(found(place, "AWS::IAM::Role")) == 1
+
+
+def test_pools_that_no_ami_fits_are_an_error_that_names_them() -> None:
+    pools = [own.InstancePool(instance_type=kind) for kind in ("ml.g5.xlarge", "ml.c5.xlarge")]
+    place = stack()
+    endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+    settings = own.VariantSettings(instance_pools=pools)
+    endpoint.add_variant("a", own.Model.from_saved_model(place, "Model", RANKER), settings=settings)
+    with pytest.raises(ValueError, match="instance_pools: no AMI is for all of .*; pass types of"):
+        endpoint.create()
 
 
 def test_managed_instances_have_a_scale_in_policy() -> None:
@@ -204,7 +213,7 @@ def test_cdk_takes_an_endpoint_and_a_model_for_its_own_interfaces() -> None:
     role = iam.Role(place, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     endpoint.grant_invoke(role)
     assert isinstance(endpoint, cdk.Resource)
-    assert place.resolve(endpoint.endpoint_ref.endpoint_arn).endswith(":endpoint/search")
+    assert ":endpoint/search" in str(place.resolve(endpoint.endpoint_ref.endpoint_arn))
     (rule,) = found(place, "AWS::EC2::SecurityGroupIngress")
     assert rule["FromPort"] == 5432
     other = own.Endpoint.from_endpoint_name(place, "Other", "other")

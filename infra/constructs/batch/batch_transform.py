@@ -14,6 +14,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as states
 from constructs import Construct
 
+from infra.arguments import read_arguments
 from infra.catalog.instances import instances
 from infra.catalog.limits import most
 from infra.constructs.access.role_rules import RoleRules
@@ -34,7 +35,6 @@ from infra.constructs.monitoring.measured import Computed, Measured, Metric
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.widget import Side, Widget, body, graph
 from infra.parameters.alarms import Unit
-from infra.parameters.arguments import read_arguments
 from infra.parameters.batch.job import BatchJob, batch_job
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import meant

@@ -9,6 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct, IConstruct, IValidation
 
+from infra.arguments import read_arguments
 from infra.catalog.instances import instances
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_base import (
@@ -34,7 +35,6 @@ from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import DataCapture
 from infra.parameters.alarms import Alarms
-from infra.parameters.arguments import read_arguments
 from infra.parameters.endpoint import EndpointTable, Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
@@ -42,7 +42,7 @@ from infra.parameters.metrics import Metrics
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 from infra.parameters.table import Name, Table
-from infra.parameters.variant import Variant
+from infra.parameters.variant import Variant as VariantSettings
 from infra.policy.kinds import EndpointKind, kind_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ class Endpoint(EndpointBase):
     async_inference: Queue of an asynchronous endpoint. Default: none, the endpoint responds at once.
     metrics: Detailed observability and enhanced metrics. Default: neither.
     traffic: Requests of the callers, for rules that need them. Default: unknown.
-    environment: The environment file that describes the endpoint, and has been checked. Default: none.
     """
 
     def __init__(
@@ -97,14 +96,14 @@ class Endpoint(EndpointBase):
         async_inference: AsyncInference | None = None,
         metrics: Metrics | None = None,
         traffic: Traffic | None = None,
-        environment: Environment | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = endpoint_name
         if not cdk.Token.is_unresolved(endpoint_name):
             read_arguments(self.node.path, EndpointTable, {"name": endpoint_name})
         self.locations = async_inference.locations if async_inference else None
-        self._file, self._logs, self._order = environment, logs, list(variant_order or ())
+        self._file: Environment | None = None
+        self._logs, self._order = logs, list(variant_order or ())
         self._capture, self._async_inference = capture, async_inference
         self._metrics = metrics or Metrics()
         self._volume_key_arn = (
@@ -160,7 +159,7 @@ class Endpoint(EndpointBase):
         weight: float | None = None,
         shadow: bool | None = None,
         sleep_after_minutes: int | None = None,
-        settings: Variant | None = None,
+        settings: VariantSettings | None = None,
         capacity_reservation: sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty
         | None = None,
         scale_in_policy: sagemaker.CfnEndpointConfig.ScaleInPolicyProperty | None = None,
@@ -199,7 +198,7 @@ class Endpoint(EndpointBase):
         }
         read_arguments(where, _Named, {"name": name})
         self._check_type(where, instance_type, settings)
-        table = read_arguments(where, Variant, given, settings)
+        table = read_arguments(where, VariantSettings, given, settings)
         # add_component adds them, each with its model.
         table = table.model_copy(update={"components": {}})
         variant = EndpointVariant(
@@ -381,6 +380,10 @@ class Endpoint(EndpointBase):
             raise ValueError(f"{self.node.path}: variant: {name!r} is none of {known}")
         return self._variants[name], None
 
+    def use_file(self, environment: Environment) -> None:
+        """Take the description of an environment file, which has been checked; call `create` at the end."""
+        self._file = environment
+
     def require_open(self, call: str) -> None:
         """Raise ValueError if the endpoint's constructs exist already."""
         if self._created:
@@ -414,7 +417,7 @@ class Endpoint(EndpointBase):
         self.config.fill(self.variants)
         if self.kind.has_instances:
             self.resource.retain_all_variant_properties = True
-            self.resource.exclude_retained_variant_properties = self._not_retained
+            self.resource.exclude_retained_variant_properties = [*self._not_retained]
         for variant in self.variants:
             variant.create_components(self.resource)
         self.resource.node.add_dependency(*dict.fromkeys(logs.values()))
@@ -479,7 +482,9 @@ class Endpoint(EndpointBase):
                 f"pass EndpointLogs(endpoint_name={self.name!r}), or leave it out"
             )
 
-    def _check_type(self, where: str, instance_type: str | None, settings: Variant | None) -> None:
+    def _check_type(
+        self, where: str, instance_type: str | None, settings: VariantSettings | None
+    ) -> None:
         """Raise ValueError for an instance type that is missing, unknown, or a token."""
         types = (
             [instance_type] if instance_type else list(settings.instance_types if settings else ())

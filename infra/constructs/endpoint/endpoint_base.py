@@ -13,6 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IConstruct
 
+from infra.arguments import read_arguments
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.endpoint.variant import EndpointVariant
@@ -26,7 +27,6 @@ from infra.constructs.monitoring.watched_endpoint import (
 )
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.alarms import Alarms
-from infra.parameters.arguments import read_arguments
 from infra.policy.kinds import KINDS, EndpointKind
 from infra.policy.permissions import via_s3
 
@@ -91,6 +91,17 @@ class EndpointBase(cdk.Resource):
     _thresholds: Alarms | None = None
     _guarded = False
     """Whether a rollout watches updates, so that a dashboard shows both fleets."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        account: str | None = None,
+        region: str | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id, account=account, region=region)
+        self._scope = scope
 
     @property
     def kind(self) -> EndpointKind:
@@ -210,8 +221,8 @@ class EndpointBase(cdk.Resource):
         create: Callable[[Construct], None],
     ) -> Construct:
         """Create something in a construct, next to the endpoint if there is an ID; return the construct."""
-        scope = self.node.scope
-        if construct_id is None or scope is None:
+        scope: Construct = self._scope
+        if construct_id is None:
             scope, construct_id = self, default_id
         if scope.node.try_find_child(construct_id) is not None:
             raise ValueError(

@@ -12,9 +12,9 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import IConstruct
 
+from infra.arguments import ARGUMENTS, name_arguments, read_arguments
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.model.model import SOME_ACCOUNT, SOME_REGION, Model
-from infra.parameters.arguments import ARGUMENTS, name_arguments, read_arguments
 from infra.parameters.endpoint import EndpointTable
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity

@@ -9,9 +9,9 @@ from typing import Protocol
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.arguments import read_arguments
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.model import HostedModel, Model
-from infra.parameters.arguments import read_arguments
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Component

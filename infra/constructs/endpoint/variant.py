@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.arguments import read_arguments
 from infra.catalog.prices import Price
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.inference_component import (
@@ -17,10 +18,10 @@ from infra.constructs.endpoint.inference_component import (
 from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.model.model import HostedModel, Model, choose_hosting
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
-from infra.parameters.arguments import read_arguments
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement, placements_of
-from infra.parameters.variant import Component, Variant
+from infra.parameters.variant import Component as ComponentSettings
+from infra.parameters.variant import Variant as VariantSettings
 from infra.policy.hosting import Hosting, driver_for_all
 
 Config = sagemaker.CfnEndpointConfig
@@ -44,13 +45,14 @@ class EndpointVariant(ScaledPart):
         name: str,
         endpoint_name: str,
         model: Model | None,
-        table: Variant,
+        table: VariantSettings,
         capacity_reservation: Config.CapacityReservationConfigProperty | None = None,
         scale_in_policy: Config.ScaleInPolicyProperty | None = None,
     ) -> None:
         """`table` has the settings that an environment file has too."""
         super().__init__(scope, construct_id)
         self.name = self.key = name
+        self._scope = scope
         self.model, self.table = model, table
         self._endpoint, self._endpoint_name = endpoint, endpoint_name
         self._reservation, self._scale_in_policy = capacity_reservation, scale_in_policy
@@ -65,7 +67,7 @@ class EndpointVariant(ScaledPart):
         self._prices: dict[str, Price] = {}
         self._inference_ami: str | None = None
         if model is not None and table.sleep_after_minutes is not None:
-            alone = Component(
+            alone = ComponentSettings(
                 model=model.name,
                 min_copies=0,
                 max_copies=max(1, table.most_instances),
@@ -82,7 +84,7 @@ class EndpointVariant(ScaledPart):
         max_copies: int | None = None,
         sleep_after_minutes: int | None = None,
         logs: EndpointLogs | None = None,
-        settings: Component | None = None,
+        settings: ComponentSettings | None = None,
     ) -> InferenceComponent:
         """Add copies of a model, which share the variant's instances with those of other models.
 
@@ -107,19 +109,19 @@ class EndpointVariant(ScaledPart):
             "sleep_after_minutes": sleep_after_minutes,
             **model.unset_settings(settings),
         }
-        table = read_arguments(f"{self.node.path}: add_component", Component, given, settings)
+        table = read_arguments(
+            f"{self.node.path}: add_component", ComponentSettings, given, settings
+        )
         added = self._add(name, model, table, logs)
         components = {key: each.table for key, each in self.components.items()}
         self.table = self.table.model_copy(update={"components": components})
         return added
 
     def _add(
-        self, name: str, model: Model, table: Component, logs: EndpointLogs | None
+        self, name: str, model: Model, table: ComponentSettings, logs: EndpointLogs | None
     ) -> InferenceComponent:
-        scope = self.node.scope
-        assert scope is not None  # the endpoint
         self.components[name] = InferenceComponent(
-            scope,
+            self._scope,
             f"Component-{name}",
             endpoint=self._endpoint,
             key=name,
@@ -189,9 +191,15 @@ class EndpointVariant(ScaledPart):
         self._inference_ami = self._placements[0].driver.value
         if len(self._placements) > 1 and self.table.inference_ami is None:
             # A variant has one AMI for all of its types.
-            self._inference_ami = driver_for_all(
-                [(placed.tensorflow, placed.whole) for placed in self._placements]
-            )
+            try:
+                self._inference_ami = driver_for_all(
+                    [(placed.tensorflow, placed.whole) for placed in self._placements]
+                )
+            except KeyError as types:
+                raise ValueError(
+                    f"{self.node.path}: instance_pools: no AMI is for all of {types}; pass types of one "
+                    "family"
+                ) from None
         self._host(needs)
 
     def _host(self, needs: Dependencies) -> None:

@@ -62,7 +62,7 @@ class ModelDependencies:
 
         network = self.network
         arns = {
-            "archive": [archive.objects],
+            "archive": [archive.objects] if archive.objects else [],
             "archive_keys": list(archive.key_arns),
             "repository": [
                 stack.format_arn(

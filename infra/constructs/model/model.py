@@ -13,13 +13,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.arguments import read_arguments
 from infra.catalog import images
 from infra.catalog.images import Image
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.model.archive import Archive, model_archive
 from infra.constructs.model.execution_role import ExecutionRole, ModelDependencies
 from infra.constructs.replacement import replacement_fingerprint
-from infra.parameters.arguments import read_arguments
 from infra.parameters.endpoint import EndpointTable, Network
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
@@ -149,11 +149,8 @@ class Model(Construct):
                 "models": self.tables,
             },
         )
-        self._root, self._rules, self._roles_by_type = (
-            root,
-            role_rules or RoleRules(),
-            roles_by_type,
-        )
+        self._scope, self._root = scope, root
+        self._rules, self._roles_by_type = role_rules or RoleRules(), roles_by_type
         self.security_groups: Sequence[ec2.ISecurityGroup] = ()
         """Security groups of the instances, as far as they are constructs."""
         self.network = self._find_network(network)
@@ -390,11 +387,9 @@ class Model(Construct):
         """Return the model for an instance type whose image differs: itself, or one with its own role."""
         if not self._roles_by_type:
             return self
-        scope = self.node.scope
-        assert scope is not None  # a model is in a stack
         kind = instance_type.removeprefix("ml.").replace(".", "-")
         return Model(
-            scope,
+            self._scope,
             f"{self.node.id}-{kind}",
             name=self.name,
             models=self.tables,
@@ -422,10 +417,8 @@ class Model(Construct):
 
         self.security_groups = list(given.security_groups)
         if not self.security_groups:
-            scope = self.node.scope
-            assert scope is not None  # a model is in a stack
             self.security_groups = [
-                ec2.SecurityGroup(scope, f"{self.node.id}SecurityGroup", vpc=vpc)
+                ec2.SecurityGroup(self._scope, f"{self.node.id}SecurityGroup", vpc=vpc)
             ]
         chosen = given.subnets or ec2.SubnetSelection()
         subnets = vpc.select_subnets(

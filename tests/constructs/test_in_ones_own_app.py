@@ -365,7 +365,7 @@ def test_an_endpoint_waits_for_its_log_group_and_names_each_variant_once() -> No
         Endpoint(Own().stack, "Other", endpoint_name="search", logs=logs)
 
     own = Own()
-    with pytest.raises(ValueError, match="name: 'primary' exists already; give each variant"):
+    with pytest.raises(ValueError, match="name: 'primary' exists already; use a different name"):
         own.endpoint.add_variant("primary", own.model, instance_type="ml.c5.xlarge")
 
 

@@ -144,22 +144,19 @@ class BatchTransform(Construct):
         role_rules: RoleRules | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.name, stack, log_settings = name, cdk.Stack.of(self), log or LogSettings()
+        self.name, stack = name, cdk.Stack.of(self)
         self.job = (
             settings
             if isinstance(settings, BatchJob)
             else self._plan_job(model, settings, volume_key)
         )
-        self._hosted = model.host(
-            self,
-            "Model",
-            choose_hosting(stack, self.job.deployed),
-            ModelDependencies(
-                log_group_arn=log_group_arn(stack),
-                batch=self.job.batch,
-                volume_kms_key=self.job.volume_kms_key,
-            ),
+        needs = ModelDependencies(
+            log_group_arn=log_group_arn(stack),
+            batch=self.job.batch,
+            volume_kms_key=self.job.volume_kms_key,
         )
+        hosting = choose_hosting(stack, self.job.deployed)
+        self._hosted = model.host(self, "Model", hosting, needs)
         self._model, self._inform, self._topic_key = model, inform, topic_key
         self._rules = role_rules or RoleRules()
         room = most("TransformJobName") - 1 - _UUID_CHARACTERS
@@ -167,14 +164,7 @@ class BatchTransform(Construct):
         """Beginning of the jobs' names."""
         self.model_name = self._hosted.name
         """Name of the job's AWS::SageMaker::Model, which only CloudFormation knows."""
-        group = logs.CfnLogGroup(
-            self,
-            "Log",
-            log_group_name=f"{LOG_GROUPS}{name}",
-            retention_in_days=log_settings.retention_days,
-            kms_key_id=log_settings.key.key_arn if log_settings.key else None,
-        )
-        group.apply_removal_policy(removal_policy(keep=log_settings.keep))
+        group_arn = self._create_log(log or LogSettings())
         role, policy = self._role()
         self.resource = states.CfnStateMachine(
             self,
@@ -188,7 +178,7 @@ class BatchTransform(Construct):
                 destinations=[
                     states.CfnStateMachine.LogDestinationProperty(
                         cloud_watch_logs_log_group=states.CfnStateMachine.CloudWatchLogsLogGroupProperty(
-                            log_group_arn=group.attr_arn
+                            log_group_arn=group_arn
                         )
                     )
                 ],
@@ -199,6 +189,18 @@ class BatchTransform(Construct):
         self.state_machine_arn = self.resource.attr_arn
         self._schedule(self.job)
         self._alarms(self.job, runbook)
+
+    def _create_log(self, settings: LogSettings) -> str:
+        """Return the ARN of the state machine's log group."""
+        group = logs.CfnLogGroup(
+            self,
+            "Log",
+            log_group_name=f"{LOG_GROUPS}{self.name}",
+            retention_in_days=settings.retention_days,
+            kms_key_id=settings.key.key_arn if settings.key else None,
+        )
+        group.apply_removal_policy(removal_policy(keep=settings.keep))
+        return group.attr_arn
 
     def _plan_job(
         self, model: Model, settings: BatchSettings, volume_key: kms.IKey | None

@@ -16,7 +16,6 @@ from infra.constructs.endpoint.endpoint_base import (
     BELOW,
     EndpointBase,
     ImportedEndpoint,
-    endpoint_arns,
 )
 from infra.constructs.endpoint.endpoint_checks import add_findings, describe
 from infra.constructs.endpoint.endpoint_config import EndpointConfig
@@ -99,8 +98,7 @@ class Endpoint(EndpointBase):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = endpoint_name
-        if not cdk.Token.is_unresolved(endpoint_name):
-            read_arguments(self.node.path, EndpointTable, {"name": endpoint_name})
+        self._check_name(logs)
         self.locations = async_inference.locations if async_inference else None
         self._file: Environment | None = None
         self._logs, self._order = logs, list(variant_order or ())
@@ -124,13 +122,9 @@ class Endpoint(EndpointBase):
         self.tables: Tables = {}
         """The tables of an environment file that other constructs of this endpoint stand for."""
         self.config = EndpointConfig(
-            self,
-            "Config",
-            metrics=self._metrics,
-            volume_key_arn=self._volume_key_arn,
-            capture=capture,
-            async_inference=async_inference,
-        )
+            self, "Config", metrics=self._metrics, volume_key_arn=self._volume_key_arn,
+            capture=capture, async_inference=async_inference,
+        )  # fmt: skip
         """The endpoint configuration."""
         self.resource = sagemaker.CfnEndpoint(
             self,
@@ -142,9 +136,6 @@ class Endpoint(EndpointBase):
         if protect:
             # Retained also when its own creation fails, it would be in the way of the next attempt.
             self.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
-        self._arns = endpoint_arns(self.stack, endpoint_name)
-        self._region = self.stack.region
-        self._check_logs(logs)
         self.node.add_validation(_AtSynthesis(self))
         self._create_with(self)
 
@@ -182,10 +173,9 @@ class Endpoint(EndpointBase):
         """
         where = f"{self.node.path}: add_variant"
         self.require_open("add_variant")
+        read_arguments(where, _Named, {"name": name})
         if name in self._variants:
-            raise ValueError(
-                f"{where}: name: {name!r} exists already; give each variant a different name"
-            )
+            raise ValueError(f"{where}: name: {name!r} exists already; use a different name")
         given: dict[str, Any] = {
             "model": model.name if model else None,
             "instance_type": instance_type,
@@ -196,22 +186,14 @@ class Endpoint(EndpointBase):
             "sleep_after_minutes": sleep_after_minutes,
             **(model.unset_settings(settings) if model else {}),
         }
-        read_arguments(where, _Named, {"name": name})
         self._check_type(where, instance_type, settings)
         table = read_arguments(where, VariantSettings, given, settings)
-        # add_component adds them, each with its model.
-        table = table.model_copy(update={"components": {}})
         variant = EndpointVariant(
-            self,
-            f"Variant-{name}",
-            endpoint=self,
-            name=name,
-            endpoint_name=self.name,
-            model=model,
-            table=table,
-            capacity_reservation=capacity_reservation,
-            scale_in_policy=scale_in_policy,
-        )
+            self, f"Variant-{name}", endpoint=self, name=name, endpoint_name=self.name, model=model,
+            # add_component adds them, each with its model.
+            table=table.model_copy(update={"components": {}}),
+            capacity_reservation=capacity_reservation, scale_in_policy=scale_in_policy,
+        )  # fmt: skip
         self._variants[name] = variant
         if model is not None and model.execution is not None:
             self._create_with(model.execution)
@@ -308,11 +290,6 @@ class Endpoint(EndpointBase):
         """The endpoint's name as CloudFormation's attribute: what uses it is deployed after it."""
         return self.resource.attr_endpoint_name
 
-    @property
-    def arns(self) -> Sequence[str]:
-        """The ARN in both spellings that IAM may be asked about."""
-        return self._arns
-
     def _invoked_arns(self) -> list[str]:
         """Return the ARNs, also of components that are added later."""
         arns = super()._invoked_arns
@@ -338,7 +315,7 @@ class Endpoint(EndpointBase):
         """The endpoint as alarms and dashboards use it."""
         return WatchedEndpoint(
             name=self.name,
-            region=self._region,
+            region=self.stack.region,
             variants=self._watched(),
             log_is_counted=True,
             resource=self.resource,
@@ -394,7 +371,7 @@ class Endpoint(EndpointBase):
 
     def create(self) -> None:
         """Create the constructs that depend on every variant. Synthesis calls it."""
-        if self._created or not self._variants:
+        if self._created or not all(map(_serves, self.variants)) or not self._variants:
             return
         self._created = True
         given = {**self._checked, **self._tables, "alarms": self._thresholds}
@@ -472,11 +449,13 @@ class Endpoint(EndpointBase):
         retained = sagemaker.CfnEndpoint.VariantPropertyProperty
         return [retained(variant_property_type=name) for name in names]
 
-    def _check_logs(self, logs: EndpointLogs | None) -> None:
-        """Raise ValueError for the log group of a different endpoint: this one's lines would not be in it."""
-        if logs is None or cdk.Token.is_unresolved(self.name):
+    def _check_name(self, logs: EndpointLogs | None) -> None:
+        """Raise ValueError for a name that SageMaker rejects, or the log group of a different endpoint."""
+        if cdk.Token.is_unresolved(self.name):
             return
-        if self.name != logs.endpoint_name and not cdk.Token.is_unresolved(logs.endpoint_name):
+        read_arguments(self.node.path, EndpointTable, {"name": self.name})
+        named = None if logs is None else logs.endpoint_name
+        if logs is not None and named != self.name and not cdk.Token.is_unresolved(named):
             raise ValueError(
                 f"{self.node.path}: logs: {logs.node.path} is the log group of {logs.endpoint_name!r}; "
                 f"pass EndpointLogs(endpoint_name={self.name!r}), or leave it out"
@@ -551,6 +530,10 @@ class Endpoint(EndpointBase):
         )
 
 
+def _serves(variant: EndpointVariant) -> bool:
+    return bool(variant.served)
+
+
 @jsii.implements(cdk.IAspect, IValidation, cdk.IStableListProducer)
 class _AtSynthesis:
     """What an endpoint does when the app is synthesized."""
@@ -569,7 +552,7 @@ class _AtSynthesis:
         return [
             f"variant {variant.name} has no model; pass add_variant a model, or call add_component"
             for variant in self._endpoint.variants
-            if not variant.served
+            if not _serves(variant)
         ]
 
     def produce(self) -> list[str]:

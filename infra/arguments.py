@@ -19,24 +19,25 @@ ARGUMENTS: Mapping[str, str] = {
     "artifact.sha256": "sha256",
     "artifact.model_package": "model_package_arn",
     "endpoint.name": "endpoint_name",
+    "endpoint.volume_kms_key": "volume_key",
 }
-# What an app calls or passes where an environment file has a table.
+# What an app calls or passes where an environment file has a table, and what has the table's keys.
 _TABLES = {
-    "rollout": "endpoint.roll_out(…)",
-    "alarms": "endpoint.add_alarms(…)",
-    "capture": "Endpoint(capture=…)",
-    "asynchronous": "Endpoint(async_inference=…)",
-    "metrics": "Endpoint(metrics=…)",
-    "traffic": "Endpoint(traffic=…)",
-    "network": "network=ModelNetwork(…)",
-    "acknowledge": "Endpoint(acknowledge={…})",
-    "endpoint": "Endpoint(…)",
-    "scaling": "auto_scale(…)",
-    "components": "variant.add_component(…)",
-    "container": "container=ContainerSettings(…)",
-    "serverless": "settings=VariantSettings(serverless=…)",
-    "models": "Model",
-    "variants": "endpoint.add_variant(…)",
+    "rollout": ("endpoint.roll_out(…)", "roll_out"),
+    "alarms": ("endpoint.add_alarms(…)", "add_alarms"),
+    "scaling": ("auto_scale(…)", "auto_scale"),
+    "capture": ("Endpoint(capture=…)", "Capture"),
+    "asynchronous": ("Endpoint(async_inference=…)", "Asynchronous"),
+    "metrics": ("Endpoint(metrics=…)", "Metrics"),
+    "traffic": ("Endpoint(traffic=…)", "Traffic"),
+    "network": ("network=ModelNetwork(…)", "Network"),
+    "acknowledge": ("Endpoint(acknowledge={…})", "Endpoint"),
+    "endpoint": ("Endpoint(…)", "Endpoint"),
+    "components": ("variant.add_component(…)", "add_component"),
+    "container": ("container=ContainerSettings(…)", "ContainerSettings"),
+    "serverless": ("VariantSettings(serverless=…)", "Serverless"),
+    "models": ("Model", "Model"),
+    "variants": ("endpoint.add_variant(…)", "add_variant"),
 }
 # CDK's tokens of numbers are fractions below this.
 _TOKENS = -1e289
@@ -56,6 +57,15 @@ _SECTION = re.compile(
 _DOTTED = re.compile(
     r"\b(?:models|variants)\.[\w-]+\.(?:components\.[\w-]+\.)?([a-z_]+(?:\.[a-z_]+)?)"
 )
+_KEY = re.compile(rf"\b({'|'.join(_TABLES)})\.([a-z0-9_]+)")
+_WORDS = {
+    "add the table with": "call auto_scale with",
+    "the scaling table": "auto_scale",
+    "take the table out": "leave out the call",
+    "in the file": "in the app",
+    "= true": "= True",
+    "= false": "= False",
+}
 
 
 def read_arguments(
@@ -98,14 +108,34 @@ def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
 
 
 def name_arguments(text: str) -> str:
-    """Return a remedy of an environment file with arguments where it names keys and tables."""
+    """Return a text about an environment file with arguments where it names keys and tables."""
     text = _SECTION.sub(_name_table, text)
     text = _DOTTED.sub(lambda found: ARGUMENTS.get(found[1], found[1]), text)
-    return text.replace("in the file", "in the app")
+    text = _KEY.sub(
+        lambda found: f"{_name_key(found[0], found[2])} of {_TABLES[found[1]][1]}", text
+    )
+    for words, others in _WORDS.items():
+        text = text.replace(words, others)
+    return text
+
+
+def name_argument(key: str) -> str:
+    """Return the argument of a dotted key: models.ranker.saved_model is ranker: folder."""
+    table, _, rest = key.partition(".")
+    if table in ("models", "variants") and rest:
+        name, _, rest = rest.partition(".")
+        inner, _, last = rest.partition(".")
+        called = f"auto_scale: {last}".removesuffix(": ") if inner == "scaling" else ""
+        return ": ".join(filter(None, (name, called or ARGUMENTS.get(rest, rest))))
+    called = _TABLES[table][1] if table in _TABLES else table
+    return ": ".join(filter(None, (called, _name_key(key, rest))))
+
+
+def _name_key(key: str, name: str) -> str:
+    return ARGUMENTS.get(key, ARGUMENTS.get(name, name))
 
 
 def _name_table(found: "re.Match[str]") -> str:
     table, inner = found[1], found[2]
-    if table in ("variants", "models") and inner in _TABLES:
-        return _TABLES[inner]
-    return _TABLES.get(table, found[0])
+    table = inner if table in ("variants", "models") and inner in _TABLES else table
+    return _TABLES[table][0] if table in _TABLES else found[0]

@@ -1,5 +1,6 @@
 """Constructs in a stack of one's own: true counts, grants, metrics, tokens, and the checks."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from servable.constructs import (
     Model,
     ModelNetwork,
     Network,
+    Rollout,
     Scaling,
 )
 
@@ -273,12 +275,26 @@ def test_captured_samples_need_no_feature_flag() -> None:
     assert len(Template.from_stack(stack).find_resources("AWS::S3::Bucket")) == 2
 
 
-def test_what_check_knows_is_an_error_at_the_construct() -> None:
-    own = Own(min_instances=3, max_instances=2)
-    found = Annotations.from_stack(own.stack).find_error(
-        "/search/Endpoint", Match.string_like_regexp("primary: .*max_instances")
-    )
-    assert len(found) >= 1
+def test_what_check_knows_is_an_error_at_the_construct_in_the_words_of_the_app() -> None:
+    own = Own(min_instances=0)
+    own.endpoint.roll_out(settings=Rollout(strategy="canary", bake_minutes=2))
+    found = Annotations.from_stack(own.stack)
+    zero = "^primary: min_instances: .*0 with Endpoint\(async_inference=…\) and auto_scale"
+    assert len(found.find_error("/search/Endpoint", Match.string_like_regexp(zero))) == 1
+    assert found.find_error("/search/Endpoint/Rollout", Match.string_like_regexp("^roll_out: bake"))
+    every = [
+        str(each.entry.data)
+        for entries in (
+            found.find_error("*", Match.any_value()),
+            found.find_warning("*", Match.any_value()),
+        )
+        for each in entries
+    ]
+    assert [
+        said
+        for said in every
+        if re.search(r"\[(variants|models|scaling)|(variants|models)\.", said)
+    ] == []
 
 
 # What a beginner writes, and the sentence that names the argument and the remedy.
@@ -294,6 +310,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "token": (
         {"instance_type": cdk.Fn.import_value("type")},
         "instance_type: only CloudFormation knows .*pass the type as text",
+    ),
+    "range": (
+        {"min_instances": 3, "max_instances": 2},
+        "add_variant: max_instances: 2 is below min_instances = 3; pass 3 or more",
     ),
     "weight": (
         {"weight": -1.0},

@@ -209,9 +209,9 @@ def test_a_finding_is_said_at_the_construct_that_it_is_about() -> None:
         sorted((each.id, str(each.entry.data).partition(": ")[0]) for each in entries)
         for entries in every
     )
-    assert errors == [("/search/Rollout", "rollout.bake_minutes")]
+    assert errors == [("/search/Rollout", "roll_out")]
     assert warnings == [
-        ("/search/Alarms", "alarms.p99_latency_ms"),
+        ("/search/Alarms", "add_alarms"),
         ("/search/Model", "ranker"),
         ("/search/Scaling", "a"),
     ]

@@ -176,6 +176,12 @@ class Endpoint(EndpointBase):
         read_arguments(where, _Named, {"name": name})
         if name in self._variants:
             raise ValueError(f"{where}: name: {name!r} exists already; use a different name")
+        if max_instances is not None and max_instances < (min_instances or 1):
+            least = min_instances or 1
+            raise ValueError(
+                f"{where}: max_instances: {max_instances} is below min_instances = {least}; pass {least} "
+                "or more"
+            )
         given: dict[str, Any] = {
             "model": model.name if model else None,
             "instance_type": instance_type,

@@ -12,7 +12,7 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import IConstruct
 
-from infra.arguments import ARGUMENTS, name_arguments, read_arguments
+from infra.arguments import name_argument, name_arguments, read_arguments
 from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.model.model import SOME_ACCOUNT, SOME_REGION, Model
 from infra.parameters.endpoint import EndpointTable
@@ -103,7 +103,7 @@ def _known(value: str, otherwise: str) -> str:
 def _annotate_finding(endpoint: OperatedEndpoint, finding: Finding) -> None:
     allowed = f"; allowed: {name_arguments(finding.allowed)}" if finding.allowed else ""
     text = (
-        f"{_name_argument(finding.key)}: {name_arguments(finding.problem)}{allowed}; "
+        f"{name_argument(finding.key)}: {name_arguments(finding.problem)}{allowed}; "
         f"{name_arguments(finding.remedy)}"
     )
     annotations = cdk.Annotations.of(next(_find_constructs(endpoint, finding.key)))
@@ -125,12 +125,3 @@ def _find_constructs(endpoint: OperatedEndpoint, key: str) -> Iterator[IConstruc
             if table == "models" and rest.startswith(f"{model.name}."):
                 yield model
     yield endpoint
-
-
-def _name_argument(key: str) -> str:
-    """Return the argument of a dotted key: models.ranker.saved_model is ranker: folder."""
-    table, _, rest = key.partition(".")
-    if table in ("models", "variants") and rest:
-        name, _, rest = rest.partition(".")
-        return f"{name}: {ARGUMENTS.get(rest, rest)}" if rest else name
-    return ARGUMENTS.get(key, rest) if table == "endpoint" and rest else key

@@ -109,11 +109,11 @@ def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
 
 def name_arguments(text: str) -> str:
     """Return a text about an environment file with arguments where it names keys and tables."""
-    text = _SECTION.sub(_name_table, text)
     text = _DOTTED.sub(lambda found: ARGUMENTS.get(found[1], found[1]), text)
     text = _KEY.sub(
         lambda found: f"{_name_key(found[0], found[2])} of {_TABLES[found[1]][1]}", text
     )
+    text = _SECTION.sub(_name_table, text)
     for words, others in _WORDS.items():
         text = text.replace(words, others)
     return text

@@ -279,7 +279,7 @@ def test_what_check_knows_is_an_error_at_the_construct_in_the_words_of_the_app()
     own = Own(min_instances=0)
     own.endpoint.roll_out(settings=Rollout(strategy="canary", bake_minutes=2))
     found = Annotations.from_stack(own.stack)
-    zero = "^primary: min_instances: .*0 with Endpoint\(async_inference=…\) and auto_scale"
+    zero = r"^primary: min_instances: .*0 with Endpoint\(async_inference=…\) and auto_scale"
     assert len(found.find_error("/search/Endpoint", Match.string_like_regexp(zero))) == 1
     assert found.find_error("/search/Endpoint/Rollout", Match.string_like_regexp("^roll_out: bake"))
     every = [

@@ -145,11 +145,7 @@ class BatchTransform(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, stack = name, cdk.Stack.of(self)
-        self.job = (
-            settings
-            if isinstance(settings, BatchJob)
-            else self._plan_job(model, settings, volume_key)
-        )
+        self.job = self._plan_job(model, settings, volume_key)
         needs = ModelDependencies(
             log_group_arn=log_group_arn(stack),
             batch=self.job.batch,
@@ -203,9 +199,11 @@ class BatchTransform(Construct):
         return group.attr_arn
 
     def _plan_job(
-        self, model: Model, settings: BatchSettings, volume_key: kms.IKey | None
+        self, model: Model, settings: BatchSettings | BatchJob, volume_key: kms.IKey | None
     ) -> BatchJob:
         """Return the job of a model. Raises ValueError for settings that don't fit."""
+        if isinstance(settings, BatchJob):
+            return settings
         where = self.node.path
         if settings.model != model.name:
             raise ValueError(

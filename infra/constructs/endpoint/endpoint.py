@@ -176,12 +176,6 @@ class Endpoint(EndpointBase):
         read_arguments(where, _Named, {"name": name})
         if name in self._variants:
             raise ValueError(f"{where}: name: {name!r} exists already; use a different name")
-        if max_instances is not None and max_instances < (min_instances or 1):
-            least = min_instances or 1
-            raise ValueError(
-                f"{where}: max_instances: {max_instances} is below min_instances = {least}; pass {least} "
-                "or more"
-            )
         given: dict[str, Any] = {
             "model": model.name if model else None,
             "instance_type": instance_type,
@@ -192,7 +186,7 @@ class Endpoint(EndpointBase):
             "sleep_after_minutes": sleep_after_minutes,
             **(model.unset_settings(settings) if model else {}),
         }
-        self._check_type(where, instance_type, settings)
+        self._check_instances(where, instance_type, settings, min_instances, max_instances)
         table = read_arguments(where, VariantSettings, given, settings)
         variant = EndpointVariant(
             self, f"Variant-{name}", endpoint=self, name=name, endpoint_name=self.name, model=model,
@@ -467,10 +461,20 @@ class Endpoint(EndpointBase):
                 f"pass EndpointLogs(endpoint_name={self.name!r}), or leave it out"
             )
 
-    def _check_type(
-        self, where: str, instance_type: str | None, settings: VariantSettings | None
+    def _check_instances(
+        self,
+        where: str,
+        instance_type: str | None,
+        settings: VariantSettings | None,
+        least: int | None,
+        most: int | None,
     ) -> None:
-        """Raise ValueError for an instance type that is missing, unknown, or a token."""
+        """Raise ValueError for a type that is missing, unknown, or a token, or for most below least."""
+        least = 1 if least is None else least
+        if isinstance(most, int) and isinstance(least, int) and most < least:
+            raise ValueError(
+                f"{where}: max_instances: {most} is below min_instances = {least}; pass {least} or more"
+            )
         types = (
             [instance_type] if instance_type else list(settings.instance_types if settings else ())
         )

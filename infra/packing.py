@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from infra.parameters.environment import Environment
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.variant import Variant
 from model_packaging import dependencies
 from model_packaging.beside import MADE, UNPACKED, WARM_UPS, WHEELS
@@ -20,7 +20,7 @@ def packed_together(environment: Environment, name: str) -> list[str]:
     return [name, *(other for other in model.also_serves if other in environment.models)]
 
 
-def servable(name: str, model: Model, *, at_root: bool = False) -> Servable:
+def servable(name: str, model: ModelTable, *, at_root: bool = False) -> Servable:
     """A model's files without warm-up records."""
     assert model.saved_model is not None  # preflight: packed models have one
     folder = model.saved_model.path

@@ -28,7 +28,7 @@ LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belon
 WORDS_OF_A_DECISION = 400
 # The same word for two things that a reader meets in different rooms; each with its reason.
 TWICE: Mapping[str, str] = {
-    "Endpoint": "the table [endpoint] of a file, and what an application asks; both are public",
+    "Endpoint": "the construct of an app, and what an application invokes; both are public",
 }
 
 

@@ -78,7 +78,9 @@ def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]])
                 if template.get("Resources"):  # others are of what is refused, and never deployed
                     target = out / name / file.name
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_text(masked(json.dumps(template, indent=1), masks) + "\n")
+                    # CloudFormation ignores the order of keys.
+                    text = json.dumps(template, indent=1, sort_keys=True)
+                    target.write_text(masked(text, masks) + "\n")
 
 
 def masked(text: str, masks: Mapping[str, re.Pattern[str]]) -> str:

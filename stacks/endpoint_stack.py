@@ -8,25 +8,21 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.deployment_history import DeploymentHistory, record
+from infra.constructs.endpoint.endpoint import REQUEST_BYTES_TAG, Endpoint
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint, data_capture
-from infra.constructs.endpoint.served_variant import ServedVariant
-from infra.constructs.model.execution_role import ModelDependencies
-from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+from infra.constructs.model.model import Model, ModelNetwork
 from infra.constructs.monitoring.notifications import NotificationKey, Notifications
-from infra.constructs.rollout.endpoint_rollout import EndpointRollout
-from infra.constructs.scaling.endpoint_scaling import EndpointScaling
-from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
+from infra.constructs.storage.locations import AsyncInferenceLocations, DataCapture, Destination
 from infra.parameters.batch.job import BatchJob, batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.rollout import GoldenRequests
+from infra.parameters.variant import Variant
 
 if TYPE_CHECKING:
     from infra.constructs.batch.batch_transform import BatchTransform
@@ -62,99 +58,45 @@ class EndpointStack(cdk.Stack):
             tags=environment.tags,
             termination_protection=environment.endpoint.protect,
         )
-        self._environment, self._root, self._queued = environment, root, queued
-        name = environment.endpoint.name
-        logs = self._logs() if environment.variants else None
+        self._environment, self._root = environment, root
         self._key = NotificationKey(
             self, "NotificationKey", given_arn=environment.alarms.topic_kms_key
         ).key
-        self._variants: list[ServedVariant] = []
-        self._recorded: list[dict[str, object]] = []
-        self._served = served = None if logs is None else self._endpoint(logs, captured)
+        self._endpoint: Endpoint | None = None
+        if environment.variants:
+            self._endpoint = self._add_endpoint(captured, queued)
+            for name, table in environment.variants.items():
+                self._add_variant(self._endpoint, name, table)
         notified = Notifications(
             self,
-            endpoint_name=name if served else None,
+            endpoint_name=environment.endpoint.name if environment.variants else None,
             alarms=environment.alarms,
             key=self._key,
         )
         self.topic = notified.inform
-        if served:
-            self._operate(served, notified)
-        batches = [self._batch(job, notified) for job in batch_jobs(environment)]
-        self._watch(served, notified, batches)
-        DeploymentHistory(
-            self,
-            "Deployment",
-            settings=environment.model_dump(mode="json", exclude_unset=True),
-            overrides=overrides,
-            variants=[each for variant in self._variants for each in variant.recorded],
-            batches=self._recorded,
-            after=batches
-            if served is None
-            else [c.resource for c in served.components.values()] or [served.resource],
-            root=root,
-        )
-        record(self, endpoint=served, topic=notified.inform, overrides=overrides)
+        self._recorded: list[dict[str, object]] = []
+        batches = [self._add_batch(job, notified) for job in batch_jobs(environment)]
+        if self._endpoint is not None:
+            self._operate(self._endpoint, notified, batches)
+        else:
+            self._show_batches(batches)
+        self._record(overrides, batches)
 
     @property
-    def endpoint(self) -> ModelEndpoint:
+    def endpoint(self) -> Endpoint:
         """The endpoint. Raises ValueError for an environment of batches alone."""
-        if self._served is None:
+        if self._endpoint is None:
             raise ValueError(f"{self.node.path} has no endpoint: its file has no [variants.NAME]")
-        return self._served
+        return self._endpoint
 
-    def _endpoint(
-        self, logs: Mapping[str, EndpointLogs], captured: Destination | None
-    ) -> ModelEndpoint:
-        """Creates the endpoint after its queue and models."""
-        environment, queued = self._environment, self._queued
-        table = environment.endpoint
-        asynchronous, async_inference = environment.asynchronous, None
-        if asynchronous is not None and queued is not None:
-            async_inference = AsyncInference(
-                self, "Queue", asynchronous=asynchronous, locations=queued, key=self._key
-            )
-        dependencies = ModelDependencies(
-            log_group_arn=next(iter(logs.values())).arn,
-            rolls_back=table.name if environment.rollout else None,
-            captured=captured,
-            async_inference=async_inference,
-            volume_kms_key=table.volume_kms_key,
-            network=environment.network,
-            roles=RoleRules.of(environment.security),
-        )
-        self._variants = [
-            ServedVariant(
-                self,
-                f"Variant-{name}",
-                name=name,
-                environment=environment,
-                root=self._root,
-                dependencies=dependencies,
-                logs=logs,
-            )
-            for name in environment.variants
-        ]
-        return ModelEndpoint(
-            self,
-            "Endpoint",
-            name=table.name,
-            variants=self._variants,
-            volume_key=table.volume_kms_key,
-            capture=data_capture(environment.capture, captured)
-            if environment.capture and captured
-            else None,
-            async_inference=async_inference,
-            metrics=environment.metrics,
-            protect=table.protect,
-            acknowledged_request_bytes=environment.acknowledged_request_bytes,
-        )
-
-    def _logs(self) -> dict[str, EndpointLogs]:
-        """The log groups by name in `Environment.served`: the endpoint's, or one for each component."""
-        table, components = self._environment.endpoint, self._environment.components
+    def _add_endpoint(
+        self, captured: Destination | None, queued: AsyncInferenceLocations | None
+    ) -> Endpoint:
+        """Return the endpoint with its log group, queue, and samples."""
+        environment, table = self._environment, self._environment.endpoint
+        asynchronous, capture = environment.asynchronous, environment.capture
         key = table.log_kms_key and kms.Key.from_key_arn(self, "LogsKey", table.log_kms_key)
-        group = partial(
+        self._group = partial(
             EndpointLogs,
             self,
             endpoint_name=table.name,
@@ -162,99 +104,147 @@ class EndpointStack(cdk.Stack):
             key=key or None,
             keep=table.log_removal == "retain",
         )
-        if not components:
-            return dict.fromkeys(self._environment.served, group("Logs"))
-        return {
-            name: group(f"Logs-{name}" if number else "Logs", component=component)
-            for number, (name, component) in enumerate(components.items())
-        }
-
-    def _operate(self, endpoint: ModelEndpoint, notified: Notifications) -> None:
-        """Adds the rollout, scaling and callers."""
-        environment = self._environment
-        EndpointRollout(
+        endpoint = Endpoint(
             self,
-            "Rollout",
-            endpoint=endpoint,
-            rollout=environment.rollout,
-            alarms=environment.alarms,
+            "Endpoint",
+            endpoint_name=table.name,
+            volume_key=table.volume_kms_key,
+            logs=None if environment.components else self._group("Logs"),
+            protect=table.protect,
+            variant_order=list(environment.variants),
+            capture=DataCapture(capture=capture, destination=captured)
+            if capture and captured
+            else None,
+            async_inference=AsyncInference(
+                self, "Queue", asynchronous=asynchronous, locations=queued, key=self._key
+            )
+            if asynchronous and queued
+            else None,
+            metrics=environment.metrics,
         )
-        if environment.rollout is not None and environment.rollout.golden_requests is not None:
-            sender = self._golden_sender(endpoint, notified, environment.rollout.golden_requests)
-            # The function must exist before the update during which it sends requests.
-            endpoint.resource.node.add_dependency(sender)
-        for name, scaling in environment.scaled.items():
-            EndpointScaling(
-                self, f"Scaling-{name}", endpoint=endpoint, variant=name, scaling=scaling
-            )
-        if environment.endpoint.callers:
-            EndpointCallers(
-                self,
-                "Callers",
-                endpoint=endpoint,
-                roles=[
-                    iam.Role.from_role_arn(self, f"Caller{number}", arn)
-                    for number, arn in enumerate(environment.endpoint.callers)
-                ],
-                path=environment.security.iam_path,
-            )
+        endpoint.use_file(environment)
+        if (size := environment.acknowledged_request_bytes) is not None:
+            cdk.Tags.of(endpoint.resource).add(REQUEST_BYTES_TAG, str(size))
+        return endpoint
 
-    def _watch(
-        self,
-        endpoint: ModelEndpoint | None,
-        notified: Notifications,
-        batches: "Sequence[BatchTransform]",
+    def _add_variant(self, endpoint: Endpoint, name: str, table: Variant) -> None:
+        """Add a variant with its model, or with the models of its components."""
+        scope, environment = Construct(self, f"Variant-{name}"), self._environment
+        model = None if table.components else self._add_model(scope, "Model", table.model)
+        variant = endpoint.add_variant(name, model, settings=table)
+        for key, component in table.components.items():
+            served = self._add_model(scope, f"Model-{key}", component.model)
+            variant.add_component(key, served, settings=component)
+        for key, added in variant.components.items():
+            first = key == next(iter(environment.components))
+            added.logs = self._group("Logs" if first else f"Logs-{key}", component=added.name)
+        for part in (*variant.components.values(), variant):
+            key = part.key
+            if key in environment.scaled and (part is not variant or not variant.components):
+                part.auto_scale(settings=environment.scaled[key], construct_id=f"Scaling-{key}")
+
+    def _add_model(self, scope: Construct, construct_id: str, name: str) -> Model:
+        environment = self._environment
+        security, table = environment.security, environment.models[name]
+        return Model(
+            scope,
+            construct_id,
+            name=name,
+            models=environment.models,
+            network=ModelNetwork(ids=environment.network, isolated=security.network_isolation),
+            role=table.execution_role or environment.endpoint.execution_role,
+            role_rules=RoleRules.of(security),
+            archive_keys=environment.endpoint.archive_kms_keys,
+            root=self._root,
+            roles_by_type=True,
+        )
+
+    def _operate(
+        self, endpoint: Endpoint, notified: Notifications, batches: "Sequence[BatchTransform]"
     ) -> None:
-        """Adds the endpoint's alarms, and the dashboard."""
+        """Add the rollout, alarms, dashboard, and callers."""
         environment = self._environment
-        if endpoint is None:
-            from infra.constructs.batch.batch_transform import BatchDashboard
-
-            name = environment.endpoint.name
-            BatchDashboard(self, "Dashboard", name=name, batches=batches)
-            return
-        alarms = EndpointAlarms(
-            self,
-            "Alarms",
-            endpoint=endpoint.watched,
-            alarms=environment.alarms,
-            inform=notified.inform,
+        endpoint.add_alarms(
+            notify=notified.inform,
             page=notified.page,
+            settings=environment.alarms,
+            construct_id="Alarms",
         )
-        EndpointDashboard(
-            self,
-            "Dashboard",
-            endpoint=endpoint.watched,
-            alarms=alarms,
-            guarded=environment.rollout is not None,
-            below=[row for batch in batches for row in batch.rows],
-        )
+        if environment.rollout is not None:
+            endpoint.roll_out(settings=environment.rollout, construct_id="Rollout")
+            if environment.rollout.golden_requests is not None:
+                sender = self._add_golden_sender(
+                    endpoint, notified, environment.rollout.golden_requests
+                )
+                # The function must exist before the update during which it sends requests.
+                endpoint.resource.node.add_dependency(sender)
+        below = [row for batch in batches for row in batch.rows]
+        endpoint.add_dashboard(below=below, construct_id="Dashboard")
+        if environment.endpoint.callers:
+            roles = [
+                iam.Role.from_role_arn(self, f"Caller{number}", arn)
+                for number, arn in enumerate(environment.endpoint.callers)
+            ]
+            path = environment.security.iam_path
+            EndpointCallers(self, "Callers", endpoint=endpoint, roles=roles, path=path)
+        endpoint.create()
 
-    def _batch(self, job: BatchJob, notified: Notifications) -> "BatchTransform":
+    def _show_batches(self, batches: "Sequence[BatchTransform]") -> None:
+        """Add the dashboard of batches without an endpoint."""
+        from infra.constructs.batch.batch_transform import BatchDashboard
+
+        name = self._environment.endpoint.name
+        BatchDashboard(self, "Dashboard", name=name, batches=batches)
+
+    def _record(self, overrides: Mapping[str, str], batches: "Sequence[BatchTransform]") -> None:
+        """Add the record of the deployment, which is written after all else, and the outputs."""
+        endpoint, after = self._endpoint, list[IDependable](batches)
+        variants = endpoint.variants if endpoint else ()
+        if endpoint is not None:
+            after = [each.resource for each in endpoint.components.values()]
+            after = after or [endpoint.resource]
+        DeploymentHistory(
+            self,
+            "Deployment",
+            settings=self._environment.model_dump(mode="json", exclude_unset=True),
+            overrides=overrides,
+            variants=[each for variant in variants for each in variant.recorded],
+            batches=self._recorded,
+            after=after,
+            root=self._root,
+        )
+        record(self, endpoint=endpoint, topic=self.topic, overrides=overrides)
+
+    def _add_batch(self, job: BatchJob, notified: Notifications) -> "BatchTransform":
+        """Return a batch with its model."""
         # CDK's modules for Step Functions and Scheduler are imported only if needed.
-        from infra.constructs.batch.batch_transform import BatchTransform, batch_model, recorded
+        from infra.constructs.batch.batch_transform import BatchTransform, LogSettings, describe_job
 
         environment, table = self._environment, self._environment.endpoint
-        model = batch_model(
-            self, f"BatchModel-{job.name}", job=job, environment=environment, root=self._root
-        )
-        self._recorded.append(recorded(job, model, environment.region))
+        model = self._add_model(self, f"BatchModel-{job.name}", job.batch.model)
+        self._recorded.append(describe_job(job, model, self))
         batch = BatchTransform(
             self,
             f"Batch-{job.name}",
             name=f"{table.name}-{job.name}",
             model=model,
+            settings=job,
             inform=notified.inform,
             topic_key=self._key,
             runbook=environment.alarms.runbook,
-            log_retention_days=table.log_retention_days,
-            log_key=kms.Key.from_key_arn(self, f"BatchLogKey-{job.name}", table.log_kms_key)
-            if table.log_kms_key
-            else None,
-            keep_log=table.log_removal == "retain",
+            log=LogSettings(
+                retention_days=table.log_retention_days,
+                key=kms.Key.from_key_arn(self, f"BatchLogKey-{job.name}", table.log_kms_key)
+                if table.log_kms_key
+                else None,
+                keep=table.log_removal == "retain",
+            ),
             role_rules=RoleRules.of(environment.security),
         )
-        for name, value in (("Model", model.name), ("StateMachine", batch.state_machine_arn)):
+        for name, value in (
+            ("Model", batch.model_name),
+            ("StateMachine", batch.state_machine_arn),
+        ):
             cdk.CfnOutput(
                 self,
                 f"{job.output}{name}",
@@ -263,8 +253,8 @@ class EndpointStack(cdk.Stack):
             )
         return batch
 
-    def _golden_sender(
-        self, endpoint: ModelEndpoint, notified: Notifications, golden: GoldenRequests
+    def _add_golden_sender(
+        self, endpoint: Endpoint, notified: Notifications, golden: GoldenRequests
     ) -> Construct:
         # CDK's module for Lambda takes a tenth of a synth, so it is imported only if needed.
         from infra.constructs.rollout.golden_sender import GoldenSender

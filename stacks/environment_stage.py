@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.endpoint import Endpoint
 from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded, ValidFile, load_one
@@ -182,7 +182,7 @@ class EnvironmentStacks(Construct):
         """The stack of the endpoint, and that of what outlives it; None if nothing does."""
 
     @property
-    def endpoint(self) -> ModelEndpoint:
+    def endpoint(self) -> Endpoint:
         """The endpoint: permissions and metrics for what is beside it. Its `name` is the file's.
 
         Raises ValueError for a file of batches alone.

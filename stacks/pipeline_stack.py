@@ -17,7 +17,7 @@ from infra.constructs.access.pipeline_role import (
     PipelineRole,
 )
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.endpoint.endpoint_interface import endpoint_arns
+from infra.constructs.endpoint.endpoint_base import endpoint_arns
 from infra.constructs.model.archive import model_package_arn
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded, ValidFile

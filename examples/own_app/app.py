@@ -16,23 +16,10 @@ from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from servable.constructs import (
-    Alarms,
-    EndpointAlarms,
-    EndpointDashboard,
-    EndpointLogs,
-    EndpointRollout,
-    EndpointScaling,
-    InstanceVariant,
-    ModelEndpoint,
-    Rollout,
-    Scaling,
-    packed_model,
-)
+from servable.constructs import Endpoint, EndpointLogs, Model, ModelNetwork
 
 RANKER = Path("examples/ranker")
 FUNCTION = Path("examples/own_app/function")
-OBJECTIVE = Alarms(p99_latency_ms=80)
 
 
 class SearchStack(cdk.Stack):
@@ -79,64 +66,52 @@ class SearchStack(cdk.Stack):
         )
         busy.add_alarm_action(actions.SnsAction(self.on_call))
 
-    def _ranking(self) -> ModelEndpoint:
-        """The endpoint in the VPC, which scales, and whose updates are rolled back by alarms."""
-        logs = EndpointLogs(self, "RankingLogs", endpoint_name="search-ranking", key=self.key)
+    def _ranking(self) -> Endpoint:
+        """The endpoint in the VPC, which scales, and whose updates are rolled back by alarms.
+
+        A `construct_id` keeps what an earlier version of the app deployed; a new app needs none.
+        """
         role = iam.Role(self, "Ranking", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
-        model = packed_model(
+        model = Model.from_saved_model(
             self,
             "RankingModel",
-            name="ranker",
-            folder=RANKER / "model",
+            RANKER / "model",
+            model_name="ranker",
             code=RANKER / "code",
             warm_up=[RANKER / "golden" / "request-rows.json"],
-            instance_type="ml.c5.xlarge",
-            logs=logs,
-            vpc=self.vpc,
+            network=ModelNetwork(vpc=self.vpc),
             role=role,
+        )
+        endpoint = Endpoint(
+            self,
+            "RankingEndpoint",
+            endpoint_name="search-ranking",
+            logs=EndpointLogs(self, "RankingLogs", endpoint_name="search-ranking", key=self.key),
             volume_key=self.key,
         )
-        variant = InstanceVariant(name="primary", model=model, min_instances=2, max_instances=6)
-        endpoint = ModelEndpoint(
-            self, "RankingEndpoint", name="search-ranking", variants=[variant], logs=logs
+        primary = endpoint.add_variant(
+            "primary", model, instance_type="ml.c5.xlarge", min_instances=2, max_instances=6
         )
-        EndpointScaling(
-            self,
-            "RankingScaling",
-            endpoint=endpoint,
-            variant="primary",
-            scaling=Scaling(max_rps_per_instance=100),
-        )
-        EndpointRollout(
-            self,
-            "RankingRollout",
-            endpoint=endpoint,
-            rollout=Rollout(strategy="canary", canary_percent=50),
-            alarms=OBJECTIVE,
-        )
-        alarms = EndpointAlarms(
-            self, "RankingAlarms", endpoint=endpoint, alarms=OBJECTIVE, inform=self.on_call
-        )
-        EndpointDashboard(self, "RankingDashboard", endpoint=endpoint, alarms=alarms, guarded=True)
+        primary.auto_scale(max_rps_per_instance=100, construct_id="RankingScaling")
+        endpoint.roll_out(canary_percent=50, construct_id="RankingRollout")
+        endpoint.add_alarms(p99_latency_ms=80, notify=self.on_call, construct_id="RankingAlarms")
+        endpoint.add_dashboard(construct_id="RankingDashboard")
         return endpoint
 
-    def _scores(self) -> ModelEndpoint:
+    def _scores(self) -> Endpoint:
         """The endpoint of a folder as `model.export` writes it, without versions and without code."""
-        logs = EndpointLogs(self, "ScoresLogs", endpoint_name="search-scores")
-        model = packed_model(
+        model = Model.from_saved_model(
             self,
             "ScoresModel",
-            name="scores",
-            folder="examples/ranker/model/1",
+            "examples/ranker/model/1",
+            model_name="scores",
             handler="servable",
-            network_isolation=True,
-            instance_type="ml.m5.large",
-            logs=logs,
+            network=ModelNetwork(isolated=True),
         )
-        variant = InstanceVariant(name="primary", model=model, min_instances=2)
-        return ModelEndpoint(
-            self, "ScoresEndpoint", name="search-scores", variants=[variant], logs=logs
-        )
+        logs = EndpointLogs(self, "ScoresLogs", endpoint_name="search-scores")
+        endpoint = Endpoint(self, "ScoresEndpoint", endpoint_name="search-scores", logs=logs)
+        endpoint.add_variant("primary", model, instance_type="ml.m5.large", min_instances=2)
+        return endpoint
 
 
 app = cdk.App()

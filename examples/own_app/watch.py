@@ -6,24 +6,17 @@ cdk synth --app "python examples/own_app/watch.py", from the project's folder.
 import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
 
-from servable.constructs import (
-    Alarms,
-    EndpointAlarms,
-    EndpointDashboard,
-    WatchedEndpoint,
-    WatchedVariant,
-)
+from servable.constructs import Endpoint, WatchedVariant
 
 app = cdk.App()
 stack = cdk.Stack(app, "search-watch")
 topic = sns.Topic(stack, "Topic", enforce_ssl=True)
-search = WatchedEndpoint(
-    name="search",
-    region=stack.region,
-    variants=(WatchedVariant(name="AllTraffic", instance_type="ml.c5.xlarge", max_instances=4),),
+search = Endpoint.from_endpoint_attributes(
+    stack,
+    "Search",
+    endpoint_name="search",
+    variants=[WatchedVariant(name="AllTraffic", instance_type="ml.c5.xlarge", max_instances=4)],
 )
-alarms = EndpointAlarms(
-    stack, "Alarms", endpoint=search, alarms=Alarms(p99_latency_ms=80), inform=topic
-)
-EndpointDashboard(stack, "Dashboard", endpoint=search, alarms=alarms)
+search.add_alarms(p99_latency_ms=80, notify=topic)
+search.add_dashboard()
 app.synth()

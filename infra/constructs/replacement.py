@@ -2,16 +2,17 @@
 
 import hashlib
 import json
+from typing import Any
 
 import aws_cdk as cdk
 
 
-def replacement_fingerprint(resource: cdk.CfnResource, *named: str) -> str:
+def replacement_fingerprint(resource: cdk.CfnResource, *named: Any) -> str:
     """64 hex digits that change whenever a resource that can only be replaced is replaced.
 
     It is the SHA-256 of the properties in the template without tags, which are updated in place.
     `named` are fingerprints of resources that the properties only refer to (a model's name is the same
-    attribute in the template before and after the model's replacement).
+    attribute in the template before and after the model's replacement), or overrides of properties.
     """
     properties = cdk.Stack.of(resource).resolve(resource._cfn_properties)
     properties.pop("tags", None)

@@ -25,7 +25,7 @@ PolicyArn = Annotated[
 IamPath = Annotated[str, Field(pattern=r"^/([a-zA-Z0-9+=,.@_-]+/)+$", max_length=512)]
 
 
-class Endpoint(Table):
+class EndpointTable(Table):
     name: str = Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$", max_length=63)
     """Name that callers invoke: 1 to 63 letters, digits and hyphens, unique in its account and region.
     Changing it deletes the endpoint and creates another. Without [variants.NAME] it begins the names of the

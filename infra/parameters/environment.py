@@ -6,9 +6,9 @@ from pydantic import Field
 
 from infra.parameters.alarms import Alarms
 from infra.parameters.batch.settings import BatchSettings
-from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
+from infra.parameters.endpoint import EndpointTable, Network, Security, Traffic
 from infra.parameters.metrics import Metrics
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.prices import Prices
 from infra.parameters.replay import Replay
 from infra.parameters.retained import Asynchronous, Capture
@@ -33,10 +33,10 @@ class Environment(Table):
     production: bool | None = None
     """Whether callers depend on this environment, so that rules about redundancy apply. Default: true
     if the file's name begins with prod."""
-    endpoint: Endpoint
+    endpoint: EndpointTable
     """The endpoint's name, logs, keys and callers. Without [variants.NAME] there is no endpoint: name, logs
     and keys are those of the batches, and the table may be omitted."""
-    models: dict[Name, Model]
+    models: dict[Name, ModelTable]
     """The models that are served, by name."""
     variants: dict[Name, Variant] = Field(default={})
     """The production variants, by name: instances or serverless containers, each with one model. None makes

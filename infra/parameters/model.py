@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.parameters.table import KmsKeyArn, ProjectPath, RoleArn, Table
+from infra.parameters.table import OR_TOKEN, KmsKeyArn, ProjectPath, RoleArn, Table
 from infra.policy.sizing import Served
 
 
@@ -26,7 +26,9 @@ class Artifact(Table):
     """Approved version of a model package of SageMaker's registry: GROUP/VERSION, or the ARN of another
     account's. Write it alone; `servable pin ENV` adds the archive's uri and hash, and the image that the
     package names, and refuses a version that is not approved. Default: none, `uri` is the model."""
-    uri: str = Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$")
+    uri: Annotated[
+        str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$"), OR_TOKEN
+    ]
     """Location of the archive, for example s3://bucket/run-17/model.tar.gz."""
     sha256: Annotated[str, StringConstraints(to_lower=True, pattern=r"^[0-9a-fA-F]{64}$")]
     """SHA-256 of the archive: 64 hexadecimal digits. `servable pin ENV` writes it. Another hash creates
@@ -63,7 +65,7 @@ class Golden(Table):
         return CONTENT_TYPES.get(PurePosixPath(self.request).suffix, "application/octet-stream")
 
 
-class Model(Table):
+class ModelTable(Table):
     saved_model: ProjectPath | None = None
     """Folder relative to the project with one folder per version (digits only), each with a
     saved_model.pb. With `version`, the folder is one SavedModel. Give exactly one of saved_model,
@@ -142,7 +144,7 @@ BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
 
 
-def served(models: Mapping[str, Model], name: str) -> Served:
+def served(models: Mapping[str, ModelTable], name: str) -> Served:
     """The model of that name, with the models that are packed into the same archive.
 
     A multi_model has no size, since a container holds only those models that requests named. A bad
@@ -165,7 +167,7 @@ def served(models: Mapping[str, Model], name: str) -> Served:
     return replace(packed_here, model_gib=artifact.size_gib, packed_gib=packed_gib, has_code=None)
 
 
-def _together_gib(models: Mapping[str, Model], name: str) -> float | None:
+def _together_gib(models: Mapping[str, ModelTable], name: str) -> float | None:
     """Size of all models in one archive, in GiB; None if the size of one is unknown."""
     total = 0.0
     for member in [name, *models[name].also_serves]:

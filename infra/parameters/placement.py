@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from infra.catalog import images
 from infra.catalog.instances import Instance, instances
 from infra.parameters.environment import Environment
-from infra.parameters.model import Model, served
+from infra.parameters.model import ModelTable, served
 from infra.parameters.variant import Component, Routing, Variant, machine_of
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import Choice, Derived, derive, stated_or
@@ -35,7 +35,7 @@ class Placement:
     name: str
     """Name in `Environment.served`."""
     variant: Variant
-    model: Model
+    model: ModelTable
     instance: Instance
     """The instance type; of a component the part of it that a copy's settings are chosen for."""
     tensorflow: str

@@ -109,7 +109,7 @@ def _imported(tree: ast.Module) -> dict[str, tuple[str, str]]:
         and node.module
         and node.module.startswith(("infra.", "stacks."))
         for alias in node.names
-        if alias.name[0].isupper() or alias.name == "data_capture"
+        if alias.name[0].isupper()
     }
 
 
@@ -124,23 +124,44 @@ def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None
 
 
 def _described(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """Docstrings and signatures: of the class, its constructor, its methods and its fields."""
+    """Return docstrings and signatures: of the class, its constructor, its methods, and its attributes."""
     parts = [_text(node)]
     if isinstance(node, ast.FunctionDef):
         return "\n".join([*parts, _code(_signature(node))])
-    for member in node.body:
-        if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+    methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
+    items = [f"- `{field}`: {said}\n" for field, said in _fields(node)]
+    sections = []
+    for member in methods:
+        said = ast.get_docstring(member) or ""
+        if member.name == "__init__":
             parts += [_code(_signature(member)), _text(member)]
-    public = [
-        member
-        for member in node.body
-        if isinstance(member, ast.FunctionDef)
-        and not member.name.startswith("_")
-        and ast.get_docstring(member)
-    ]
-    items = [f"- `{member.name}`: {_line(ast.get_docstring(member) or '')}\n" for member in public]
-    items += [f"- `{field}`: {said}\n" for field, said in _fields(node)]
-    return "\n".join(filter(None, [*parts, "".join(items)]))
+            items += [f"- `{name}`: {text}\n" for name, text in _attributes(member)]
+        elif member.name.startswith("_") or not said:
+            continue
+        elif _arguments(said) or member.args.kwonlyargs:
+            sections.append(
+                f"### {node.name}.{member.name}\n\n{_text(member)}\n{_code(_signature(member))}"
+            )
+        else:
+            items.append(f"- `{member.name}`: {_line(said)}\n")
+    return "\n".join(filter(None, [*parts, "".join(items), *sections]))
+
+
+def _attributes(constructor: ast.FunctionDef) -> Iterator[tuple[str, str]]:
+    """Yield the public attributes that a constructor sets, with the string after each."""
+    for field, said in zip(constructor.body, constructor.body[1:], strict=False):
+        targets = field.targets if isinstance(field, ast.Assign) else []
+        if isinstance(field, ast.AnnAssign):
+            targets = [field.target]
+        names = [each.attr for each in targets if isinstance(each, ast.Attribute)]
+        if names and isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant):
+            yield names[0], _line(str(said.value.value))
+
+
+def _arguments(docstring: str) -> bool:
+    """Return whether a docstring describes arguments: `name: what it is`."""
+    lines = (line.partition(": ") for line in docstring.splitlines()[1:])
+    return any(colon and name.isidentifier() for name, colon, _ in lines)
 
 
 def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
@@ -155,7 +176,9 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 def _signature(node: ast.FunctionDef) -> str:
     arguments = [
-        f"    {ast.unparse(argument)}" for argument in node.args.args if node.name != "__init__"
+        f"    {ast.unparse(argument)}"
+        for argument in node.args.args
+        if node.name != "__init__" and argument.arg not in ("self", "scope", "construct_id")
     ]
     arguments += [
         f"    {ast.unparse(argument)}" + ("" if default is None else f" = {ast.unparse(default)}")

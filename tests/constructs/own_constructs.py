@@ -26,30 +26,24 @@ def minimal(stack: cdk.Stack, name: str) -> None:
     topic = sns.Topic.from_topic_arn(
         stack, "OnCall", stack.format_arn(service="sns", resource="on-call")
     )
-    logs = own.EndpointLogs(stack, "Logs", endpoint_name=name)
-    model = own.packed_model(
-        stack, "Model", name="ranker", folder=RANKER / "model", instance_type=TYPE, logs=logs
-    )
-    rows = own.packed_model(
-        stack,
-        "Rows",
-        name="ranker",
-        folder=RANKER / "model",
-        instance_type=TYPE,
-        batch=own.BatchSettings(
-            model="ranker", instance_type=TYPE, input="s3://tables/rows/", output="s3://tables/scores/",
-            content_type="text/csv",
-        ),
+    model = own.Model.from_saved_model(stack, "Model", RANKER / "model")
+    rows = own.BatchSettings(
+        model="model", instance_type=TYPE, input="s3://tables/rows/", output="s3://tables/scores/",
+        content_type="text/csv",
     )  # fmt: skip
-    own.BatchTransform(stack, "Batch", name=f"{name}-batch", model=rows, inform=topic)
-    variant = own.InstanceVariant(name="primary", model=model)
-    endpoint = own.ModelEndpoint(stack, "Endpoint", name=name, variants=[variant])
-    alarms = own.EndpointAlarms(
-        stack, "Alarms", endpoint=endpoint, alarms=own.Alarms(), inform=topic
+    own.BatchTransform(
+        stack, "Batch", name=f"{name}-batch", model=model, settings=rows, inform=topic
     )
-    own.EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
+    endpoint = own.Endpoint(stack, "Endpoint", endpoint_name=name)
+    endpoint.add_variant("primary", model, instance_type=TYPE)
+    endpoint.add_alarms(notify=topic)
+    endpoint.add_dashboard()
     own.EndpointEvents(stack, "Events", endpoint_name=name, inform=topic)
-    own.ModelEndpoint.from_endpoint_name(stack, "Other", "other").metric_invocations("a")
+    own.Endpoint.from_endpoint_name(stack, "Other", "other").metric_invocations("a")
+    shown = own.Endpoint.from_endpoint_attributes(
+        stack, "Shown", endpoint_name="shown", variants=["a"], components=["ranker"]
+    )
+    shown.add_alarms(notify=topic)
 
 
 def full(stack: cdk.Stack, name: str) -> None:
@@ -69,57 +63,57 @@ def full(stack: cdk.Stack, name: str) -> None:
     )
     capture = own.Capture(sample_percent=20)
     captured = own.CaptureStore(stack, "Captured", capture=capture, key=key).captured
-    model = own.packed_model(
+    model = own.Model.from_saved_model(
         stack,
         "Model",
-        name="ranker",
-        folder=str(RANKER / "model" / "1"),
-        version=7,
+        str(RANKER / "model" / "1"),
+        model_name="ranker",
         code=str(RANKER / "code"),
         warm_up=[RANKER / "golden" / "request-rows.json"],
-        instance_type=TYPE,
-        tensorflow="2.20",
-        container=own.ContainerSettings(batching=own.Batching(max_batch_size=64)),
         environment={"LOG": "short"},
-        logs=logs,
-        vpc=vpc,
-        vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
-        security_groups=[ec2.SecurityGroup(stack, "Group", vpc=vpc, allow_all_outbound=False)],
-        network_isolation=True,
+        tensorflow="2.20",
         role=role,
-        volume_key=key,
-        archive_keys=[key],
+        archive=own.ArchiveSettings(version=7, keys=[key]),
+        container=own.ContainerSettings(batching=own.Batching(max_batch_size=64)),
+        network=own.ModelNetwork(
+            vpc=vpc,
+            subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            security_groups=[ec2.SecurityGroup(stack, "Group", vpc=vpc, allow_all_outbound=False)],
+            isolated=True,
+        ),
     )
     model.connections.allow_to(ec2.SecurityGroup(stack, "Store", vpc=vpc), ec2.Port.tcp(6379))
-    captured_by = own.data_capture(capture, captured)
-    variant = own.InstanceVariant(
-        name="primary", model=model, min_instances=2, max_instances=6, weight=1, volume_gb=40
-    )
-    endpoint = own.ModelEndpoint(
+    endpoint = own.Endpoint(
         stack,
         "Endpoint",
-        name=name,
-        variants=[variant],
-        capture=captured_by,
+        endpoint_name=name,
+        capture=own.DataCapture(capture=capture, destination=captured),
         logs=logs,
+        volume_key=key,
         metrics=own.Metrics(detailed_observability=True),
         production=True,
         traffic=own.Traffic(peak_rps=100),
         protect=True,
     )
-    alarms = own.Alarms(p99_latency_ms=80)
-    scaling = own.Scaling(max_rps_per_instance=100)
-    own.EndpointScaling(stack, "Scaling", endpoint=endpoint, variant="primary", scaling=scaling)
-    rollout = own.Rollout(strategy="canary", canary_percent=50)
-    own.EndpointRollout(stack, "Rollout", endpoint=endpoint, rollout=rollout, alarms=alarms)
-    made = own.EndpointAlarms(
-        stack, "Alarms", endpoint=endpoint, alarms=alarms, inform=topic, page=topic
+    primary = endpoint.add_variant(
+        "primary",
+        model,
+        instance_type=TYPE,
+        min_instances=2,
+        max_instances=6,
+        weight=1,
+        settings=own.VariantSettings(volume_gb=40),
     )
-    own.EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=made, guarded=True)
+    primary.auto_scale(settings=own.Scaling(max_rps_per_instance=100), construct_id="Scaling")
+    rollout = own.Rollout(strategy="canary", canary_percent=50)
+    endpoint.roll_out(settings=rollout, construct_id="Rollout")
+    alarms = own.Alarms(p99_latency_ms=80)
+    endpoint.add_alarms(notify=topic, page=topic, settings=alarms, construct_id="Alarms")
+    endpoint.add_dashboard(construct_id="Dashboard")
     own.EndpointEvents(stack, "Events", endpoint_name=name, inform=topic)
     caller = iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     own.EndpointCallers(stack, "Callers", endpoint=endpoint, roles=[caller])
-    other = own.ModelEndpoint.from_endpoint_arn(
+    other = own.Endpoint.from_endpoint_arn(
         stack, "Other", "arn:aws:sagemaker:eu-west-1:111111111111:endpoint/other"
     )
     other.grant_invoke(caller)
@@ -134,45 +128,35 @@ def full(stack: cdk.Stack, name: str) -> None:
 
 def _components(stack: cdk.Stack, name: str, topic: sns.ITopic, *, sleeps: bool = False) -> None:
     """Two models on shared instances; or one that sleeps."""
+    endpoint = own.Endpoint(stack, name, endpoint_name=name)
+    scaling = own.Scaling(max_concurrency_per_instance=4)
     names = ["primary"] if sleeps else ["ranker", "candidates"]
-    models = [
-        own.packed_model(
-            stack,
-            f"{name}-{each}",
-            name=each,
-            folder=RANKER / "model",
-            instance_type="ml.c6i.2xlarge",
-            logs=own.EndpointLogs(
-                stack, f"{name}-{each}-logs", endpoint_name=name, component=f"{name}-{each}"
-            ),
-        )
+    models = {
+        each: own.Model.from_saved_model(stack, f"{name}-{each}", RANKER / "model", model_name=each)
         for each in names
-    ]
-    copies = [
-        own.ModelCopies(name=each, model=model, max_copies=2, sleep_after_minutes=15)
-        for each, model in zip(names, models, strict=True)
-    ]
-    variant = own.InstanceVariant(
-        name="primary", components=copies, min_instances=0, max_instances=2
-    )
+    }
+    shared = own.VariantSettings(instance_type="ml.c6i.2xlarge", min_instances=0, max_instances=2)
     if sleeps:
-        variant = own.InstanceVariant(
-            name="primary", model=models[0], sleep_after_minutes=15, max_instances=2
+        primary = endpoint.add_variant(
+            "primary",
+            models["primary"],
+            instance_type="ml.c6i.2xlarge",
+            max_instances=2,
+            sleep_after_minutes=15,
         )
-    endpoint = own.ModelEndpoint(stack, name, name=name, variants=[variant])
-    components: dict[str, own.InferenceComponent] = endpoint.components
-    for each in components:
-        own.EndpointScaling(
-            stack,
-            f"{name}-{each}-scaling",
-            endpoint=endpoint,
-            variant=each,
-            scaling=own.Scaling(max_concurrency_per_instance=4),
-        )
-    alarms = own.EndpointAlarms(
-        stack, f"{name}-alarms", endpoint=endpoint, alarms=own.Alarms(), inform=topic
-    )
-    own.EndpointDashboard(stack, f"{name}-dashboard", endpoint=endpoint, alarms=alarms)
+        primary.auto_scale(settings=scaling)
+    else:
+        primary = endpoint.add_variant("primary", settings=shared)
+        for each, model in models.items():
+            component: own.InferenceComponent = primary.add_component(
+                each,
+                model,
+                sleep_after_minutes=15,
+                settings=own.ComponentSettings(model=each, max_copies=2),
+            )
+            component.auto_scale(settings=scaling)
+    endpoint.add_alarms(notify=topic)
+    endpoint.add_dashboard()
 
 
 def _batch(stack: cdk.Stack, name: str, key: kms.Key, topic: sns.ITopic) -> None:
@@ -180,25 +164,19 @@ def _batch(stack: cdk.Stack, name: str, key: kms.Key, topic: sns.ITopic) -> None
         model="ranker", instance_type="ml.m5.xlarge", instances=2, content_type="application/jsonlines",
         input="s3://tables/rows/", output="s3://tables/scores/", join=True, schedule="cron(0 2 * * ? *)",
     )  # fmt: skip
-    rows = own.packed_model(
-        stack,
-        "Rows",
-        name="ranker",
-        folder=RANKER / "model",
-        instance_type="ml.m5.xlarge",
-        handler="servable",
-        batch=batch,
-        volume_key=key,
+    rows = own.Model.from_saved_model(
+        stack, "Rows", RANKER / "model", model_name="ranker", handler="servable"
     )
     made = own.BatchTransform(
         stack,
         "Batch",
         name=name,
         model=rows,
+        settings=batch,
         inform=topic,
         topic_key=key,
-        log_key=key,
-        keep_log=True,
+        volume_key=key,
+        log=own.LogSettings(key=key, keep=True),
     )
     made.grant_start(
         iam.Role(stack, "Starter", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
@@ -211,14 +189,11 @@ def _asynchronous(stack: cdk.Stack, name: str, key: kms.Key, caller: iam.Role) -
     queue = own.AsyncInference(
         stack, "Queue", asynchronous=asynchronous, locations=store.locations, key=key
     )
-    logs = own.EndpointLogs(stack, "QueueLogs", endpoint_name=name)
-    model = own.packed_model(
+    model = own.Model.from_saved_model(
         stack,
         "QueueModel",
-        name="ranker",
-        folder=RANKER / "model",
-        instance_type=TYPE,
-        logs=logs,
+        RANKER / "model",
+        model_name="ranker",
         handler="servable",
         role_rules=own.RoleRules(path="/search/"),
         network=own.Network(
@@ -226,10 +201,14 @@ def _asynchronous(stack: cdk.Stack, name: str, key: kms.Key, caller: iam.Role) -
             security_groups=["sg-0123456789abcdef0"],
         ),
     )
-    variant = own.InstanceVariant(name="primary", model=model)
-    endpoint = own.ModelEndpoint(
-        stack, "QueueEndpoint", name=name, variants=[variant], async_inference=queue, logs=logs
+    endpoint = own.Endpoint(
+        stack,
+        "QueueEndpoint",
+        endpoint_name=name,
+        async_inference=queue,
+        logs=own.EndpointLogs(stack, "QueueLogs", endpoint_name=name),
     )
+    endpoint.add_variant("primary", model, instance_type=TYPE)
     endpoint.grant_invoke(caller)
     # The owner of a role says why it may write wherever a prefix begins.
     accept_wildcards(

@@ -9,10 +9,11 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 import tomlkit
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
 from infra.policy.container import ContainerSettings
-from servable.constructs import BatchSettings, EndpointLogs, packed_model
+from servable.constructs import BatchSettings, BatchTransform, Endpoint, Model
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
@@ -88,20 +89,19 @@ def built(*, batch: bool = False, **given: Any) -> dict[str, Any]:
     stack = cdk.Stack(
         cdk.App(), "search", env=cdk.Environment(account="1" * 12, region="eu-west-1")
     )
-    fits: dict[str, Any] = {
-        "name": "ranker",
-        "folder": ROOT / "examples" / "ranker" / "model",
-        "instance_type": TYPE,
-    }
+    folder = ROOT / "examples" / "ranker" / "model"
     if batch:
         rows = BatchSettings(
             model="ranker", instance_type=TYPE, input="s3://tables/rows/", output="s3://tables/scores/",
             content_type="text/csv", **given,
         )  # fmt: skip
-        packed_model(stack, "Rows", batch=rows, **fits)
+        model = Model.from_saved_model(stack, "Rows", folder, model_name="ranker")
+        topic = sns.Topic(stack, "Topic")
+        BatchTransform(stack, "Batch", name="rows", model=model, settings=rows, inform=topic)
     else:
-        logs = EndpointLogs(stack, "Logs", endpoint_name="search")
-        packed_model(stack, "Model", logs=logs, **fits, **given)
+        model = Model.from_saved_model(stack, "Model", folder, model_name="ranker", **given)
+        endpoint = Endpoint(stack, "Endpoint", endpoint_name="search")
+        endpoint.add_variant("primary", model, instance_type=TYPE)
     return dict(Template.from_stack(stack).to_json())
 
 
@@ -122,7 +122,7 @@ def test_a_construct_has_one_template_in_both_spellings(
 
 def test_a_construct_names_what_does_not_fit_in_its_environment() -> None:
     workers = "SAGEMAKER_GUNICORN_WORKERS"
-    with pytest.raises(ValueError, match=f"^environment.{workers}: 'four': .*integer"):
+    with pytest.raises(ValueError, match=f"search/Model: environment.{workers}: .*four.*integer"):
         built(environment={workers: "four"})
     with pytest.raises(
         ValueError, match=f"{workers}.* and container.gunicorn_workers set one thing"

@@ -1,6 +1,7 @@
 """A batch's state machine, roles, schedule and alarms in the template."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from aws_cdk.assertions import Template
 
 from infra.parameters.batch.job import batch_job
 from infra.preflight.batch.jobs import batch_example
-from servable.constructs import BatchSettings, BatchTransform, EndpointLogs, packed_model
+from servable.constructs import BatchSettings, BatchTransform, Model
 from tests.conftest import RANKER, VALID, Environment, valid
 from tests.constructs.conftest import Synthesised, stack_of
 
@@ -175,27 +176,34 @@ def test_the_record_of_a_deployment_has_what_each_batch_runs(environment: Enviro
 
 def own_app(**keys: Any) -> Synthesised:
     stack = cdk.Stack(cdk.App(), "Own")
-    settings = BatchSettings(
-        model="ranker",
-        instance_type="ml.c5.xlarge",
-        input="s3://tables/rows/",
-        output="s3://tables/scores/",
-        content_type="application/jsonlines",
-    )
-    given = {"instance_type": "ml.c5.xlarge", "batch": settings} | keys
-    model = packed_model(stack, "Model", name="ranker", folder=RANKER, handler="servable", **given)  # type: ignore[arg-type]
+    given = {
+        "model": "ranker",
+        "instance_type": "ml.c5.xlarge",
+        "input": "s3://tables/rows/",
+        "output": "s3://tables/scores/",
+        "content_type": "application/jsonlines",
+    }
+    model = Model.from_saved_model(stack, "Model", RANKER, model_name="ranker", handler="servable")
     topic = sns.Topic(stack, "News")
-    BatchTransform(stack, "Nightly", name="own-nightly", model=model, inform=topic)
+    settings = BatchSettings(**given | keys)
+    BatchTransform(
+        stack, "Nightly", name="own-nightly", model=model, settings=settings, inform=topic
+    )
     return Synthesised(Template.from_stack(stack).to_json())
 
 
 def test_an_app_of_one_s_own_makes_one_from_a_model_for_a_batch() -> None:
-    job = job_of(own_app())["Parameters"]
+    found = own_app()
+    job = job_of(found)["Parameters"]
     assert job["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] == "s3://tables/rows/"
-    with pytest.raises(ValueError, match=r"instance_type is 'ml.c5.xlarge', and the model's is"):
-        own_app(instance_type="ml.c5.2xlarge")
-    logs = EndpointLogs(cdk.Stack(cdk.App(), "Other"), "Logs", endpoint_name="own")
-    with pytest.raises(ValueError, match="give packed_model a batch"):
-        own_app(batch=None, logs=logs)
-    with pytest.raises(ValueError, match="give logs, or batch"):
-        own_app(batch=None)
+    (model,) = found.ids("AWS::SageMaker::Model")
+    # The ID of a resource below the model, as earlier versions deployed it.
+    assert re.fullmatch("Model[0-9A-F]{8}", model)
+    with pytest.raises(
+        ValueError, match=r"settings: model is 'other', and the model's name is 'ranker'"
+    ):
+        own_app(model="other")
+    with pytest.raises(
+        ValueError, match="settings: instance_type: 'ml.c5.xlrge' isn't an instance type"
+    ):
+        own_app(instance_type="ml.c5.xlrge")

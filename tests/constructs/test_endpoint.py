@@ -7,7 +7,7 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.endpoint import Endpoint
 from tests.conftest import VALID, Environment
 from tests.constructs.conftest import Synthesised, stack_of
 
@@ -143,7 +143,7 @@ def test_other_tags_and_another_threshold_keep_the_rollback_alarms(synthesise: S
 def test_a_caller_may_invoke_this_endpoint_and_no_other(environment: Environment) -> None:
     stack = stack_of(environment)
     endpoint = stack.node.find_child("Endpoint")
-    assert isinstance(endpoint, ModelEndpoint)
+    assert isinstance(endpoint, Endpoint)
     caller = iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     endpoint.grant_invoke(caller)
     policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")

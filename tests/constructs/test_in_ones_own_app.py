@@ -1,5 +1,6 @@
 """Constructs in a stack of one's own: true counts, grants, metrics, tokens, and the checks."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,17 @@ from aws_cdk.assertions import Annotations, Match, Template
 from infra.catalog.metrics import UnpublishedMetricError
 from model_packaging.refusal import PackagingError
 from servable.constructs import (
-    Alarms,
     Capture,
     CaptureStore,
-    EndpointAlarms,
+    Endpoint,
     EndpointLogs,
-    EndpointRollout,
-    EndpointScaling,
     Environment,
     EnvironmentFileError,
-    InstanceVariant,
-    ModelEndpoint,
+    Model,
+    ModelNetwork,
     Network,
     Rollout,
     Scaling,
-    packed_model,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,48 +37,27 @@ class Own:
     """A stack with an endpoint of one variant."""
 
     def __init__(self, *, env: cdk.Environment | None = HERE, **variant: Any) -> None:
-        names = ("vpc", "network", "role", "volume_key")
+        names = ("network", "role")
         model = {name: variant.pop(name) for name in names if name in variant}
         self.stack = cdk.Stack(cdk.App(), "search", env=env)
-        self.logs = EndpointLogs(self.stack, "Logs", endpoint_name="search")
-        if model.pop("vpc", False):
-            model["vpc"] = ec2.Vpc(self.stack, "Vpc", max_azs=2)
-        if model.pop("volume_key", False):
-            model["volume_key"] = kms.Key(self.stack, "Key")
-        self.model = packed_model(
-            self.stack,
-            "Model",
-            name="ranker",
-            folder=str(FOLDER / "1"),
-            instance_type="ml.c5.xlarge",
-            logs=self.logs,
-            **model,
+        if variant.pop("vpc", False):
+            model["network"] = ModelNetwork(vpc=ec2.Vpc(self.stack, "Vpc", max_azs=2))
+        key = kms.Key(self.stack, "Key") if variant.pop("volume_key", False) else None
+        self.model = Model.from_saved_model(
+            self.stack, "Model", str(FOLDER / "1"), model_name="ranker", **model
         )
-        own = InstanceVariant(**{"name": "primary", "model": self.model, **variant})
-        self.endpoint = ModelEndpoint(
-            self.stack, "Endpoint", name="search", variants=[own], logs=self.logs
-        )
-
-    def scale(self) -> None:
-        scaling = Scaling(max_rps_per_instance=100)
-        EndpointScaling(
-            self.stack, "Scaling", endpoint=self.endpoint, variant="primary", scaling=scaling
-        )
-
-    def roll_out(self) -> None:
-        rollout = Rollout(strategy="all_at_once")
-        EndpointRollout(
-            self.stack, "Rollout", endpoint=self.endpoint, rollout=rollout, alarms=Alarms()
-        )
-
-    def of_type(self, kind: str) -> list[dict[str, Any]]:
-        found = Template.from_stack(self.stack).find_resources(kind)
-        return [resource["Properties"] for resource in found.values()]
+        self.endpoint = Endpoint(self.stack, "Endpoint", endpoint_name="search", volume_key=key)
+        given = {"name": "primary", "instance_type": "ml.c5.xlarge", **variant}
+        self.variant = self.endpoint.add_variant(given.pop("name"), self.model, **given)
 
     @property
     def count(self) -> int:
         (config,) = self.of_type("AWS::SageMaker::EndpointConfig")
         return int(config["ProductionVariants"][0]["InitialInstanceCount"])
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        found = Template.from_stack(self.stack).find_resources(kind)
+        return [resource["Properties"] for resource in found.values()]
 
 
 def test_a_fleet_begins_with_its_minimum_or_if_it_scales_with_one_instance() -> None:
@@ -94,23 +70,22 @@ def test_a_fleet_begins_with_its_minimum_or_if_it_scales_with_one_instance() -> 
     assert len(found) == 1
 
     own = Own(min_instances=2, max_instances=4)
-    own.scale()
+    own.variant.auto_scale(max_rps_per_instance=100)
     assert own.count == 1
 
+    own = Own(min_instances=2, max_instances=4)
+    own.variant.auto_scale(settings=Scaling(hold=True))
+    assert own.count == 1
+    assert own.of_type("AWS::ApplicationAutoScaling::ScalableTarget") == []
 
-def test_scaling_changes_its_target_alone_and_keeps_the_configuration_of_a_rollout() -> None:
+
+def test_a_different_maximum_changes_the_scalable_target_alone() -> None:
     four, six = (Own(min_instances=2, max_instances=most) for most in (4, 6))
-    four.scale()
-    six.scale()
+    for own in (four, six):
+        own.variant.auto_scale(max_rps_per_instance=100)
     before, after = (Template.from_stack(own.stack).to_json()["Resources"] for own in (four, six))
     changed = [before[name]["Type"] for name in before if before[name] != after[name]]
     assert changed == ["AWS::ApplicationAutoScaling::ScalableTarget"]
-
-    own = Own(min_instances=2, max_instances=4)
-    own.roll_out()
-    before = own.endpoint.fingerprint
-    own.scale()
-    assert (own.count, own.endpoint.fingerprint) == (2, before)
 
     (endpoint,) = Own(min_instances=2).of_type("AWS::SageMaker::Endpoint")
     excluded = [
@@ -119,13 +94,58 @@ def test_scaling_changes_its_target_alone_and_keeps_the_configuration_of_a_rollo
     assert excluded == ["DesiredWeight", "DesiredInstanceCount"]
 
 
+def test_the_order_of_calls_does_not_change_the_template() -> None:
+    templates = []
+    for order in ((0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 0, 4, 1, 3)):
+        stack = cdk.Stack(cdk.App(), "search", env=HERE)
+        topic = sns.Topic(stack, "Topic")
+        model = Model.from_saved_model(stack, "Model", FOLDER)
+        endpoint = Endpoint(stack, "Endpoint", endpoint_name="search")
+
+        def add_scaled(endpoint: Endpoint = endpoint, model: Model = model) -> None:
+            variant = endpoint.add_variant(
+                "b", model, instance_type="ml.c5.xlarge", max_instances=4
+            )
+            variant.auto_scale(max_rps_per_instance=50)
+
+        def add_plain(endpoint: Endpoint = endpoint, model: Model = model) -> None:
+            endpoint.add_variant("a", model, instance_type="ml.m5.large")
+
+        def add_alarms(endpoint: Endpoint = endpoint, topic: sns.Topic = topic) -> None:
+            endpoint.add_alarms(p99_latency_ms=80, notify=topic)
+
+        def roll_out(endpoint: Endpoint = endpoint) -> None:
+            endpoint.roll_out(canary_percent=50)
+
+        calls = (add_scaled, add_plain, add_alarms, roll_out, endpoint.add_dashboard)
+        for number in order:
+            calls[number]()
+        templates.append(Template.from_stack(stack).to_json())
+    assert templates[0] == templates[1] == templates[2]
+    kinds = [each["Type"] for each in templates[0]["Resources"].values()]
+    assert {"AWS::CloudWatch::Dashboard", "AWS::CloudWatch::CompositeAlarm"} <= set(kinds)
+
+
+def test_a_model_of_a_different_stack_has_its_permissions_in_the_stack_of_the_endpoint() -> None:
+    app = cdk.App()
+    models, stack = cdk.Stack(app, "models", env=HERE), cdk.Stack(app, "search", env=HERE)
+    model = Model.from_saved_model(models, "Model", FOLDER)
+    endpoint = Endpoint(stack, "Endpoint", endpoint_name="search")
+    endpoint.add_variant("primary", model, instance_type="ml.c5.xlarge")
+    template = Template.from_stack(stack)
+    (policy,) = template.find_resources("AWS::IAM::Policy").values()
+    assert "logs:PutLogEvents" in str(policy)
+    assert len(template.find_resources("AWS::SageMaker::Model")) == 1
+    assert len(Template.from_stack(models).find_resources("AWS::IAM::Role")) == 1
+
+
 def test_a_region_looks_its_image_up_and_one_without_it_is_an_error() -> None:
     (model,) = Own(env=None).of_type("AWS::SageMaker::Model")
     assert "Fn::FindInMap" in str(model["PrimaryContainer"]["Image"])
     with pytest.raises(
-        ValueError, match=r"region: no image .* in mars-west-1; allowed: .*eu-west-1"
+        ValueError, match=r"env: no image .* in the region mars-west-1; give .*eu-west-1"
     ):
-        Own(env=cdk.Environment(account="111111111111", region="mars-west-1"))
+        Own(env=cdk.Environment(account="111111111111", region="mars-west-1")).endpoint.create()
 
 
 def test_a_model_in_a_vpc_is_in_private_subnets_and_opens_what_it_may_reach() -> None:
@@ -140,7 +160,7 @@ def test_a_model_in_a_vpc_is_in_private_subnets_and_opens_what_it_may_reach() ->
     own.model.connections.allow_to(store, ec2.Port.tcp(6379))
     (rule,) = own.of_type("AWS::EC2::SecurityGroupIngress")
     assert rule["FromPort"] == 6379
-    with pytest.raises(ValueError, match="give packed_model a vpc"):
+    with pytest.raises(ValueError, match=r"pass .*network=ModelNetwork\(vpc=…\)"):
         _ = Own().endpoint.connections
 
     subnets = cdk.Fn.split(",", cdk.Fn.import_value("subnets"))
@@ -171,37 +191,53 @@ def test_an_existing_role_gets_the_permissions_unless_it_is_immutable() -> None:
 
 
 def test_wildcards_for_the_network_of_another_stack_are_accepted_by_its_exports() -> None:
-    own = Own()
-    network = cdk.Stack(cdk.App.of(own.stack), "network", env=HERE)
-    model = packed_model(
-        own.stack,
-        "Other",
-        name="ranker",
-        folder=FOLDER,
-        instance_type="ml.c5.xlarge",
-        logs=own.logs,
-        vpc=ec2.Vpc(network, "Vpc", max_azs=2),
-    )
-    Template.from_stack(own.stack)
+    app = cdk.App()
+    stack, network = (cdk.Stack(app, name, env=HERE) for name in ("search", "network"))
+    vpc = ec2.Vpc(network, "Vpc", max_azs=2)
+    model = Model.from_saved_model(stack, "Other", FOLDER, network=ModelNetwork(vpc=vpc))
+    endpoint = Endpoint(stack, "Endpoint", endpoint_name="search")
+    endpoint.add_variant("primary", model, instance_type="ml.c5.xlarge")
+    Template.from_stack(stack)
     assert model.execution is not None
-    accepted = str([entry.data for entry in model.execution.policy.node.metadata])
+    policy = model.execution.add_policy(model, model.pack(stack))
+    accepted = str([entry.data for entry in policy.node.metadata])
     assert accepted.count(":subnet/network:ExportsOutputRef") == 2
 
 
 def test_an_imported_endpoint_grants_its_invocation_and_needs_its_variants_for_alarms() -> None:
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
     role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-    ModelEndpoint.from_endpoint_name(stack, "Other", "other").grant_invoke(role)
+    Endpoint.from_endpoint_name(stack, "Other", "other").grant_invoke(role)
     Template.from_stack(stack).has_resource_properties(
         "AWS::IAM::Policy",
         {"PolicyDocument": {"Statement": [{"Action": "sagemaker:InvokeEndpoint"}]}},
     )
 
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
-    other = ModelEndpoint.from_endpoint_name(stack, "Other", "other")
+    other = Endpoint.from_endpoint_name(stack, "Other", "other")
     topic = sns.Topic(stack, "Topic")
     with pytest.raises(ValueError, match="variants of endpoint other are unknown; give"):
-        EndpointAlarms(stack, "Alarms", endpoint=other, alarms=Alarms(), inform=topic)
+        other.add_alarms(notify=topic)
+
+    known = Endpoint.from_endpoint_attributes(
+        stack, "Known", endpoint_name="known", kind="asynchronous", variants=["a"]
+    )
+    known.add_alarms(notify=topic)
+    known.grant_invoke(
+        iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    )
+    template = Template.from_stack(stack)
+    (policy,) = template.find_resources("AWS::IAM::Policy").values()
+    assert "sagemaker:InvokeEndpointAsync" in str(policy)
+    names = [
+        each["Properties"]["AlarmName"]
+        for each in template.find_resources("AWS::CloudWatch::Alarm").values()
+    ]
+    assert "known-a-cpu" in names
+    with pytest.raises(
+        ValueError, match="kind: 'batch' isn't a kind of endpoint; use one of real_time"
+    ):
+        Endpoint.from_endpoint_attributes(stack, "Odd", endpoint_name="odd", kind="batch")
 
 
 def test_a_metric_is_of_the_only_variant_and_of_the_region_in_the_endpoints_arn() -> None:
@@ -213,12 +249,12 @@ def test_a_metric_is_of_the_only_variant_and_of_the_region_in_the_endpoints_arn(
 
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
     arn = "arn:aws:sagemaker:us-west-2:222222222222:endpoint/other"
-    other = ModelEndpoint.from_endpoint_arn(stack, "Other", arn)
+    other = Endpoint.from_endpoint_arn(stack, "Other", arn)
     metric = other.metric_invocations("primary")
     assert (metric.region, metric.account) == ("us-west-2", "222222222222")
 
     stack = cdk.Stack(cdk.App(), "caller", env=HERE)
-    other = ModelEndpoint.from_endpoint_arn(stack, "Other", cdk.Fn.import_value("arn"))
+    other = Endpoint.from_endpoint_arn(stack, "Other", cdk.Fn.import_value("arn"))
     metric = other.metric_invocations("primary")
     metric.create_alarm(stack, "Busy", threshold=1, evaluation_periods=1)
     assert (metric.region, metric.account) == (None, None)
@@ -239,90 +275,147 @@ def test_captured_samples_need_no_feature_flag() -> None:
     assert len(Template.from_stack(stack).find_resources("AWS::S3::Bucket")) == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "path", "said"),
-    [
-        ({"min_instances": 3, "max_instances": 2}, "/search/Endpoint", "primary: .*max_instances"),
-        ({"instance_type": "ml.c5.xxlarge"}, "/search/Endpoint", "instance_type"),
-        ({"volume_gb": 100_000}, "/search/Endpoint", "volume_gb"),
-        ({"name": "pri mary"}, "/search/Endpoint", "^pri mary: name: "),
-    ],
-    ids=["bounds", "type", "size", "name"],
-)
-def test_what_check_knows_is_an_error_at_the_construct(
-    given: dict[str, Any], path: str, said: str
-) -> None:
-    try:
-        own = Own(**given)
-    except KeyError:
-        pytest.fail("it ended in a KeyError")
-    found = Annotations.from_stack(own.stack).find_error(path, Match.string_like_regexp(said))
-    assert len(found) >= 1
+def test_what_check_knows_is_an_error_at_the_construct_in_the_words_of_the_app() -> None:
+    own = Own(min_instances=0)
+    own.endpoint.roll_out(settings=Rollout(strategy="canary", bake_minutes=2))
+    found = Annotations.from_stack(own.stack)
+    zero = r"^primary: min_instances: .*0 with Endpoint\(async_inference=…\) and auto_scale"
+    assert len(found.find_error("/search/Endpoint", Match.string_like_regexp(zero))) == 1
+    assert found.find_error("/search/Endpoint/Rollout", Match.string_like_regexp("^roll_out: bake"))
+    every = [
+        str(each.entry.data)
+        for entries in (
+            found.find_error("*", Match.any_value()),
+            found.find_warning("*", Match.any_value()),
+        )
+        for each in entries
+    ]
+    assert [
+        said
+        for said in every
+        if re.search(r"\[(variants|models|scaling)|(variants|models)\.", said)
+    ] == []
+
+
+# What a beginner writes, and the sentence that names the argument and the remedy.
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "type": (
+        {"instance_type": "ml.c5.xlrge"},
+        "add_variant: instance_type: 'ml.c5.xlrge' isn't an instance type; did you mean ml.c5",
+    ),
+    "no type": (
+        {"instance_type": None},
+        "add_variant: instance_type: it is missing; pass one, such as ml.c5.xlarge",
+    ),
+    "token": (
+        {"instance_type": cdk.Fn.import_value("type")},
+        "instance_type: only CloudFormation knows .*pass the type as text",
+    ),
+    "range": (
+        {"min_instances": 3, "max_instances": 2},
+        "add_variant: max_instances: 2 is below min_instances = 3; pass 3 or more",
+    ),
+    "weight": (
+        {"weight": -1.0},
+        "add_variant: weight: -1.0 is out of range; allowed: 0 or more",
+    ),
+    "text": (
+        {"min_instances": "2"},
+        "add_variant: min_instances: '2' is not a whole number; .*leave out the quotes: 2",
+    ),
+    "name": (
+        {"name": "pri mary"},
+        "add_variant: name: 'pri mary' does not have the required form; .*; write it in that form",
+    ),
+    "groups": (
+        {"network": ModelNetwork(security_groups=[object()])},  # type: ignore[list-item]
+        "network: .*need a vpc; pass vpc, or ids",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "said"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_is_named_with_its_argument_and_remedy(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as raised:
+        Own(**given)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"instance_type": "ml.c5.xlrge"}, "'ml.c5.xlrge' is no instance type; did you mean ml.c5"),
-        ({"instance_type": cdk.Fn.import_value("type")}, "instance_type: .*give the type"),
-        ({"handler": "servble"}, "^handler: 'servble': Input should be 'servable'$"),
-        ({"name": "a b"}, "^name: 'a b': [^;]*$"),
-        ({"environment": {"A": 1}}, "^environment: 1: "),
-        ({"version": 7}, "^version: .*leave it out"),
-        ({"vpc": True, "network": Network()}, "^network: .*give one of the two"),
+        ({"handler": "servble"}, "search/M: handler: 'servble' is not known; allowed: servable"),
+        ({"model_name": "a b"}, "search/M: model_name: 'a b' is not a valid name; .*rename it"),
+        ({"environment": {"A": 1}}, "search/M: environment.A: 1 is not a string; .*quotes"),
+        ({"tensorflow": "2.99"}, "search/M: tensorflow: no image has '2.99'; did you mean"),
     ],
-    ids=["type", "token", "handler", "name", "variable", "version", "network"],
+    ids=["handler", "name", "variable", "tensorflow"],
 )
-def test_an_argument_that_does_not_fit_is_named_with_what_would(
-    given: dict[str, Any], said: str
-) -> None:
+def test_a_model_names_an_argument_that_does_not_fit(given: dict[str, Any], said: str) -> None:
     stack = cdk.Stack(cdk.App(), "search", env=HERE)
-    logs = EndpointLogs(stack, "Logs", endpoint_name="search")
-    if "vpc" in given:
-        given = {**given, "vpc": ec2.Vpc(stack, "Vpc")}
-    fits = {"name": "ranker", "folder": FOLDER, "instance_type": "ml.c5.xlarge", "logs": logs}
     with pytest.raises(ValueError, match=said):
-        packed_model(stack, "M", **{**fits, **given})
+        Model.from_saved_model(stack, "M", FOLDER, **given)
 
 
 def test_a_warm_up_that_is_one_path_is_that_file() -> None:
     stack = cdk.Stack(cdk.App(), "search", env=HERE)
-    logs = EndpointLogs(stack, "Logs", endpoint_name="search")
     with pytest.raises(PackagingError, match="none.json: cannot be read"):
-        packed_model(
-            *(stack, "M"), name="ranker", folder=FOLDER, instance_type="ml.c5.xlarge", logs=logs,
-            warm_up="none.json",
-        )  # fmt: skip
+        Model.from_saved_model(stack, "M", FOLDER, warm_up="none.json")
 
 
 def test_a_count_that_only_cloudformation_knows_is_refused() -> None:
     own = Own()
     count = cdk.CfnParameter(own.stack, "Count", type="Number").value_as_number
-    with pytest.raises(ValueError, match="primary: min_instances: .*give a number"):
-        InstanceVariant(name="primary", model=own.model, min_instances=count)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="add_variant: min_instances: .*give a number"):
+        own.endpoint.add_variant(
+            "b",
+            own.model,
+            instance_type="ml.c5.xlarge",
+            min_instances=count,
+        )
 
 
-def test_an_endpoint_waits_for_its_own_log_group_and_names_each_variant_once() -> None:
+def test_an_endpoint_waits_for_its_log_group_and_names_each_variant_once() -> None:
     own = Own()
-    ModelEndpoint(
-        own.stack, "Bare", name="search", variants=[InstanceVariant(name="a", model=own.model)]
+    (endpoint,) = Template.from_stack(own.stack).find_resources("AWS::SageMaker::Endpoint").values()
+    assert any("Logs" in name for name in endpoint["DependsOn"])
+
+    logs = EndpointLogs(cdk.Stack(cdk.App(), "logs"), "Logs", endpoint_name="other")
+    with pytest.raises(ValueError, match="logs: logs/Logs is the log group of 'other'; pass"):
+        Endpoint(Own().stack, "Other", endpoint_name="search", logs=logs)
+
+    own = Own()
+    with pytest.raises(ValueError, match="name: 'primary' exists already; use a different name"):
+        own.endpoint.add_variant("primary", own.model, instance_type="ml.c5.xlarge")
+
+
+def test_what_is_missing_or_too_late_is_an_error_that_names_the_call() -> None:
+    stack = cdk.Stack(app := cdk.App(), "search", env=HERE)
+    Endpoint(stack, "Endpoint", endpoint_name="search")
+    with pytest.raises(Exception, match=r"no variant; call endpoint.add_variant"):
+        app.synth()
+
+    own = Own()
+    topic = sns.Topic(own.stack, "Topic")
+    with pytest.raises(ValueError, match="alarms: there are none; call add_alarms first"):
+        _ = own.endpoint.alarms
+
+    own = Own()
+    own.endpoint.add_alarms(notify=sns.Topic(own.stack, "Topic"))
+    with pytest.raises(ValueError, match="Endpoint/Alarms exists already; call add_alarms once"):
+        own.endpoint.add_alarms(notify=topic)
+    assert own.endpoint.alarms.of("primary", "5xx") is not None
+    with pytest.raises(ValueError, match="add_variant: .*have been read.*call add_variant before"):
+        own.endpoint.add_variant("b", own.model, instance_type="ml.c5.xlarge")
+
+    own = Own()
+    own.endpoint.add_dashboard()
+    found = Annotations.from_stack(own.stack).find_error(
+        "/search/Endpoint", Match.string_like_regexp("call add_alarms")
     )
-    endpoints = Template.from_stack(own.stack).find_resources("AWS::SageMaker::Endpoint")
-    before = [name for name in endpoints if name.startswith("Bare")]
-    assert [
-        any(name.startswith("Logs") for name in endpoints[each].get("DependsOn", []))
-        for each in before
-    ] == [True]
-
-    own = Own()
-    variant = InstanceVariant(name="primary", model=own.model)
-    with pytest.raises(ValueError, match="/Logs is the log group of 'search'"):
-        ModelEndpoint(own.stack, "Other", name="other", variants=[variant])
-
-    own = Own()
-    twice = [InstanceVariant(name="primary", model=own.model) for _ in range(2)]
-    with pytest.raises(ValueError, match="search/Other: variants have one name"):
-        ModelEndpoint(own.stack, "Other", name="search", variants=twice)
+    assert len(found) == 1
+    with pytest.raises(ValueError, match=r"notify: 'on-call' isn't a topic; pass an sns.Topic"):
+        own.endpoint.add_alarms(notify="on-call")  # type: ignore[arg-type]
 
 
 def test_a_refused_environment_file_says_everything(tmp_path: Path) -> None:

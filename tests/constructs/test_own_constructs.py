@@ -19,11 +19,11 @@ from tests.constructs import own_constructs
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 # Zones that the CDK CLI looks up when it deploys: a synth without it writes stand-ins.
 OF_THE_CLI = "dummy1"
-# Values, types and results of other constructs; an alarm is made by EndpointAlarms.
+# Values, types, and results of other constructs; tests/constructs/test_own_settings.py uses the settings.
 NOT_CALLED = {
-    "AsyncInferenceLocations", "DataCapture", "Destination", "EndpointAlarm", "EndpointVariant",
-    "Environment", "EnvironmentFileError", "IEndpoint", "MetricProps", "PackedModel", "ServedModel",
-    "WatchedEndpoint", "WatchedVariant",
+    "AsyncInferenceLocations", "CoreDumps", "Destination", "EndpointAlarm", "EndpointAlarms",
+    "EndpointBase", "EndpointConfig", "EndpointDashboard", "EndpointVariant", "Environment",
+    "EnvironmentFileError", "InstancePool", "MetricProps", "ModelTable", "Serverless", "WatchedVariant",
 }  # fmt: skip
 
 

@@ -11,9 +11,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
 
 from servable import constructs as own
-from tests.conftest import Environment
 from tests.constructs import own_constructs
-from tests.constructs.conftest import stack_of
 
 HERE = cdk.Environment(account="111111111111", region="eu-west-1")
 KINDS = (
@@ -102,28 +100,19 @@ METRICS = {
 class Pair:
     """A stack with an endpoint of two variants, `a` and `b`, of one model."""
 
-    def __init__(self, **endpoint: Any) -> None:
+    def __init__(self) -> None:
         self.stack = cdk.Stack(
             cdk.App(builtin_cloud_formation_validation=False), "search", env=HERE
         )
-        self.logs = own.EndpointLogs(self.stack, "Logs", endpoint_name="search")
-        self.model = own.packed_model(
-            self.stack, "Model", name="ranker", folder=RANKER, instance_type="ml.c5.xlarge",
-            logs=self.logs,
-        )  # fmt: skip
-        variants = [
-            own.InstanceVariant(name="a", model=self.model, min_instances=0, max_instances=4),
-            own.InstanceVariant(name="b", model=self.model, shadow=True, min_instances=2),
-        ]
-        self.endpoint = own.ModelEndpoint(
-            self.stack, "Endpoint", name="search", variants=variants, **endpoint
+        self.model = own.Model.from_saved_model(self.stack, "Model", RANKER)
+        self.endpoint = own.Endpoint(self.stack, "Endpoint", endpoint_name="search")
+        kind = "ml.c5.xlarge"
+        self.a = self.endpoint.add_variant(
+            "a", self.model, instance_type=kind, min_instances=0, max_instances=4
         )
-
-    def scale(self, variant: str) -> None:
-        own.EndpointScaling(
-            self.stack, f"Scaling{variant}", endpoint=self.endpoint, variant=variant,
-            scaling=own.Scaling(max_rps_per_instance=10),
-        )  # fmt: skip
+        self.b = self.endpoint.add_variant(
+            "b", self.model, instance_type=kind, shadow=True, min_instances=2
+        )
 
     @property
     def config(self) -> dict[str, Any]:
@@ -135,7 +124,7 @@ class Pair:
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_is_the_one_of_its_name_with_the_statistic_that_it_promises(name: str) -> None:
     stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "caller", env=HERE)
-    other = own.ModelEndpoint.from_endpoint_name(stack, "Other", "other")
+    other = own.Endpoint.from_endpoint_name(stack, "Other", "other")
     made = getattr(other, f"metric_{name}")("primary")
     assert (made.metric_name, made.statistic) == METRICS[name]
     assert made.period.to_seconds() == 60
@@ -155,82 +144,79 @@ def test_a_metric_of_several_variants_needs_a_name_that_there_is() -> None:
         endpoint.metric_invocations("c")
     stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "caller", env=HERE)
     with pytest.raises(ValueError, match="give its name"):
-        own.ModelEndpoint.from_endpoint_name(stack, "Other", "other").metric_invocations()
+        own.Endpoint.from_endpoint_name(stack, "Other", "other").metric_invocations()
 
 
 def test_scaling_takes_over_the_number_of_instances() -> None:
     pair = Pair()
-    pair.scale("a")
-    pair.scale("b")
+    pair.a.auto_scale(max_rps_per_instance=10)
+    pair.b.auto_scale(max_rps_per_instance=10)
     config = pair.config
     (production,), (shadow,) = config["ProductionVariants"], config["ShadowProductionVariants"]
     assert [each["InitialInstanceCount"] for each in (production, shadow)] == [1, 1]
     with pytest.raises(ValueError, match="variant: 'c' is none of a, b"):
-        pair.scale("c")
-    late = Pair()
-    own.EndpointRollout(
-        late.stack, "Rollout", endpoint=late.endpoint, alarms=own.Alarms(),
-        rollout=own.Rollout(strategy="all_at_once"),
-    )  # fmt: skip
-    late.scale("a")
+        pair.endpoint.scale("c")
+    one = Pair()
+    one.a.auto_scale(max_rps_per_instance=10)
     # At least one starts, and the shadow that nothing scales runs its minimum.
-    config = late.config
+    config = one.config
     assert [
         each["InitialInstanceCount"]
         for each in (*config["ProductionVariants"], *config["ShadowProductionVariants"])
     ] == [1, 2]
-    assert [each.name for each in late.endpoint.variants] == ["a", "b"]
 
 
-def test_a_model_without_a_placement_needs_the_type_of_its_instances(
-    environment: Environment,
-) -> None:
-    (model,) = [
-        each for each in stack_of(environment).node.find_all() if isinstance(each, own.ServedModel)
-    ]
-    with pytest.raises(ValueError, match="InstanceVariant a: give its instance_type"):
-        own.InstanceVariant(name="a", model=model)
-    assert own.InstanceVariant(name="a", model=model, instance_type="ml.c5.xlarge").capacity == (
-        1,
-        1,
-    )
+def test_variants_are_listed_by_name_or_in_the_deployed_order() -> None:
+    names = []
+    for order in (None, ["b", "a"]):
+        stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "search", env=HERE)
+        model = own.Model.from_saved_model(stack, "Model", RANKER)
+        endpoint = own.Endpoint(stack, "Endpoint", endpoint_name="search", variant_order=order)
+        for name in ("b", "a"):
+            endpoint.add_variant(name, model, instance_type="ml.c5.xlarge")
+        (config,) = (
+            Template.from_stack(stack).find_resources("AWS::SageMaker::EndpointConfig").values()
+        )
+        names.append([each["VariantName"] for each in config["Properties"]["ProductionVariants"]])
+    assert names == [["a", "b"], ["b", "a"]]
 
 
 def test_a_finding_is_said_at_the_construct_that_it_is_about() -> None:
     stack = cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "search", env=HERE)
-    logs = own.EndpointLogs(stack, "Logs", endpoint_name="search")
-    model = own.packed_model(
-        stack, "Model", name="ranker", folder=RANKER, instance_type="ml.c5.xlarge", logs=logs,
-        tensorflow="2.19",
-    )  # fmt: skip
-    variant = own.InstanceVariant(name="a", model=model, min_instances=2, max_instances=3)
-    endpoint = own.ModelEndpoint(
-        stack, "Endpoint", name="search", variants=[variant], production=True,
+    model = own.Model.from_saved_model(
+        stack, "Model", RANKER, model_name="ranker", tensorflow="2.19"
+    )
+    endpoint = own.Endpoint(
+        stack, "Endpoint", endpoint_name="search", production=True,
         acknowledge={"rollout-share-below-instance": "one of two is enough"},
     )  # fmt: skip
-    scaling = own.Scaling(
-        max_rps_per_instance=10, scale_out_cooldown_seconds=3600, scale_in_cooldown_seconds=10
+    variant = endpoint.add_variant(
+        "a", model, instance_type="ml.c5.xlarge", min_instances=2, max_instances=3
     )
-    alarms = own.Alarms(window_minutes=20)
-    own.EndpointScaling(stack, "Scaling", endpoint=endpoint, variant="a", scaling=scaling)
-    own.EndpointRollout(
-        stack, "Rollout", endpoint=endpoint, alarms=alarms,
-        rollout=own.Rollout(strategy="canary", bake_minutes=2),
-    )  # fmt: skip
-    made = own.EndpointAlarms(
-        stack, "Alarms", endpoint=endpoint, alarms=alarms, inform=sns.Topic(stack, "Topic")
+    variant.auto_scale(
+        settings=own.Scaling(
+            max_rps_per_instance=10, scale_out_cooldown_seconds=3600, scale_in_cooldown_seconds=10
+        ),
+        construct_id="Scaling",
     )
+    endpoint.roll_out(
+        settings=own.Rollout(strategy="canary", bake_minutes=2), construct_id="Rollout"
+    )
+    endpoint.add_alarms(window_minutes=20, notify=sns.Topic(stack, "Topic"), construct_id="Alarms")
     found = Annotations.from_stack(stack)
     every = (found.find_error("*", Match.any_value()), found.find_warning("*", Match.any_value()))
     errors, warnings = (
         sorted((each.id, str(each.entry.data).partition(": ")[0]) for each in entries)
         for entries in every
     )
-    assert errors == [("/search/Rollout", "rollout.bake_minutes")]
+    assert errors == [("/search/Rollout", "roll_out")]
     assert warnings == [
-        ("/search/Alarms", "alarms.p99_latency_ms"),
+        ("/search/Alarms", "add_alarms"),
         ("/search/Model", "ranker"),
         ("/search/Scaling", "a"),
     ]
-    by_kind = [made.of("a", "5xx"), made.of(None, "queue-refused"), made.of("a", "none")]
-    assert [each and each.signal.name for each in by_kind] == ["a-5xx", "queue-refused", None]
+    by_name = [
+        endpoint.alarms.of("a", "5xx"), endpoint.alarms.of(None, "queue-refused"),
+        endpoint.alarms.of("a", "none"),
+    ]  # fmt: skip
+    assert [each and each.signal.name for each in by_name] == ["a-5xx", "queue-refused", None]

@@ -39,7 +39,7 @@ def output_handler(response, context):
 def test_the_readme_reaches_a_prediction_on_its_first_screens() -> None:
     lines = PAGE.splitlines()
     first = "\n".join(lines[:65])
-    assert len(lines) <= 78
+    assert len(lines) <= 88  # 78, and the constructs in ten lines
     assert len(first.split()) <= 600
     assert "servable invoke my-model" in first
     assert len(re.findall(r"\]\(", PAGE)) <= 10

@@ -100,7 +100,7 @@ def test_cdk_diff_after_one_change_shows_that_change(deployed: Deployed) -> None
     app = deployed.project / APP
     written = app.read_text()
     app.write_text(
-        written.replace("model=model, min_instances=2)", "model=model, min_instances=3)")
+        written.replace('"ml.m5.large", min_instances=2)', '"ml.m5.large", min_instances=3)')
     )
     try:
         ran = deployed.cdk("diff", "--no-color", "--method", "template", "--output", "cdk.changed")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from infra.parameters.endpoint import Endpoint
+from infra.parameters.endpoint import EndpointTable
 from infra.parameters.environment import Environment, stack_name
-from infra.parameters.model import Artifact, Model
+from infra.parameters.model import Artifact, ModelTable
 from infra.parameters.variant import Variant, machine_of
 
 C5 = {"model": "ranker", "instance_type": "ml.c5.xlarge"}
@@ -94,8 +94,8 @@ def environment_of(**tables: Any) -> Environment:
     given = {
         "account": "111111111111",
         "region": "eu-west-1",
-        "endpoint": Endpoint(name="ranker"),
-        "models": {"ranker": Model(saved_model="model")},  # type: ignore[arg-type]
+        "endpoint": EndpointTable(name="ranker"),
+        "models": {"ranker": ModelTable(saved_model="model")},  # type: ignore[arg-type]
         "variants": {"primary": variant()},
     }
     return Environment.model_validate({**given, **tables})
@@ -156,10 +156,10 @@ def test_every_key_that_a_file_may_name_is_listed_with_what_it_names() -> None:
     )
     dumps = {"uri": "s3://dumps/", "kms_key": KEY.format("dumps")}
     full = environment_of(
-        endpoint=Endpoint(
+        endpoint=EndpointTable(
             name="ranker", volume_kms_key=KEY.format("volume"), log_kms_key=KEY.format("log"),
         ),
-        models={"pinned": Model(artifact=artifact)},
+        models={"pinned": ModelTable(artifact=artifact)},
         variants={"primary": variant(model="pinned", core_dumps=dumps)},
         alarms={"topic_kms_key": KEY.format("topic")},
         capture={"kms_key": KEY.format("capture")},

@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.acknowledged import accept_wildcards
-from infra.constructs.endpoint.endpoint_interface import IEndpoint
+from infra.constructs.endpoint.endpoint_base import EndpointBase
 
 
 class EndpointCallers(Construct):
@@ -17,7 +17,7 @@ class EndpointCallers(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: IEndpoint,
+        endpoint: EndpointBase,
         roles: Sequence[iam.IRole],
         path: str | None = None,
     ) -> None:

@@ -1,7 +1,7 @@
 """A batch transform job: its model, the state machine that runs it, its schedule, log group and alarms."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aws_cdk as cdk
@@ -15,11 +15,12 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as states
 from constructs import Construct
 
+from infra.arguments import read_arguments
+from infra.catalog.instances import instances
 from infra.catalog.limits import most
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
 from infra.constructs.endpoint.endpoint_logs import removal_policy
-from infra.constructs.endpoint.served_variant import model_archive
 from infra.constructs.model.execution_role import (
     ALIAS,
     INLINE,
@@ -27,7 +28,7 @@ from infra.constructs.model.execution_role import (
     log_group_arn,
     volume_key_arns,
 )
-from infra.constructs.model.served_model import ServedModel
+from infra.constructs.model.model import Model, choose_hosting
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.endpoint_dashboard import COLUMNS, Row
 from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
@@ -35,8 +36,9 @@ from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.variant_graphs import make_axis
 from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
 from infra.parameters.alarms import Unit
-from infra.parameters.batch.job import BatchJob
-from infra.parameters.environment import Environment
+from infra.parameters.batch.job import BatchJob, batch_job
+from infra.parameters.batch.settings import BatchSettings
+from infra.parameters.finding import meant
 
 SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
 PUBLISH = "arn:{partition}:states:::sns:publish"
@@ -81,45 +83,31 @@ _DELIVERY = (
 _NO_TRACES = "one task that waits for one job: its history says what a trace would"
 
 
-def batch_model(
-    scope: Construct, construct_id: str, *, job: BatchJob, environment: Environment, root: Path
-) -> ServedModel:
-    """The model of a batch of an environment file. `root` is the project. Raises `PackagingError`."""
-    stack, hosting = cdk.Stack.of(scope), job.hosting(environment.region)
-    model = job.placement.model
-    made = ServedModel(
-        scope,
-        construct_id,
-        archive=model_archive(stack, environment, job.batch.model, root),
-        image=hosting.image,
-        environment=hosting.variables,
-        dependencies=ModelDependencies(
-            log_group_arn=log_group_arn(stack),
-            batch=job.batch,
-            volume_kms_key=job.volume_kms_key,
-            network=environment.network,
-            roles=RoleRules.of(environment.security),
-            execution_role_arn=model.execution_role or environment.endpoint.execution_role,
-        ),
-        network_isolation=model.network_isolation or environment.security.network_isolation,
-    )
-    made.job = job
-    return made
-
-
-def recorded(job: BatchJob, model: ServedModel, region: str) -> dict[str, object]:
-    """Model, image and settings for the record of the deployment, which a rollback needs."""
-    hosting = job.hosting(region)
+def describe_job(job: BatchJob, model: Model, scope: Construct) -> dict[str, object]:
+    """Return model, image, and settings for the record of the deployment, which a rollback needs."""
+    hosting = choose_hosting(stack := cdk.Stack.of(scope), job.deployed)
     return {
         "batch": job.name,
         "model": job.batch.model,
-        "archive": model.archive_url,
+        "archive": model.pack(stack).url,
         "image": hosting.image.uri,
         "tensorflow": hosting.tensorflow,
         "model_gib": job.placement.served.model_gib,
         "container": job.settings.model_dump(mode="json", exclude_none=True),
         "job": {choice.name: choice.value for choice in job.choices if choice.value is not None},
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """The log group of a state machine."""
+
+    retention_days: int = 30
+    """Retention of the lines. Default: 30, an incident and the month's review."""
+    key: kms.IKey | None = None
+    """KMS key, whose policy lets CloudWatch Logs use it. Default: a key of CloudWatch Logs."""
+    keep: bool = False
+    """Whether the group is retained when the stack is deleted. Default: False."""
 
 
 class BatchTransform(Construct):
@@ -131,14 +119,13 @@ class BatchTransform(Construct):
 
     name: Name of the state machine and the schedule, and the beginning of the jobs' names; at most 64
         letters, digits and hyphens. Another name makes another state machine.
-    model: The model, made for a batch: `packed_model(…, batch=BatchSettings(…))`. Raises ValueError for
-        one that is not.
+    model: The model, of which a further AWS::SageMaker::Model is created for the job.
+    settings: Input, output, and instance type of the job. Its `model` is the model's name in the container.
     inform: Topic of failures and alarms.
     topic_key: KMS key of the topic, which the state machine then may use. Default: the topic has none.
     runbook: Address of the runbook in the alarms' descriptions. Default: docs/runbook.md.
-    log_retention_days: Retention of the state machine's log. Default: 30, an incident and the month's review.
-    log_key: KMS key of that log, whose policy lets CloudWatch Logs use it. Default: a key of CloudWatch Logs.
-    keep_log: Whether the log group is retained when the stack is deleted. Default: False.
+    volume_key: KMS key of the instances' volumes. Default: a temporary key of SageMaker's.
+    log: Retention and key of the state machine's log. Default: `LogSettings()`.
     role_rules: IAM path and permissions boundary of the roles. Default: none.
     """
 
@@ -148,36 +135,34 @@ class BatchTransform(Construct):
         construct_id: str,
         *,
         name: str,
-        model: ServedModel,
+        model: Model,
+        settings: BatchSettings | BatchJob,
         inform: sns.ITopic,
         topic_key: kms.IKey | None = None,
         runbook: str = "docs/runbook.md",
-        log_retention_days: int = 30,
-        log_key: kms.IKey | None = None,
-        keep_log: bool = False,
+        volume_key: kms.IKey | None = None,
+        log: LogSettings | None = None,
         role_rules: RoleRules | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        if model.job is None:
-            raise ValueError(
-                f"{model.node.path}: it is made for an endpoint; give packed_model a batch"
-            )
-        self.name, self.job = name, model.job
+        self.name, stack = name, cdk.Stack.of(self)
+        self.job = self._plan_job(model, settings, volume_key)
+        needs = ModelDependencies(
+            log_group_arn=log_group_arn(stack),
+            batch=self.job.batch,
+            volume_kms_key=self.job.volume_kms_key,
+        )
+        hosting = choose_hosting(stack, self.job.deployed)
+        self._hosted = model.host(self, "Model", hosting, needs)
         self._model, self._inform, self._topic_key = model, inform, topic_key
         self._rules = role_rules or RoleRules()
         room = most("TransformJobName") - 1 - _UUID_CHARACTERS
         self.job_prefix = name[:room].rstrip("-")
         """Beginning of the jobs' names."""
-        log = logs.CfnLogGroup(
-            self,
-            "Log",
-            log_group_name=f"{LOG_GROUPS}{name}",
-            retention_in_days=log_retention_days,
-            kms_key_id=log_key.key_arn if log_key else None,
-        )
-        log.apply_removal_policy(removal_policy(keep=keep_log))
+        self.model_name = self._hosted.name
+        """Name of the job's AWS::SageMaker::Model, which only CloudFormation knows."""
+        group_arn = self._create_log(log or LogSettings())
         role, policy = self._role()
-        stack = cdk.Stack.of(self)
         self.resource = states.CfnStateMachine(
             self,
             "Resource",
@@ -190,7 +175,7 @@ class BatchTransform(Construct):
                 destinations=[
                     states.CfnStateMachine.LogDestinationProperty(
                         cloud_watch_logs_log_group=states.CfnStateMachine.CloudWatchLogsLogGroupProperty(
-                            log_group_arn=log.attr_arn
+                            log_group_arn=group_arn
                         )
                     )
                 ],
@@ -201,6 +186,41 @@ class BatchTransform(Construct):
         self.state_machine_arn = self.resource.attr_arn
         self._schedule(self.job)
         self._alarms(self.job, runbook)
+
+    def _create_log(self, settings: LogSettings) -> str:
+        """Return the ARN of the state machine's log group."""
+        group = logs.CfnLogGroup(
+            self,
+            "Log",
+            log_group_name=f"{LOG_GROUPS}{self.name}",
+            retention_in_days=settings.retention_days,
+            kms_key_id=settings.key.key_arn if settings.key else None,
+        )
+        group.apply_removal_policy(removal_policy(keep=settings.keep))
+        return group.attr_arn
+
+    def _plan_job(
+        self, model: Model, settings: BatchSettings | BatchJob, volume_key: kms.IKey | None
+    ) -> BatchJob:
+        """Return the job of a model. Raises ValueError for settings that don't fit."""
+        if isinstance(settings, BatchJob):
+            return settings
+        where = self.node.path
+        if settings.model != model.name:
+            raise ValueError(
+                f"{where}: settings: model is {settings.model!r}, and the model's name is {model.name!r}; "
+                f"pass BatchSettings(model={model.name!r})"
+            )
+        if settings.instance_type not in instances():
+            given, close = settings.instance_type, meant(settings.instance_type, instances())
+            raise ValueError(
+                f"{where}: settings: instance_type: {given!r} isn't an instance type; {close}"
+            )
+        batch = read_arguments(where, BatchSettings, model.unset_settings(settings), settings)
+        described = model.described.model_copy(update={"batch": {self.node.id: batch}})
+        job = batch_job(described, self.node.id)
+        assert job is not None  # model and type are known
+        return replace(job, volume_kms_key=volume_key.key_arn if volume_key else None)
 
     def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
         """Lets a principal start runs."""
@@ -288,7 +308,7 @@ class BatchTransform(Construct):
         CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
         create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
         """
-        request = job.request(job_name="", model_name=self._model.name)
+        request = job.request(job_name="", model_name=self.model_name)
         request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
         del request["TransformJobName"]
         return {

@@ -10,7 +10,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.endpoint import Endpoint
 from infra.constructs.file_asset import file_asset
 from infra.recording import FOLDER, OUTPUT, command
 from model_packaging.beside import MADE
@@ -80,7 +80,7 @@ class DeploymentHistory(Construct):
 def record(
     stack: cdk.Stack,
     *,
-    endpoint: ModelEndpoint | None,
+    endpoint: Endpoint | None,
     topic: sns.ITopic,
     overrides: Mapping[str, str],
 ) -> None:

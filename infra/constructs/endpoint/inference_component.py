@@ -4,118 +4,133 @@ TensorFlow Serving was seen as a component on AWS, with a minimum of one instanc
 (https://github.com/hashicorp/terraform-provider-aws/pull/48894, 2026-07-09); at zero nobody has shown it.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol
 
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.constructs.model.served_model import ServedModel
-from infra.policy.derived_settings import Choice
+from infra.arguments import read_arguments
+from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.model.model import HostedModel, Model
+from infra.parameters.placement import Placement
+from infra.parameters.scaling import Scaling
+from infra.parameters.variant import Component
 
-Component = sagemaker.CfnInferenceComponent
+CfnComponent = sagemaker.CfnInferenceComponent
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelCopies:
-    """Copies of a model on a variant's instances: how many, and what each of them reserves there.
+class ScaledEndpoint(Protocol):
+    """The endpoint of a variant or a component, which creates their scaling when it is synthesized."""
 
-    `EndpointScaling` adds and removes them; it is also what lets them sleep and wakes them.
-    """
+    def add_scaling(
+        self, part: "ScaledPart", settings: Scaling, construct_id: str | None
+    ) -> None: ...
 
-    name: str
-    """Name in the endpoint. The component, which every request names, is ENDPOINT-NAME: unique in account
-    and region."""
-    model: ServedModel
-    min_copies: int = 1
-    """Minimum number of copies; 0 with sleep_after_minutes. Default: 1."""
-    max_copies: int | None = None
-    """Maximum number of copies. Default: min_copies, at least 1."""
-    sleep_after_minutes: int | None = None
-    """Minutes without a request after which no copy runs. Default: never."""
-    memory_mib: int | None = None
-    """Memory that a copy reserves. Default: what its servers and workers need, at least 1024."""
-    cpus: float | None = None
-    """vCPUs that a copy reserves. Default: of one component more than half of an instance, so that each copy
-    has one to itself; of several an equal part."""
-    gpus: int | None = None
-    """GPUs that a copy reserves. Default: those of the instance, divided among the components."""
-    download_timeout_seconds: int | None = None
-    """Default: twice the estimate, or SageMaker's own; so is the other one's."""
-    startup_timeout_seconds: int | None = None
+    def require_open(self, call: str) -> None:
+        """Raise ValueError if the endpoint's constructs exist already."""
 
-    @property
-    def capacity(self) -> tuple[int, int]:
-        """Minimum and maximum of copies."""
-        least = 0 if self.sleep_after_minutes else self.min_copies
-        return least, max(1, self.min_copies if self.max_copies is None else self.max_copies)
 
-    def on_part(self, parts: int) -> "ModelCopies":
-        """The same with what follows from the model's placement, if so many components share an instance.
+class ScaledPart(Construct):
+    """A variant or an inference component, whose instances or copies scale."""
 
-        Raises ValueError if the model has none, and memory or CPUs are not given.
+    key: str
+    """Its name in the endpoint."""
+    _endpoint: ScaledEndpoint
+
+    def auto_scale(
+        self,
+        *,
+        max_rps_per_instance: float | None = None,
+        max_concurrency_per_instance: float | None = None,
+        settings: Scaling | None = None,
+        construct_id: str | None = None,
+    ) -> None:
+        """Scale between the minimum and the maximum; copies with sleep_after_minutes scale to zero.
+
+        A fleet starts with one instance, and scaling raises it to min_instances. If your own scalable target
+        scales a variant, pass `settings=Scaling(hold=True)`, which creates none.
+
+        max_rps_per_instance: Requests per second that one instance, or copy, sustains. Default: that of
+            `settings`.
+        max_concurrency_per_instance: Concurrent requests that one sustains. Default: that of `settings`.
+        settings: Further settings: steps, schedules, cooldowns. Default: none.
+        construct_id: ID next to the endpoint, for scaling that is deployed. Default: Scaling-NAME, below
+            the endpoint.
         """
-        placement = self.model.placement
-        if placement is None:
-            if self.memory_mib is None or self.cpus is None:
-                raise ValueError(f"ModelCopies {self.name}: give its memory_mib and cpus")
-            return self
-        placement = replace(placement, parts=parts)
-        derived: dict[str, Choice[Any]] = {
-            "memory_mib": placement.copy_memory_mib,
-            "cpus": placement.copy_cpus,
-            "gpus": placement.copy_gpus,
-            **placement.timeouts,
+        self._endpoint.require_open("auto_scale")
+        given = {
+            "max_rps_per_instance": max_rps_per_instance,
+            "max_concurrency_per_instance": max_concurrency_per_instance,
         }
-        chosen = {key: choice.value for key, choice in derived.items()}
-        return replace(self, **{key: chosen[key] for key in chosen if getattr(self, key) is None})
+        read = read_arguments(f"{self.node.path}: auto_scale", Scaling, given, settings)
+        self._endpoint.add_scaling(self, read, construct_id)
 
 
-class InferenceComponent(Construct):
+class InferenceComponent(ScaledPart):
     """One AWS::SageMaker::InferenceComponent, which is deployed after its endpoint and deleted before it.
 
-    Every change updates it in place, with new copies beside the old ones.
+    `EndpointVariant.add_component` creates it. Every change updates it in place, with new copies next to the
+    old ones.
     """
+
+    resource: CfnComponent
+    """The resource, once the endpoint's constructs exist."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: sagemaker.CfnEndpoint,
-        variant: str,
+        endpoint: ScaledEndpoint,
+        key: str,
         name: str,
-        copies: ModelCopies,
+        model: Model,
+        table: Component,
+        logs: EndpointLogs | None = None,
     ) -> None:
-        """endpoint: The endpoint, whose configuration names no model.
-        variant: Name of its variant, on whose instances the copies run.
-        name: Name that every request names.
-        copies: The model, and what one copy of it reserves.
-        """
+        """`key` is its name in the endpoint, and `name` its name in SageMaker, which every request names."""
         super().__init__(scope, construct_id)
-        self.name = name
-        startup = Component.InferenceComponentStartupParametersProperty(
-            model_data_download_timeout_in_seconds=copies.download_timeout_seconds,
-            container_startup_health_check_timeout_in_seconds=copies.startup_timeout_seconds,
+        self._endpoint = endpoint
+        self.key, self.name, self.model, self.table, self.logs = key, name, model, table, logs
+
+    @property
+    def sleep_after_minutes(self) -> int | None:
+        """Minutes without a request after which no copy runs; None: never."""
+        return self.table.sleep_after_minutes
+
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Minimum and maximum of copies."""
+        own = self.table
+        least = 0 if own.sleep_after_minutes else own.min_copies
+        return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
+
+    def create(
+        self, endpoint: sagemaker.CfnEndpoint, variant: str, placed: Placement, model: HostedModel
+    ) -> None:
+        """Create the resource: `placed` decides what one copy reserves."""
+        timeouts = {name: choice.value for name, choice in placed.timeouts.items()}
+        startup = CfnComponent.InferenceComponentStartupParametersProperty(
+            model_data_download_timeout_in_seconds=timeouts["download_timeout_seconds"],
+            container_startup_health_check_timeout_in_seconds=timeouts["startup_timeout_seconds"],
         )
-        stated = copies.download_timeout_seconds or copies.startup_timeout_seconds
-        self.resource = Component(
+        self.resource = CfnComponent(
             self,
             "Resource",
-            inference_component_name=name,
+            inference_component_name=self.name,
             endpoint_name=endpoint.attr_endpoint_name,
             variant_name=variant,
-            specification=Component.InferenceComponentSpecificationProperty(
-                model_name=copies.model.name,
-                startup_parameters=startup if stated else None,
-                compute_resource_requirements=Component.InferenceComponentComputeResourceRequirementsProperty(
-                    min_memory_required_in_mb=copies.memory_mib,
-                    number_of_cpu_cores_required=copies.cpus,
-                    number_of_accelerator_devices_required=copies.gpus or None,
+            specification=CfnComponent.InferenceComponentSpecificationProperty(
+                model_name=model.name,
+                startup_parameters=startup if any(timeouts.values()) else None,
+                compute_resource_requirements=CfnComponent.InferenceComponentComputeResourceRequirementsProperty(
+                    min_memory_required_in_mb=placed.copy_memory_mib.value,
+                    number_of_cpu_cores_required=placed.copy_cpus.value,
+                    number_of_accelerator_devices_required=placed.copy_gpus.value or None,
                 ),
             ),
             # Created with none it is refused: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27)
-            runtime_config=Component.InferenceComponentRuntimeConfigProperty(
-                copy_count=max(1, copies.capacity[0])
+            runtime_config=CfnComponent.InferenceComponentRuntimeConfigProperty(
+                copy_count=max(1, self.capacity[0])
             ),
         )

@@ -4,7 +4,7 @@ The CDK CLI packs and publishes it when it deploys, and only then, by the comman
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 
 from infra.constructs.file_asset import file_asset
-from infra.packing import together
+from infra.packing import archive_inputs, together
+from infra.parameters.environment import Environment
 from infra.parameters.model import Artifact
 from model_packaging.archive import command
+from model_packaging.beside import ARCHIVES, MADE
 from model_packaging.inputs import ArchiveInputs, key, key_tree_and_hashes
 from model_packaging.unpacked_file import command as upload
 
@@ -46,6 +48,26 @@ class Archive:
     """KMS keys that its objects may be encrypted with, in addition to S3's own."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables of the model about the archive, in addition to the container's settings."""
+
+
+def model_archive(stack: cdk.Stack, environment: Environment, name: str, root: Path) -> Archive:
+    """Return the archive of a model. `root` is the project. Raises `PackagingError`."""
+    model = environment.models[name]
+    if model.artifact is not None:
+        return pinned_archive(stack, model.artifact)
+    if model.multi_model is not None:
+        members = {
+            member: archive_inputs(environment, member, root, at_root=True)
+            for member in model.multi_model
+        }
+        archive = several_archives(stack, members, archives=root / ARCHIVES)
+    elif model.compression == "none":
+        inputs = archive_inputs(environment, name, root)
+        archive = unpacked_files(stack, inputs, made=root / MADE)
+    else:
+        inputs = archive_inputs(environment, name, root)
+        archive = packed_archive(stack, inputs, archives=root / ARCHIVES)
+    return replace(archive, key_arns=environment.endpoint.archive_kms_keys)
 
 
 def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -> Archive:

@@ -1,7 +1,7 @@
 """The role of a model: its container may read the archive and image, and write logs and metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -53,12 +53,6 @@ class ModelDependencies:
     """The batch that the model is for, instead of an endpoint."""
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
-    roles: RoleRules = field(default_factory=RoleRules)
-    """Path and boundary of every role that is created."""
-    execution_role_arn: str | None = None
-    """ARN of an existing role; no role is created then, and no permission is added to it."""
-    role: iam.IRole | None = None
-    """An existing role, which gets the permissions unless it is immutable; None creates a role."""
 
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """ARNs of the existing resources, by the names of the permission table."""
@@ -68,7 +62,7 @@ class ModelDependencies:
 
         network = self.network
         arns = {
-            "archive": [archive.objects],
+            "archive": [archive.objects] if archive.objects else [],
             "archive_keys": list(archive.key_arns),
             "repository": [
                 stack.format_arn(
@@ -189,28 +183,16 @@ class ExecutionRole(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        archive: Archive,
-        image: Image,
-        dependencies: ModelDependencies,
+        self, scope: Construct, construct_id: str, *, role: iam.IRole | None, rules: RoleRules
     ) -> None:
+        """`role` is an existing role, which gets the permissions unless it is immutable."""
         super().__init__(scope, construct_id)
-        self._archive, self._image = archive, image
-        self._granted: set[str] = set()
+        self.role = role or self._create_role(rules)
+        self._policies: dict[str, iam.Policy] = {}
+        self._granted: set[tuple[str, ...]] = set()
         self._reasons: dict[str, list[str]] = {}
-        self.dependencies = dependencies
-        self.role = dependencies.role or self._role(dependencies.roles)
-        # Another archive gets another policy; the first one is deleted after the update, because until
-        # then the old fleet still reads its own archive when it adds an instance.
-        self.policy = iam.Policy(self, f"Policy{archive.fingerprint[:8]}")
-        self.role.attach_inline_policy(self.policy)  # an immutable role takes none
-        self._allow(dependencies)
-        accept_for(AUDITORS, self.policy, INLINE)
 
-    def _role(self, rules: RoleRules) -> iam.Role:
+    def _create_role(self, rules: RoleRules) -> iam.Role:
         stack = cdk.Stack.of(self)
         # SageMaker assumes the role only for this account and region. AWS's guide says to use neither the
         # full ARN of a model or endpoint nor aws:SourceAccount, since the account is part of the ARN:
@@ -226,35 +208,36 @@ class ExecutionRole(Construct):
             ),
         )
 
-    def add(
-        self,
-        *,
-        captured: Destination | None = None,
-        async_inference: AsyncInference | None = None,
-        volume_kms_key: str | None = None,
-    ) -> None:
-        """Allows what the endpoint of the model needs besides, as far as it is not allowed yet."""
-        had = self.dependencies
-        self.dependencies = replace(
-            had,
-            captured=had.captured or captured,
-            async_inference=had.async_inference or async_inference,
-            volume_kms_key=had.volume_kms_key or volume_kms_key,
-        )
-        if self.dependencies != had:
-            self._allow(self.dependencies)
+    def add_policy(self, scope: Construct, archive: Archive) -> iam.Policy:
+        """Return the policy for an archive, which is created in the stack of `scope` once.
 
-    def _allow(self, dependencies: ModelDependencies) -> None:
-        stack, archive = cdk.Stack.of(self), self._archive
-        arns = dependencies.arns(stack, self._image, archive)
+        A different archive gets a different policy; the first one is deleted after the update, because until
+        then the old fleet still reads its own archive when it adds an instance.
+        """
+        stack = cdk.Stack.of(scope)
+        if stack.node.path not in self._policies:
+            place = self if stack is cdk.Stack.of(self) else scope
+            policy = iam.Policy(place, f"Policy{archive.fingerprint[:8]}")
+            self.role.attach_inline_policy(policy)  # an immutable role takes none
+            accept_for(AUDITORS, policy, INLINE)
+            self._policies[stack.node.path] = policy
+        return self._policies[stack.node.path]
+
+    def allow(
+        self, scope: Construct, archive: Archive, image: Image, dependencies: ModelDependencies
+    ) -> iam.Policy:
+        """Allow what a container needs, as far as it isn't allowed yet, and return the policy."""
+        policy, stack = self.add_policy(scope, archive), cdk.Stack.of(scope)
+        arns = dependencies.arns(stack, image, archive)
         prefix = archive.listed.name if archive.listed else ""
         # Every resource with a wildcard, with all reasons for it.
         reasons, statements = self._reasons, []
         for permission in granted(arns):
-            if permission.capability in self._granted:
-                continue
-            self._granted.add(permission.capability)
             resources = [arn for place in permission.on for arn in arns[place]] or ["*"]
+            grant = (stack.node.path, permission.capability, *resources)
+            if grant in self._granted:
+                continue
+            self._granted.add(grant)
             for resource in resources:
                 if "*" in resource:
                     assert permission.wildcard is not None, f"{permission.capability}: no reason"
@@ -267,6 +250,7 @@ class ExecutionRole(Construct):
                     conditions=conditions or None,
                 )
             )
-        self.policy.add_statements(*statements)
+        policy.add_statements(*statements)
         why = {resource: "; ".join(several) for resource, several in reasons.items()}
-        accept_wildcards(self.policy, why)
+        accept_wildcards(policy, why)
+        return policy

@@ -8,7 +8,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.acknowledged import HIPAA, NIST, accept_for
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import directions
@@ -33,7 +33,7 @@ class EndpointRollout(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: ModelEndpoint,
+        endpoint: OperatedEndpoint,
         rollout: Rollout | None,
         alarms: Alarms,
     ) -> None:
@@ -74,7 +74,7 @@ class EndpointRollout(Construct):
 
     def _alarms(
         self,
-        endpoint: ModelEndpoint,
+        endpoint: OperatedEndpoint,
         rollout: Rollout,
         alarms: Alarms,
         possible: Mapping[str, Sequence[Update]],
@@ -87,7 +87,7 @@ class EndpointRollout(Construct):
         changed, and one that is in ALARM from the incident would roll back the fix.
         """
         scope = Construct(self, "Rollback")
-        config_name = endpoint.config.attr_endpoint_config_name
+        config_name = endpoint.config.endpoint_config_name
         new_fleet = replace(endpoint.metrics, extra_dimensions={"EndpointConfigName": config_name})
         short = endpoint.fingerprint[:8]
         names = []

@@ -16,7 +16,7 @@ from constructs import Construct
 
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
-from infra.constructs.endpoint.endpoint_interface import endpoint_arns
+from infra.constructs.endpoint.endpoint_base import endpoint_arns
 from infra.constructs.endpoint.endpoint_logs import removal_policy
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import directions

@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
 from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import (
@@ -63,18 +63,18 @@ class EndpointScaling(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: ModelEndpoint,
+        endpoint: OperatedEndpoint,
         variant: str,
         scaling: Scaling,
     ) -> None:
         """endpoint: The endpoint.
-        variant: Name of one of its variants, or of `ModelCopies`; its minimum and maximum are the bounds.
+        variant: Name of one of its variants, or of a component; its minimum and maximum are the bounds.
         scaling: Target tracking, steps and schedules.
         """
         super().__init__(scope, construct_id)
         scaled = endpoint.scale(variant)
         endpoint.tables[f"variants.{variant}.scaling"] = self, scaling
-        copies = endpoint.copies.get(variant)
+        copies = endpoint.components.get(variant)
         waits = waits_of(scaling, scaled.start_seconds)
         # The endpoint's attribute and not the literal: CloudFormation then waits for it.
         resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"
@@ -119,7 +119,7 @@ class EndpointScaling(Construct):
                 max_capacity=action.at_most,
             )
 
-    def _track(self, endpoint: ModelEndpoint, policy: TrackingPolicy) -> None:
+    def _track(self, endpoint: OperatedEndpoint, policy: TrackingPolicy) -> None:
         queue = None
         if policy.metric is None:
             queue = endpoint.metrics.of_variant(BACKLOG, None, "Average")
@@ -132,7 +132,7 @@ class EndpointScaling(Construct):
             scale_out_cooldown=make_period(policy.waits.out_seconds),
         )
 
-    def _wake_up(self, endpoint: ModelEndpoint, variant: str, waits: Cooldowns) -> None:
+    def _wake_up(self, endpoint: OperatedEndpoint, variant: str, waits: Cooldowns) -> None:
         """Start the first instance: with none there is no backlog per instance that could be tracked.
 
         https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
@@ -158,7 +158,7 @@ class EndpointScaling(Construct):
             "there is none. It tells nobody.",
         )
 
-    def _sleep(self, endpoint: ModelEndpoint, variant: str, minutes: int) -> None:
+    def _sleep(self, endpoint: OperatedEndpoint, variant: str, minutes: int) -> None:
         """No copy after minutes without a request, and the first one after a request that found none."""
         component = endpoint.components[variant].name
         words = {
@@ -180,7 +180,7 @@ class EndpointScaling(Construct):
             )
 
     def _step(
-        self, endpoint: ModelEndpoint, variant: str, scaling: Scaling, waits: Cooldowns
+        self, endpoint: OperatedEndpoint, variant: str, scaling: Scaling, waits: Cooldowns
     ) -> None:
         per_instance = endpoint.metrics.invocations_per_instance(variant)
         # Without traffic there is no data; filled with zero it is below every bound.

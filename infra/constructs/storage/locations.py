@@ -1,9 +1,15 @@
-"""Locations of samples, requests and answers in the retained buckets.
+"""Locations of samples, requests and answers in the retained buckets, and what samples SageMaker writes.
 
 They are separate from the buckets, whose CDK modules would slow down every synth.
 """
 
 from dataclasses import dataclass
+
+from aws_cdk import aws_sagemaker as sagemaker
+
+from infra.parameters.retained import Capture
+
+Config = sagemaker.CfnEndpointConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +28,35 @@ class AsyncInferenceLocations:
     requests: Destination
     answers: Destination
     failures: Destination
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataCapture:
+    """Samples of requests and responses, and where SageMaker writes them."""
+
+    capture: Capture
+    """Percentage of requests, and which bodies are kept."""
+    destination: Destination
+    """`captured` of a `CaptureStore`."""
+
+    @property
+    def config(self) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
+        """The property of the endpoint configuration."""
+        capture = self.capture
+        kept = {"Input": capture.requests, "Output": capture.answers}
+        return Config.DataCaptureConfigProperty(
+            enable_capture=True,
+            initial_sampling_percentage=capture.sample_percent,
+            destination_s3_uri=self.destination.url,
+            kms_key_id=self.destination.key_arn,
+            capture_options=[
+                Config.CaptureOptionProperty(capture_mode=mode)
+                for mode, enabled in kept.items()
+                if enabled
+            ],
+            # These types are kept as text; SageMaker stores all others in base64.
+            capture_content_type_header=Config.CaptureContentTypeHeaderProperty(
+                csv_content_types=["text/csv"],
+                json_content_types=["application/json", "application/jsonlines"],
+            ),
+        )

@@ -9,7 +9,7 @@ from typing import Any
 from infra.catalog import images
 from infra.parameters.batch.settings import DEFAULT_PAYLOAD_MB, MOST_PAYLOAD_MB, BatchSettings
 from infra.parameters.environment import Environment
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement, placement
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.policy.container import Batching, ContainerSettings
@@ -31,7 +31,7 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def answers_lines(model: Model) -> bool | None:
+def answers_lines(model: ModelTable) -> bool | None:
     """Whether a request of many lines is answered with as many lines; None if your own code decides.
 
     Without a handler the container answers one object for all lines; Servable's handler answers in lines,

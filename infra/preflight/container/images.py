@@ -11,7 +11,7 @@ from infra.catalog import images
 from infra.catalog.images import Image, own_image
 from infra.catalog.instances import oldest_cuda
 from infra.parameters.finding import Severity
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version, runs
@@ -34,7 +34,7 @@ class ImageUnknown(ModelRule):
 
     example = 'models.ranker.tensorflow = "2.21"'
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         version, key = model.tensorflow, f"models.{name}.tensorflow"
         if version is not None and version not in images.versions():
             short = [other for other in images.versions() if other.count(".") == 1]

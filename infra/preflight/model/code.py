@@ -13,7 +13,7 @@ from infra.catalog.images import image_modules
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.sources import shown_path
 from infra.parameters.variant import machine_of
 from infra.policy.container import variables_of
@@ -115,7 +115,7 @@ class HandlerModules(ModelRule):
 models.ranker.handler = "servable"
 models.ranker.tensorflow = "2.19\""""
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         folder = self.candidate.code_folders.get(name)
         if model.handler is None and not (folder and wants_ours(folder)):
             return
@@ -238,7 +238,7 @@ models.ranker.network_isolation = true"""
     remedy = 'set install = "vendored", or take network_isolation out'
     reads = ("models.{name}.network_isolation",)
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         isolated = model.network_isolation or self.environment.security.network_isolation
         if isolated and model.code and model.install == "at start":
             yield self.finding(name=name)
@@ -291,7 +291,7 @@ class CodeHoldsSecrets(ModelRule):
         'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"'
     )
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         if model.code is None:
             return
         try:
@@ -318,7 +318,7 @@ class MultiModelPackages(ModelRule):
     example = "# multi_model of two models whose requirements.lock files name two versions"
     allowed = "one version of a package in all models of the endpoint"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         first: dict[str, tuple[str, str]] = {}
         for member in model.multi_model or ():
             for package, version in self._versions(member).items():

@@ -9,7 +9,7 @@ from infra.catalog import images
 from infra.catalog.images import op_table
 from infra.packing import variants_running
 from infra.parameters.finding import Severity
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.sources import shown_path
 from infra.policy.container import is_upstream
@@ -42,7 +42,7 @@ class ModelVariables(ModelRule):
     allowed = "the files of one export"
     remedy = "export the SavedModel again, or copy all of its files again"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         for folder, info in self.candidate.saved_models(name):
             try:
                 stored = stored_variables(folder)
@@ -86,7 +86,7 @@ class ModelVocabulary(ModelRule):
     allowed = "one line for each key, none of them empty"
     remedy = "correct the file, and export the SavedModel again"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         for folder, info in self.candidate.saved_models(name):
             if not info.assets:
                 continue
@@ -125,7 +125,7 @@ class ModelUnfilled(ModelRule):
     example = "# a Keras 3 model written by tf.saved_model.save instead of model.export"
     key = "models.{name}.saved_model"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         for folder, _ in self.candidate.saved_models(name):
             try:
                 unfilled = self.candidate.graph(folder).unfilled

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from infra.packing import servable
 from infra.parameters.finding import Finding, Severity, meant
-from infra.parameters.model import Model
+from infra.parameters.model import ModelTable
 from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, ModelRule, artifact_example
 from model_packaging.inputs import ArchiveInputs
@@ -30,7 +30,7 @@ class ModelSource(ModelRule):
 
     example = artifact_example('models.ranker.saved_model = "model"')
 
-    def look(self, name: str, _: Model) -> Findings:
+    def look(self, name: str, _: ModelTable) -> Findings:
         key = f"models.{name}"
         # Read from the file and not from the draft, where a source with a problem is missing.
         written = self.loaded.source.values.get("models", {}).get(name, {})
@@ -66,7 +66,7 @@ class ModelsTogether(ModelRule):
     example = 'models.ranker.also_serves = ["scorer"]'
     allowed = "models of this file with saved_model, each named once"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         for key in ("also_serves", "multi_model"):
             others = getattr(model, key) or []
             for number, other in enumerate(others):
@@ -106,7 +106,7 @@ class ArtifactMovingKey(ModelRule):
     allowed = "a key that is written once, such as run-17/model.tar.gz"
     remedy = "copy the archive to a key of its own and write that"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
         moving = [part for part in parts if part in MOVING]
         if model.artifact and moving:
@@ -142,7 +142,7 @@ class Artefact(PackedModelRule):
 
     example = 'models.ranker.saved_model = "nowhere"'
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         inputs = ArchiveInputs(
@@ -173,7 +173,7 @@ class CodeInsideModel(PackedModelRule):
     acknowledgeable = True
     example = "# model/code/inference.py beside model/1/"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         folder, given = model.saved_model.path, model.code
@@ -213,7 +213,7 @@ class SavedModel(PackedModelRule):
 
     example = "# a truncated saved_model.pb"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         for folder in self.candidate.version_folders(name):
             try:
                 info = self.candidate.saved_model(folder)
@@ -235,7 +235,7 @@ class SignatureDefaultMissing(PackedModelRule):
     example = "# a SavedModel with the signature score alone"
     allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
 
-    def look(self, name: str, _: Model) -> Findings:
+    def look(self, name: str, _: ModelTable) -> Findings:
         for folder, info in self.candidate.saved_models(name):
             if DEFAULT_SIGNATURE not in info.signatures:
                 yield self.finding(
@@ -254,7 +254,7 @@ class WarmUp(PackedModelRule):
 
     example = "# a request in models.ranker.warm_up that the signature does not take"
 
-    def look(self, name: str, model: Model) -> Findings:
+    def look(self, name: str, model: ModelTable) -> Findings:
         key = f"models.{name}.warm_up"
         requests = [file.path for file in model.warm_up]
         for folder, info in self.candidate.saved_models(name) if requests else ():

@@ -1,22 +1,37 @@
 """An endpoint of this app or an existing one: who may invoke it, and its metrics."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, TypedDict, Unpack
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
-from constructs import Construct
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk import aws_sns as sns
+from aws_cdk.interfaces import aws_sagemaker as references
+from constructs import Construct, IConstruct
 
+from infra.arguments import read_arguments
+from infra.constructs.endpoint.endpoint_config import EndpointConfig
+from infra.constructs.endpoint.inference_component import InferenceComponent
+from infra.constructs.endpoint.variant import EndpointVariant
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard, Row
 from infra.constructs.monitoring.watched_endpoint import (
     EndpointMetrics,
+    Tables,
     WatchedEndpoint,
     WatchedVariant,
 )
 from infra.constructs.storage.locations import AsyncInferenceLocations
-from infra.policy.hosting import EndpointKind, kind_of
+from infra.parameters.alarms import Alarms
+from infra.policy.hosting import KINDS, EndpointKind
 from infra.policy.permissions import via_s3
 
+# CDK leaves this ID out of logical IDs: a construct with it has those of the construct around it.
+BELOW = "Default"
 _HERE: Mapping[str, str] = {}
 
 
@@ -31,8 +46,37 @@ class MetricProps(TypedDict, total=False):
     """Label of the metric in graphs. Default: its name."""
 
 
-class IEndpoint(Construct):
-    """An endpoint: a `ModelEndpoint`, or an existing one from `ModelEndpoint.from_endpoint_name`.
+class OperatedEndpoint(IConstruct, Protocol):
+    """An `Endpoint` as its scaling, rollout, and checks use it."""
+
+    name: str
+    tables: Tables
+    resource: sagemaker.CfnEndpoint
+
+    @property
+    def kind(self) -> EndpointKind: ...
+
+    @property
+    def metrics(self) -> EndpointMetrics: ...
+
+    @property
+    def variants(self) -> Sequence[EndpointVariant]: ...
+
+    @property
+    def components(self) -> Mapping[str, InferenceComponent]: ...
+
+    @property
+    def config(self) -> EndpointConfig: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def scale(self, name: str) -> EndpointVariant: ...
+
+
+@jsii.implements(sagemaker.IEndpoint)
+class EndpointBase(cdk.Resource):
+    """An endpoint: an `Endpoint`, or an existing one from `Endpoint.from_endpoint_name`.
 
     The methods `metric_…` take the variant's name, which may be left out if there is only one. They
     return CDK's own metrics: `endpoint.metric_model_latency().create_alarm(…)`.
@@ -40,15 +84,38 @@ class IEndpoint(Construct):
 
     name: str
     """The endpoint's name as it was given."""
-    kind: EndpointKind
-    metrics: EndpointMetrics
     locations: AsyncInferenceLocations | None = None
-    """Locations of requests and answers of an asynchronous endpoint."""
+    """Locations of requests and responses of an asynchronous endpoint."""
     _place: Mapping[str, str] = _HERE
+    _alarms: EndpointAlarms | None = None
+    _thresholds: Alarms | None = None
+    _guarded = False
+    """Whether a rollout watches updates, so that a dashboard shows both fleets."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        account: str | None = None,
+        region: str | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id, account=account, region=region)
+        self._scope = scope
+
+    @property
+    def kind(self) -> EndpointKind:
+        """The kind of the endpoint: real-time, asynchronous, or serverless."""
+        raise NotImplementedError
+
+    @property
+    def metrics(self) -> EndpointMetrics:
+        """The metrics that SageMaker publishes about the endpoint."""
+        raise NotImplementedError
 
     @property
     def endpoint_name(self) -> str:
-        """The endpoint's name; what uses that of a `ModelEndpoint` is deployed after it."""
+        """The endpoint's name; what uses that of an `Endpoint` is deployed after it."""
         return self.name
 
     @property
@@ -57,14 +124,114 @@ class IEndpoint(Construct):
         return self.arns[0]
 
     @property
+    def endpoint_ref(self) -> references.EndpointReference:
+        """The reference that CDK's own constructs take."""
+        return references.EndpointReference(endpoint_arn=self.endpoint_arn)
+
+    @property
     def arns(self) -> Sequence[str]:
         """The ARN in both spellings that IAM may be asked about."""
-        return endpoint_arns(cdk.Stack.of(self), self.name, self._place)
+        return endpoint_arns(self.stack, self.name, self._place)
 
     @property
     def watched(self) -> WatchedEndpoint:
         """The endpoint as alarms and dashboards use it."""
         raise NotImplementedError
+
+    @property
+    def alarms(self) -> EndpointAlarms:
+        """The alarms of `add_alarms`; reading them creates the endpoint's constructs."""
+        self.create()
+        if self._alarms is None:
+            raise ValueError(f"{self.node.path}: alarms: there are none; call add_alarms first")
+        return self._alarms
+
+    def create(self) -> None:
+        """Create the constructs that depend on every variant. Synthesis calls it."""
+
+    def add_alarms(
+        self,
+        *,
+        notify: sns.ITopic,
+        page: sns.ITopic | None = None,
+        p99_latency_ms: float | None = None,
+        window_minutes: int | None = None,
+        settings: Alarms | None = None,
+        construct_id: str | None = None,
+    ) -> None:
+        """Add all alarms, and a composite alarm that pages the on-call engineer; `alarms` has them.
+
+        notify: Topic of all notifications. If it is encrypted, CloudWatch must be allowed to use its key.
+        page: Topic that pages the on-call engineer. Default: `notify`.
+        p99_latency_ms: Objective for the 99th percentile of the latency. Default: that of `settings`.
+        window_minutes: Window of the alarms on requests. Default: that of `settings`.
+        settings: Further thresholds. Default: `Alarms()`.
+        construct_id: ID next to the endpoint, for alarms that are deployed. Default: Alarms, below it.
+        """
+        given = {"p99_latency_ms": p99_latency_ms, "window_minutes": window_minutes}
+        where = f"{self.node.path}: add_alarms"
+        self._require_topics(where, notify=notify, page=page)
+        self._thresholds = alarms = read_arguments(where, Alarms, given, settings)
+
+        def create(place: Construct) -> None:
+            self._alarms = EndpointAlarms(
+                place, BELOW, endpoint=self, alarms=alarms, inform=notify, page=page
+            )
+
+        self._plan(2, "add_alarms", construct_id, "Alarms", create)
+
+    def add_dashboard(self, *, below: Sequence[Row] = (), construct_id: str | None = None) -> None:
+        """Add a dashboard with the alarms of `add_alarms`.
+
+        below: Further rows, such as `BatchTransform.rows`. Default: none.
+        construct_id: ID next to the endpoint, for a dashboard that is deployed. Default: Dashboard, below it.
+        """
+
+        def create(place: Construct) -> None:
+            if self._alarms is None:
+                cdk.Annotations.of(self).add_error(
+                    "add_dashboard: a dashboard shows alarms; call add_alarms(notify=…) too"
+                )
+            else:
+                EndpointDashboard(
+                    place,
+                    BELOW,
+                    endpoint=self,
+                    alarms=self._alarms,
+                    guarded=self._guarded,
+                    below=below,
+                )
+
+        self._plan(3, "add_dashboard", construct_id, "Dashboard", create)
+
+    def _require_topics(self, where: str, **topics: object) -> None:
+        for name, topic in topics.items():
+            if topic is not None and not hasattr(topic, "topic_arn"):
+                raise ValueError(
+                    f"{where}: {name}: {topic!r} isn't a topic; pass an sns.Topic, for example "
+                    'sns.Topic.from_topic_arn(self, "OnCall", arn)'
+                )
+
+    def _plan(
+        self,
+        order: int,
+        call: str,
+        construct_id: str | None,
+        default_id: str,
+        create: Callable[[Construct], None],
+    ) -> Construct:
+        """Create something in a construct, next to the endpoint if there is an ID; return the construct."""
+        scope: Construct = self._scope
+        if construct_id is None:
+            scope, construct_id = self, default_id
+        if scope.node.try_find_child(construct_id) is not None:
+            raise ValueError(
+                f"{self.node.path}: {call}: {scope.node.path}/{construct_id} exists already; call {call} "
+                "once, or pass a different construct_id"
+            )
+        place = Construct(scope, construct_id)
+        create(place)
+        return place
 
     def invocations_allowed(self) -> list[iam.PolicyStatement]:
         """The statements that allow invoking this endpoint, and no other; with a queue also to put
@@ -73,10 +240,9 @@ class IEndpoint(Construct):
         Components are named too, as in a solution of AWS's that invokes them:
         https://github.com/aws-solutions/generative-ai-application-builder-on-aws (2026-11-28)
         """
-        stack, resources = cdk.Stack.of(self), list(self.arns)
-        for component in self.metrics.components.values():
-            resources += endpoint_arns(stack, component, self._place, "inference-component")
-        statements = [iam.PolicyStatement(actions=[self.kind.invoke_action], resources=resources)]
+        statements = [
+            iam.PolicyStatement(actions=[self.kind.invoke_action], resources=self._invoked_arns())
+        ]
         if (locations := self.locations) is not None:
             requests = locations.requests
             written = [locations.answers.objects_arn, locations.failures.objects_arn]
@@ -90,6 +256,17 @@ class IEndpoint(Construct):
                 ),
             ]
         return statements
+
+    def _invoked_arns(self) -> list[str]:
+        """Return the ARNs of the endpoint and of its inference components."""
+        return [
+            *self.arns,
+            *(
+                arn
+                for component in self.metrics.components.values()
+                for arn in endpoint_arns(self.stack, component, self._place, "inference-component")
+            ),
+        ]
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allows `grantee` to invoke this endpoint, and no other."""
@@ -209,8 +386,8 @@ class IEndpoint(Construct):
         return self.metric(name, variant=variant or names[0], **given)
 
 
-class ImportedEndpoint(IEndpoint):
-    """An endpoint that exists already; `ModelEndpoint.from_endpoint_name` and its kin make it."""
+class ImportedEndpoint(EndpointBase):
+    """An endpoint that exists already; `Endpoint.from_endpoint_name` and its kin create it."""
 
     def __init__(
         self,
@@ -219,30 +396,57 @@ class ImportedEndpoint(IEndpoint):
         *,
         name: str,
         variants: Sequence[WatchedVariant] = (),
-        asynchronous: bool = False,
+        components: Sequence[str] = (),
+        kind: str = "real_time",
         region: str | None = None,
         account: str | None = None,
     ) -> None:
-        """`variants` are those that alarms, dashboards and metrics are about. Default: unknown; name the
+        """`variants` are those that alarms, dashboards, and metrics are about. Default: unknown; name the
         variant of a metric then. `region` and `account` default to the stack's."""
-        super().__init__(scope, construct_id)
+        super().__init__(scope, construct_id, account=account, region=region)
         self.name = name
         self._place = {
             key: value
             for key, value in (("region", region), ("account", account))
             if value is not None
         }
-        instances = all(variant.instance_types for variant in variants)
-        self.kind = kind_of(queued=asynchronous, has_instances=instances)
-        self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind)
-        self._variants = tuple(variants)
+        kinds = {each.name: each for each in KINDS}
+        if kind not in kinds:
+            raise ValueError(
+                f"{self.node.path}: kind: {kind!r} isn't a kind of endpoint; use one of {', '.join(kinds)}"
+            )
+        self._kind = kinds[kind]
+        self._variants, self._components = tuple(variants), tuple(components)
+
+    @property
+    def kind(self) -> EndpointKind:
+        """The kind of the endpoint: real-time, asynchronous, or serverless."""
+        return self._kind
+
+    @property
+    def metrics(self) -> EndpointMetrics:
+        """The metrics that SageMaker publishes about the endpoint."""
+        components = {each: f"{self.name}-{each}" for each in self._components}
+        return EndpointMetrics(endpoint_name=self.name, kind=self.kind, components=components)
 
     @property
     def watched(self) -> WatchedEndpoint:
         """The endpoint as alarms and dashboards use it."""
-        region = self._place.get("region", cdk.Stack.of(self).region)
+        components = self.metrics.components
+        shared = tuple(
+            WatchedVariant(name=name, component=component)
+            for name, component in components.items()
+            if name not in [each.name for each in self._variants]
+        )
+        variants = (
+            replace(each, shared=bool(shared), component=components.get(each.name))
+            for each in self._variants
+        )
         return WatchedEndpoint(
-            name=self.name, region=region, variants=self._variants, kind=self.kind
+            name=self.name,
+            region=self._place.get("region", self.stack.region),
+            variants=(*variants, *shared),
+            kind=self.kind,
         )
 
 

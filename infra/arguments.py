@@ -1,0 +1,141 @@
+"""Arguments of the constructs as tables of an environment file, and errors in the words of the arguments."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from infra.parameters.problems import finding
+from infra.parameters.sources import Source
+from infra.parameters.table import Table
+
+T = TypeVar("T", bound=Table)
+# A key of an environment file that an argument has a different name for.
+ARGUMENTS: Mapping[str, str] = {
+    "saved_model": "folder",
+    "artifact.uri": "key",
+    "artifact.sha256": "sha256",
+    "artifact.model_package": "model_package_arn",
+    "endpoint.name": "endpoint_name",
+    "endpoint.volume_kms_key": "volume_key",
+}
+# What an app calls or passes where an environment file has a table, and what has the table's keys.
+_TABLES = {
+    "rollout": ("endpoint.roll_out(…)", "roll_out"),
+    "alarms": ("endpoint.add_alarms(…)", "add_alarms"),
+    "scaling": ("auto_scale(…)", "auto_scale"),
+    "capture": ("Endpoint(capture=…)", "Capture"),
+    "asynchronous": ("Endpoint(async_inference=…)", "Asynchronous"),
+    "metrics": ("Endpoint(metrics=…)", "Metrics"),
+    "traffic": ("Endpoint(traffic=…)", "Traffic"),
+    "network": ("network=ModelNetwork(…)", "Network"),
+    "acknowledge": ("Endpoint(acknowledge={…})", "Endpoint"),
+    "endpoint": ("Endpoint(…)", "Endpoint"),
+    "components": ("variant.add_component(…)", "add_component"),
+    "container": ("container=ContainerSettings(…)", "ContainerSettings"),
+    "serverless": ("VariantSettings(serverless=…)", "Serverless"),
+    "models": ("Model", "Model"),
+    "variants": ("endpoint.add_variant(…)", "add_variant"),
+}
+# CDK's tokens of numbers are fractions below this.
+_TOKENS = -1e289
+# Where an environment file has a table, which knows its bounds.
+_PREFIXES = {
+    "ModelTable": ("models", "model"),
+    "Variant": ("variants", "primary"),
+    "Component": ("variants", "primary", "components", "model"),
+    "Scaling": ("variants", "primary", "scaling"),
+    "EndpointTable": ("endpoint",),
+    "Alarms": ("alarms",),
+    "Rollout": ("rollout",),
+}
+_SECTION = re.compile(
+    r"(?:an? |the )?(?:table )?\[([a-z_]+)(?:\.[\w-]+(?:\.components\.[\w-]+)?)?(?:\.([a-z_]+))?\]"
+)
+_DOTTED = re.compile(
+    r"\b(?:models|variants)\.[\w-]+\.(?:components\.[\w-]+\.)?([a-z_]+(?:\.[a-z_]+)?)"
+)
+_KEY = re.compile(rf"\b({'|'.join(_TABLES)})\.([a-z0-9_]+)")
+_WORDS = {
+    "add the table with": "call auto_scale with",
+    "the scaling table": "auto_scale",
+    "take the table out": "leave out the call",
+    "in the file": "in the app",
+    "= true": "= True",
+    "= false": "= False",
+}
+
+
+def read_arguments(
+    where: str, kind: type[T], given: Mapping[str, Any], base: Table | None = None
+) -> T:
+    """Return a table of the arguments that aren't None, with the other values of `base`.
+
+    `where` is the construct's path and the call. Raises ValueError that names the argument and the remedy.
+    """
+    chosen = {key: value for key, value in given.items() if value is not None}
+    for key, value in chosen.items():
+        if isinstance(value, float) and value < _TOKENS:
+            raise ValueError(
+                f"{where}: {key}: only CloudFormation knows its value, and alarms, scaling, and checks "
+                "are computed from it; give a number"
+            )
+    kept = {} if base is None else {key: getattr(base, key) for key in base.model_fields_set}
+    try:
+        return kind.model_validate({**kept, **chosen})
+    except ValidationError as wrong:
+        raise ValueError(f"{where}: {state_errors(wrong, kind)}") from None
+
+
+def state_errors(wrong: ValidationError, kind: type[Table]) -> str:
+    """Return every error of a table: the argument, the problem, what is allowed, and what to do."""
+    prefix = _PREFIXES.get(kind.__name__, ())
+    return "; ".join(dict.fromkeys(_state(error, prefix) for error in wrong.errors()))
+
+
+def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    if key.endswith(".[key]"):
+        key = "model_name" if key.startswith("models") else key.removesuffix(".[key]")
+    key = ARGUMENTS.get(".".join((*prefix[:1], key)), ARGUMENTS.get(key, key))
+    if "error" in error.get("ctx", {}):  # about several arguments
+        return f"{key}: {error['ctx']['error']}".removeprefix(": ")
+    found = finding({**error, "loc": (*prefix, *error["loc"])}, Source(values={}), "app")
+    allowed = f"; allowed: {found.allowed}" if found.allowed else ""
+    return f"{key}: {found.problem}{allowed}; {name_arguments(found.remedy)}"
+
+
+def name_arguments(text: str) -> str:
+    """Return a text about an environment file with arguments where it names keys and tables."""
+    text = _DOTTED.sub(lambda found: ARGUMENTS.get(found[1], found[1]), text)
+    text = _KEY.sub(
+        lambda found: f"{_name_key(found[0], found[2])} of {_TABLES[found[1]][1]}", text
+    )
+    text = _SECTION.sub(_name_table, text)
+    for words, others in _WORDS.items():
+        text = text.replace(words, others)
+    return text
+
+
+def name_argument(key: str) -> str:
+    """Return the argument of a dotted key: models.ranker.saved_model is ranker: folder."""
+    table, _, rest = key.partition(".")
+    if table in ("models", "variants") and rest:
+        name, _, rest = rest.partition(".")
+        inner, _, last = rest.partition(".")
+        called = f"auto_scale: {last}".removesuffix(": ") if inner == "scaling" else ""
+        return ": ".join(filter(None, (name, called or ARGUMENTS.get(rest, rest))))
+    called = _TABLES[table][1] if table in _TABLES else table
+    return ": ".join(filter(None, (called, _name_key(key, rest))))
+
+
+def _name_key(key: str, name: str) -> str:
+    return ARGUMENTS.get(key, ARGUMENTS.get(name, name))
+
+
+def _name_table(found: "re.Match[str]") -> str:
+    table, inner = found[1], found[2]
+    table = inner if table in ("variants", "models") and inner in _TABLES else table
+    return _TABLES[table][0] if table in _TABLES else found[0]

@@ -1,0 +1,570 @@
+"""The endpoint: its variants, and what scales, watches, and updates them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct, IConstruct, IValidation
+
+from infra.arguments import read_arguments
+from infra.catalog.instances import instances
+from infra.constructs.async_inference.async_inference import AsyncInference
+from infra.constructs.endpoint.endpoint_base import (
+    BELOW,
+    EndpointBase,
+    ImportedEndpoint,
+)
+from infra.constructs.endpoint.endpoint_checks import add_findings, describe
+from infra.constructs.endpoint.endpoint_config import EndpointConfig
+from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint.inference_component import InferenceComponent, ScaledPart
+from infra.constructs.endpoint.variant import EndpointVariant
+from infra.constructs.model.execution_role import ModelDependencies
+from infra.constructs.model.model import Model
+from infra.constructs.monitoring.watched_endpoint import (
+    EndpointMetrics,
+    Tables,
+    WatchedEndpoint,
+    WatchedVariant,
+)
+from infra.constructs.rollout.endpoint_rollout import EndpointRollout
+from infra.constructs.scaling.endpoint_scaling import EndpointScaling
+from infra.constructs.storage.locations import DataCapture
+from infra.parameters.alarms import Alarms
+from infra.parameters.endpoint import EndpointTable, Traffic
+from infra.parameters.environment import Environment
+from infra.parameters.finding import meant
+from infra.parameters.metrics import Metrics
+from infra.parameters.rollout import Rollout
+from infra.parameters.scaling import Scaling
+from infra.parameters.table import Name, Table
+from infra.parameters.variant import Variant as VariantSettings
+from infra.policy.hosting import EndpointKind, kind_of
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
+
+# A tag that the local AWS reads (servable_local/aws/sagemaker/runtime_api.py); AWS ignores it.
+REQUEST_BYTES_TAG = "servable:request-bytes"
+
+
+class _Named(Table):
+    """A name in the form that SageMaker takes."""
+
+    name: Name
+
+
+class Endpoint(EndpointBase):
+    """An endpoint, its configuration, and its log group. Add variants, and then what operates them.
+
+    The order of calls doesn't change the template: the constructs are created when the app is synthesized, or
+    when you read `alarms` or `dashboard`. `cdk synth` runs the rules of `servable check`; a finding is an
+    annotation of the construct that it is about.
+
+    endpoint_name: Name that callers invoke, unique in account and region.
+    volume_key: KMS key of the instances' volumes: a key, or its ID, alias, or ARN. Default: a temporary key
+        of SageMaker's.
+    logs: Log group, which must exist before the endpoint. Default: a new one.
+    protect: Whether CloudFormation retains the endpoint when its stack is deleted. Default: False.
+    production: Whether callers depend on it, so that rules about redundancy apply. Default: False.
+    acknowledge: Findings that are accepted: rule to reason. Default: none.
+    variant_order: Names of the variants as the deployed configuration lists them; a different order replaces
+        it. Default: sorted.
+    capture: Samples that are kept in S3. Default: none.
+    async_inference: Queue of an asynchronous endpoint. Default: none, the endpoint responds at once.
+    metrics: Detailed observability and enhanced metrics. Default: neither.
+    traffic: Requests of the callers, for rules that need them. Default: unknown.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint_name: str,
+        volume_key: kms.IKey | str | None = None,
+        logs: EndpointLogs | None = None,
+        protect: bool = False,
+        production: bool = False,
+        acknowledge: Mapping[str, str] | None = None,
+        variant_order: Sequence[str] | None = None,
+        capture: DataCapture | None = None,
+        async_inference: AsyncInference | None = None,
+        metrics: Metrics | None = None,
+        traffic: Traffic | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.name = endpoint_name
+        self._check_name(logs)
+        self.locations = async_inference.locations if async_inference else None
+        self._file: Environment | None = None
+        self._logs, self._order = logs, list(variant_order or ())
+        self._capture, self._async_inference = capture, async_inference
+        self._metrics = metrics or Metrics()
+        self._volume_key_arn = (
+            volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
+        )
+        self._checked = {
+            "production": production,
+            "metrics": self._metrics,
+            "traffic": traffic or Traffic(),
+            "capture": capture.capture if capture else None,
+            "asynchronous": async_inference.asynchronous if async_inference else None,
+            "acknowledge": dict(acknowledge or {}),
+        }
+        self._variants: dict[str, EndpointVariant] = {}
+        self._later: list[tuple[int, Construct, Callable[[Construct], None]]] = []
+        self._tables: dict[str, Any] = {}
+        self._created = False
+        self.tables: Tables = {}
+        """The tables of an environment file that other constructs of this endpoint stand for."""
+        self.config = EndpointConfig(
+            self, "Config", metrics=self._metrics, volume_key_arn=self._volume_key_arn,
+            capture=capture, async_inference=async_inference,
+        )  # fmt: skip
+        """The endpoint configuration."""
+        self.resource = sagemaker.CfnEndpoint(
+            self,
+            "Resource",
+            endpoint_name=endpoint_name,
+            endpoint_config_name=self.config.endpoint_config_name,
+        )
+        """The resource itself, for what CDK calls an escape hatch."""
+        if protect:
+            # Retained also when its own creation fails, it would be in the way of the next attempt.
+            self.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        self.node.add_validation(_AtSynthesis(self))
+        self._create_with(self)
+
+    def add_variant(
+        self,
+        name: str,
+        model: Model | None = None,
+        *,
+        instance_type: str | None = None,
+        min_instances: int | None = None,
+        max_instances: int | None = None,
+        weight: float | None = None,
+        shadow: bool | None = None,
+        sleep_after_minutes: int | None = None,
+        settings: VariantSettings | None = None,
+        capacity_reservation: sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty
+        | None = None,
+        scale_in_policy: sagemaker.CfnEndpointConfig.ScaleInPolicyProperty | None = None,
+    ) -> EndpointVariant:
+        """Add a production variant. Raises ValueError for an argument that doesn't fit.
+
+        name: Name of the variant, unique in its endpoint.
+        model: The model. Default: none, `add_component` adds models that share the instances.
+        instance_type: SageMaker instance type, for example ml.c5.xlarge. Default: that of `settings`, which
+            may have instance_pools or serverless instead.
+        min_instances: Minimum number of instances; without `auto_scale` this is how many run. Default: 1.
+        max_instances: Maximum number of instances that scaling may run. Default: min_instances.
+        weight: Share of the traffic relative to the other variants. Default: 1, an even split.
+        shadow: Whether it is a shadow, which gets copies of requests. Default: False.
+        sleep_after_minutes: Minutes without a request after which no instance runs. Default: never.
+        settings: Further settings: routing, ssm_access, core_dumps, instance_pools, serverless, timeouts,
+            volume_gb, and so on. Default: none.
+        capacity_reservation: ML capacity reservation for the instances. Default: none.
+        scale_in_policy: How SageMaker removes instances of components. Default: SageMaker's own.
+        """
+        where = f"{self.node.path}: add_variant"
+        self.require_open("add_variant")
+        read_arguments(where, _Named, {"name": name})
+        if name in self._variants:
+            raise ValueError(f"{where}: name: {name!r} exists already; use a different name")
+        given: dict[str, Any] = {
+            "model": model.name if model else None,
+            "instance_type": instance_type,
+            "min_instances": min_instances,
+            "max_instances": max_instances,
+            "weight": weight,
+            "shadow": shadow,
+            "sleep_after_minutes": sleep_after_minutes,
+            **(model.unset_settings(settings) if model else {}),
+        }
+        self._check_instances(where, instance_type, settings, min_instances, max_instances)
+        table = read_arguments(where, VariantSettings, given, settings)
+        variant = EndpointVariant(
+            self, f"Variant-{name}", endpoint=self, name=name, endpoint_name=self.name, model=model,
+            # add_component adds them, each with its model.
+            table=table.model_copy(update={"components": {}}),
+            capacity_reservation=capacity_reservation, scale_in_policy=scale_in_policy,
+        )  # fmt: skip
+        self._variants[name] = variant
+        if model is not None and model.execution is not None:
+            self._create_with(model.execution)
+        return variant
+
+    def roll_out(
+        self,
+        *,
+        canary_percent: int | None = None,
+        bake_minutes: int | None = None,
+        settings: Rollout | None = None,
+        construct_id: str | None = None,
+    ) -> None:
+        """Replace the fleet step by step in every update, and roll it back by alarms on the new fleet.
+
+        The thresholds are those of `add_alarms`.
+
+        canary_percent: Share of the requests that the new fleet gets first. Default: that of `settings`.
+        bake_minutes: Minutes that the alarms watch each step. Default: that of `settings`.
+        settings: Further settings: strategy, steps, and batches. Default: `Rollout()`.
+        construct_id: ID next to the endpoint, for a rollout that is deployed. Default: Rollout, below it.
+        """
+        self.require_open("roll_out")
+        where = f"{self.node.path}: roll_out"
+        given: dict[str, Any] = {"canary_percent": canary_percent, "bake_minutes": bake_minutes}
+        if canary_percent is not None and settings is None:
+            given["strategy"] = "canary"
+        rollout = read_arguments(where, Rollout, given, settings)
+        self._guarded = True
+
+        def create(place: Construct) -> None:
+            alarms = self._thresholds or Alarms()
+            EndpointRollout(place, BELOW, endpoint=self, rollout=rollout, alarms=alarms)
+
+        self._tables["rollout"] = rollout
+        self._plan(0, "roll_out", construct_id, "Rollout", create)
+
+    def add_scaling(self, part: ScaledPart, settings: Scaling, construct_id: str | None) -> None:
+        """Scale a variant or component; its `auto_scale` calls this."""
+        variant, component = self._find(part.key)
+        scaled = component if component is not None and variant.model is None else variant
+        scaled.table = scaled.table.model_copy(update={"scaling": settings})
+
+        def create(place: Construct) -> None:
+            EndpointScaling(place, BELOW, endpoint=self, variant=part.key, scaling=settings)
+
+        if not settings.hold:
+            self._plan(1, "auto_scale", construct_id, f"Scaling-{part.key}", create)
+
+    @property
+    def variants(self) -> tuple[EndpointVariant, ...]:
+        """The variants in the order of the endpoint configuration."""
+        order = {name: number for number, name in enumerate(self._order)}
+        names = sorted(self._variants, key=lambda name: (order.get(name, len(order)), name))
+        return tuple(self._variants[name] for name in names)
+
+    @property
+    def components(self) -> dict[str, InferenceComponent]:
+        """The inference components of all variants, by name."""
+        return {
+            name: component
+            for variant in self.variants
+            for name, component in variant.components.items()
+        }
+
+    @property
+    def kind(self) -> EndpointKind:
+        """The kind of the endpoint: real-time, asynchronous, or serverless."""
+        variants = self._variants.values()
+        return kind_of(
+            queued=self._async_inference is not None,
+            has_instances=all(variant.table.serverless is None for variant in variants),
+            copies=any(variant.table.has_copies for variant in variants),
+        )
+
+    @property
+    def metrics(self) -> EndpointMetrics:
+        """The metrics that SageMaker publishes about the endpoint."""
+        kind = self.kind
+        return EndpointMetrics(
+            endpoint_name=self.name,
+            kind=kind,
+            published=self._metrics.published(kind),
+            components={name: each.name for name, each in self.components.items()},
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hex digits that change whenever the endpoint configuration is replaced."""
+        return self.config.fingerprint
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name as CloudFormation's attribute: what uses it is deployed after it."""
+        return self.resource.attr_endpoint_name
+
+    def _invoked_arns(self) -> list[str]:
+        """Return the ARNs, also of components that are added later."""
+        arns = super()._invoked_arns
+        return cdk.Lazy.list(_AtSynthesis(self, arns)) if self._file is None else arns()
+
+    @property
+    def connections(self) -> "ec2.Connections":
+        """The security groups of the instances of every variant, for what they may reach:
+        `endpoint.connections.allow_to(database, port)`. Raises ValueError without a VPC."""
+        from aws_cdk import aws_ec2 as ec2  # a fifth of a second, only for apps with a network
+
+        models = dict.fromkeys(model for each in self.variants for model in each.served.values())
+        groups = [group for model in models for group in model.security_groups]
+        if not groups:
+            raise ValueError(
+                f"{self.node.path}: connections: its models have no security group; pass "
+                "Model.from_saved_model network=ModelNetwork(vpc=…)"
+            )
+        return ec2.Connections(security_groups=groups)
+
+    @property
+    def watched(self) -> WatchedEndpoint:
+        """The endpoint as alarms and dashboards use it."""
+        return WatchedEndpoint(
+            name=self.name,
+            region=self.stack.region,
+            variants=self._watched(),
+            log_is_counted=True,
+            resource=self.resource,
+            kind=self.kind,
+            published=self.metrics.published,
+            tables=self.tables,
+        )
+
+    def _watched(self) -> tuple[WatchedVariant, ...]:
+        """Return the variants, and after one whose instances are shared its components."""
+        found: list[WatchedVariant] = []
+        for variant in self.variants:
+            found.append(variant.watched)
+            if not found[-1].shared:
+                continue
+            for component in variant.components.values():
+                least, most = component.capacity
+                found.append(
+                    WatchedVariant(
+                        name=component.key,
+                        component=component.name,
+                        min_instances=least,
+                        max_instances=most,
+                        scales=most > least,
+                    )
+                )
+        return tuple(found)
+
+    def scale(self, name: str) -> EndpointVariant:
+        """Return the variant of that name, or with a component of that name. Raises ValueError."""
+        return self._find(name)[0]
+
+    def _find(self, name: str) -> tuple[EndpointVariant, InferenceComponent | None]:
+        for variant in self.variants:
+            if name in variant.components:
+                return variant, variant.components[name]
+        if name not in self._variants:
+            known = ", ".join(self._variants)
+            raise ValueError(f"{self.node.path}: variant: {name!r} is none of {known}")
+        return self._variants[name], None
+
+    def use_file(self, environment: Environment) -> None:
+        """Take the description of an environment file, which has been checked; call `create` at the end."""
+        self._file = environment
+
+    def require_open(self, call: str) -> None:
+        """Raise ValueError if the endpoint's constructs exist already."""
+        if self._created:
+            raise ValueError(
+                f"{self.node.path}: {call}: the endpoint's alarms or dashboard have been read, which creates "
+                f"its constructs; call {call} before that"
+            )
+
+    def create(self) -> None:
+        """Create the constructs that depend on every variant. Synthesis calls it."""
+        if self._created or not all(map(_serves, self.variants)) or not self._variants:
+            return
+        self._created = True
+        given = {**self._checked, **self._tables, "alarms": self._thresholds}
+        described = self._file or describe(self, given)
+        logs = self._create_logs()
+        rolls_back = self.name if self._guarded else None
+
+        def needs(name: str) -> ModelDependencies:
+            return ModelDependencies(
+                log_group_arn=logs[name].arn,
+                rolls_back=rolls_back,
+                captured=self._capture.destination if self._capture else None,
+                async_inference=self._async_inference,
+                core_dumps=self._find(name)[0].table.core_dumps,
+                volume_kms_key=self._volume_key_arn,
+            )
+
+        for variant in self.variants:
+            variant.place(described, needs)
+        self.config.fill(self.variants)
+        if self.kind.has_instances:
+            self.resource.retain_all_variant_properties = True
+            self.resource.exclude_retained_variant_properties = [*self._not_retained]
+        for variant in self.variants:
+            variant.create_components(self.resource)
+        self.resource.node.add_dependency(*dict.fromkeys(logs.values()))
+        for _, place, create in sorted(self._later, key=lambda each: each[0]):
+            create(place)
+        if self._file is None:
+            add_findings(self, described)
+
+    def _create_logs(self) -> dict[str, EndpointLogs]:
+        """Return the log group of what each variant serves, by name: the endpoint's, or the component's."""
+        found: dict[str, EndpointLogs] = {}
+        for variant in self.variants:
+            for name, component in variant.components.items():
+                given = component.logs or (self._logs if variant.model else None)
+                found[name] = given or EndpointLogs(
+                    component, "Logs", endpoint_name=self.name, component=component.name
+                )
+        names = [name for variant in self.variants for name in variant.served if name not in found]
+        if names:
+            self._logs = self._logs or EndpointLogs(self, "Logs", endpoint_name=self.name)
+            found |= dict.fromkeys(names, self._logs)
+        return found
+
+    def _plan(
+        self,
+        order: int,
+        call: str,
+        construct_id: str | None,
+        default_id: str,
+        create: Callable[[Construct], None],
+    ) -> Construct:
+        """Reserve a construct whose content is created with the endpoint's, in the order of `order`."""
+        self.require_open(call)
+        place = super()._plan(order, call, construct_id, default_id, lambda place: None)
+        self._later.append((order, place, create))
+        self._create_with(place)
+        return place
+
+    def _create_with(self, construct: Construct) -> None:
+        """Create the endpoint's constructs at the latest when a construct is synthesized."""
+        if self._file is None:
+            first = cdk.AspectPriority.MUTATING
+            cdk.Aspects.of(construct).add(_AtSynthesis(self), priority=first)
+
+    @property
+    def _not_retained(self) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
+        # An update keeps the number of instances that scaling has reached; weights come
+        # from the file, else an edited split would deploy green and change nothing.
+        names = ["DesiredWeight"]
+        if not any(variant.scaled for variant in self.variants):
+            names.append("DesiredInstanceCount")
+        retained = sagemaker.CfnEndpoint.VariantPropertyProperty
+        return [retained(variant_property_type=name) for name in names]
+
+    def _check_name(self, logs: EndpointLogs | None) -> None:
+        """Raise ValueError for a name that SageMaker rejects, or the log group of a different endpoint."""
+        if cdk.Token.is_unresolved(self.name):
+            return
+        read_arguments(self.node.path, EndpointTable, {"name": self.name})
+        named = None if logs is None else logs.endpoint_name
+        if logs is not None and named != self.name and not cdk.Token.is_unresolved(named):
+            raise ValueError(
+                f"{self.node.path}: logs: {logs.node.path} is the log group of {logs.endpoint_name!r}; "
+                f"pass EndpointLogs(endpoint_name={self.name!r}), or leave it out"
+            )
+
+    def _check_instances(
+        self,
+        where: str,
+        instance_type: str | None,
+        settings: VariantSettings | None,
+        least: int | None,
+        most: int | None,
+    ) -> None:
+        """Raise ValueError for a type that is missing, unknown, or a token, or for most below least."""
+        least = 1 if least is None else least
+        if isinstance(most, int) and isinstance(least, int) and most < least:
+            raise ValueError(
+                f"{where}: max_instances: {most} is below min_instances = {least}; pass {least} or more"
+            )
+        types = (
+            [instance_type] if instance_type else list(settings.instance_types if settings else ())
+        )
+        if not types and (settings is None or settings.serverless is None):
+            raise ValueError(
+                f"{where}: instance_type: it is missing; pass one, such as ml.c5.xlarge"
+            )
+        for given in types:
+            if cdk.Token.is_unresolved(given):
+                raise ValueError(
+                    f"{where}: instance_type: only CloudFormation knows its value, and image, driver, and "
+                    "settings are chosen for it; pass the type as text"
+                )
+            if given not in instances():
+                close = meant(given, instances())
+                raise ValueError(
+                    f"{where}: instance_type: {given!r} isn't an instance type; {close}"
+                )
+
+    @staticmethod
+    def from_endpoint_name(scope: Construct, construct_id: str, endpoint_name: str) -> EndpointBase:
+        """Return an existing endpoint of the stack's account and region, for its callers and metrics."""
+        return ImportedEndpoint(scope, construct_id, name=endpoint_name)
+
+    @staticmethod
+    def from_endpoint_arn(scope: Construct, construct_id: str, endpoint_arn: str) -> EndpointBase:
+        """Return an existing endpoint, of whichever account and region the ARN names."""
+        parts = cdk.Stack.of(scope).split_arn(endpoint_arn, cdk.ArnFormat.SLASH_RESOURCE_NAME)
+        return ImportedEndpoint(
+            scope,
+            construct_id,
+            name=parts.resource_name or "",
+            region=parts.region,
+            account=parts.account,
+        )
+
+    @staticmethod
+    def from_endpoint_attributes(
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint_name: str,
+        kind: str = "real_time",
+        variants: Sequence[WatchedVariant | str] = (),
+        components: Sequence[str] = (),
+    ) -> EndpointBase:
+        """Return an existing endpoint with its variants, for alarms and a dashboard.
+
+        endpoint_name: Name of the endpoint.
+        kind: real_time, asynchronous, or serverless. Default: real_time.
+        variants: Its variants: names, or with instance types for graphs of utilization and cost.
+        components: Names of its inference components, without the endpoint's name. Default: none.
+        """
+        return ImportedEndpoint(
+            scope,
+            construct_id,
+            name=endpoint_name,
+            kind=kind,
+            variants=[
+                WatchedVariant(name=each) if isinstance(each, str) else each for each in variants
+            ],
+            components=components,
+        )
+
+
+def _serves(variant: EndpointVariant) -> bool:
+    return bool(variant.served)
+
+
+@jsii.implements(cdk.IAspect, IValidation, cdk.IStableListProducer)
+class _AtSynthesis:
+    """What an endpoint does when the app is synthesized."""
+
+    def __init__(self, endpoint: Endpoint, arns: Callable[[], list[str]] | None = None) -> None:
+        self._endpoint, self._arns = endpoint, arns
+
+    def visit(self, node: IConstruct) -> None:
+        """Create the constructs when the first of the places for them is visited."""
+        self._endpoint.create()
+
+    def validate(self) -> list[str]:
+        """Return an error for an endpoint or variant that serves nothing."""
+        if not self._endpoint.variants:
+            return ["the endpoint has no variant; call endpoint.add_variant(…)"]
+        return [
+            f"variant {variant.name} has no model; pass add_variant a model, or call add_component"
+            for variant in self._endpoint.variants
+            if not _serves(variant)
+        ]
+
+    def produce(self) -> list[str]:
+        """Return the ARNs that callers invoke."""
+        return self._arns() if self._arns else []

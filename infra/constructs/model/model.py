@@ -1,0 +1,521 @@
+"""A model: its archive, code, image, and environment, and the role that its containers run with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256 as hash_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from infra.arguments import read_arguments
+from infra.catalog import images
+from infra.catalog.images import Image
+from infra.constructs.access.role_rules import RoleRules
+from infra.constructs.model.archive import Archive, model_archive
+from infra.constructs.model.execution_role import ExecutionRole, ModelDependencies
+from infra.constructs.replacement import replacement_fingerprint
+from infra.parameters.endpoint import EndpointTable, Network
+from infra.parameters.environment import Environment
+from infra.parameters.finding import meant
+from infra.parameters.model import ModelTable
+from infra.parameters.placement import Placement
+from infra.parameters.table import Table
+from infra.parameters.variant import Variant
+from infra.policy.container import ContainerSettings
+from infra.policy.hosting import Hosting
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
+    from aws_cdk import aws_s3 as s3
+
+# Stand for what a stack without account and region doesn't know.
+SOME_ACCOUNT, SOME_REGION = "000000000000", "us-east-1"
+MODEL_NAME = "model"
+
+
+class _Connectable:
+    """Declare ec2.IConnectable without importing aws_ec2, which would slow down every synth."""
+
+    __jsii_type__ = "aws-cdk-lib.aws_ec2.IConnectable"
+
+    @property
+    @jsii.member(jsii_name="connections")
+    def connections(self) -> "ec2.Connections":
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelNetwork:
+    """The VPC of a model's containers, or their isolation from every network."""
+
+    vpc: "ec2.IVpc | None" = None
+    """VPC of the instances, with a gateway endpoint for S3. Default: SageMaker's own network."""
+    subnets: "ec2.SubnetSelection | None" = None
+    """Subnets of `vpc`. Default: its private subnets."""
+    security_groups: "Sequence[ec2.ISecurityGroup]" = ()
+    """Security groups of the instances. Default: a new one in `vpc`, which allows all outbound traffic."""
+    ids: Network | None = None
+    """IDs of subnets and security groups, if you have no `vpc` to pass. Default: none."""
+    isolated: bool = False
+    """Whether the container has no network access, S3 included. Default: False."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveSettings:
+    """How the files of a model are packed and stored."""
+
+    version: int = 1
+    """Version number of a folder that is one SavedModel. Default: 1."""
+    install: Literal["vendored", "at start"] = "at start"
+    """Installation of code/requirements.txt. "at start": by pip in every container, which needs the
+    internet. "vendored": from wheels that `servable package` has locked. Default: "at start"."""
+    compression: Literal["gzip", "none"] = "gzip"
+    """gzip: one model.tar.gz. none: every file uncompressed under a prefix. Default: gzip."""
+    keys: Sequence[kms.IKey] = ()
+    """KMS keys of the bucket of `cdk bootstrap`, if it has some. Default: S3's own key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostedModel:
+    """One AWS::SageMaker::Model: a model with an image and variables."""
+
+    name: str
+    """Its name, which only CloudFormation knows."""
+    fingerprint: str
+    """64 hex digits that change whenever it is replaced."""
+
+
+@jsii.implements(iam.IGrantable, _Connectable)
+class Model(Construct):
+    """A model that variants of an endpoint or batch transform jobs run.
+
+    It creates its role and, in a VPC, its security group: `bucket.grant_read(model)` and
+    `model.connections.allow_to(database, port)` are for its containers. `Endpoint.add_variant` and
+    `BatchTransform` create the AWS::SageMaker::Model, because image and settings depend on the instance type.
+    Use `Model.from_saved_model`, `from_archive`, or `from_registry`; the constructor takes the tables of an
+    environment file.
+
+    name: Name of the model in the container, one of `models`.
+    models: The tables of the model and of those packed with it, by name.
+    environment: Container environment variables: your own, and those of the image. Default: none.
+    container: Settings of the container. Default: chosen for instance type, model, and code.
+    network: VPC of the containers. Default: SageMaker's own network.
+    role: Role that SageMaker assumes; it gets the permissions unless it is immutable. The ARN of a role gets
+        none. Default: a new role.
+    role_rules: IAM path and permissions boundary of a role that is created. Default: none.
+    archive_keys: ARNs of KMS keys that the archive may be encrypted with. Default: S3's own key.
+    root: Folder of the project, where archives are packed. Default: the working folder.
+    roles_by_type: Whether each further image that instance pools need has its own role. Default: False.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        models: Mapping[str, ModelTable],
+        environment: Mapping[str, str] | None = None,
+        container: ContainerSettings | None = None,
+        network: ModelNetwork | Network | None = None,
+        role: iam.IRole | str | None = None,
+        role_rules: RoleRules | None = None,
+        archive_keys: Sequence[str] = (),
+        root: Path | None = None,
+        roles_by_type: bool = False,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.name, self.environment, self.container = name, dict(environment or {}), container
+        settings = {"model": name, "environment": self.environment or None, "container": container}
+        read_arguments(self.node.path, Variant, settings)
+        self.isolated = models[name].network_isolation or _is_isolated(network)
+        """Whether the containers have no network access."""
+        isolated = models[name].model_copy(update={"network_isolation": self.isolated})
+        self.tables = {**models, name: isolated}
+        """The tables of the model and of those packed with it, by name."""
+        self.described = read_arguments(
+            self.node.path,
+            Environment,
+            {
+                "account": SOME_ACCOUNT,
+                "region": SOME_REGION,
+                "endpoint": EndpointTable(name="endpoint", archive_kms_keys=list(archive_keys)),
+                "models": self.tables,
+            },
+        )
+        self._scope, self._root = scope, root
+        self._rules, self._roles_by_type = role_rules or RoleRules(), roles_by_type
+        self.security_groups: Sequence[ec2.ISecurityGroup] = ()
+        """Security groups of the instances, as far as they are constructs."""
+        self.network = self._find_network(network)
+        """IDs of subnets and security groups of the containers."""
+        self._role = role
+        self.execution: ExecutionRole | None = None
+        if not isinstance(role, str):
+            self.execution = ExecutionRole(self, "Role", role=role, rules=self._rules)
+        self._archives: dict[str, Archive] = {}
+        self._hosted: dict[tuple[Any, ...], HostedModel] = {}
+        self.pack(cdk.Stack.of(self))  # its errors are about this call
+
+    @staticmethod
+    def from_saved_model(
+        scope: Construct,
+        construct_id: str,
+        folder: Path | str | Mapping[str, Path | str],
+        *,
+        model_name: str = MODEL_NAME,
+        code: Path | str | None = None,
+        handler: Literal["servable"] | None = None,
+        warm_up: Sequence[Path | str] = (),
+        environment: Mapping[str, str] | None = None,
+        tensorflow: str | None = None,
+        role: iam.IRole | None = None,
+        archive: ArchiveSettings | None = None,
+        container: ContainerSettings | None = None,
+        network: ModelNetwork | Network | None = None,
+        role_rules: RoleRules | None = None,
+    ) -> "Model":
+        """Return a model from a SavedModel on this computer, which is packed when the CDK CLI publishes it.
+
+        Raises ValueError for an argument that doesn't fit, and `PackagingError` for files that don't.
+
+        folder: What `model.export` wrote, or a folder that has one folder for each version, named with
+            digits. A relative path is relative to the working folder. Several folders by name are for
+            multi-model mode, in which a request names its TargetModel, NAME.tar.gz.
+        model_name: Name of the model in the container. Default: model.
+        code: Folder with inference.py, or with transforms.py for Servable's handler. Default: none, the
+            container converts JSON and CSV itself.
+        handler: "servable": Servable's handler runs in front of the model, also without code. Default: the
+            inference.py of `code`, or Servable's handler if `code` has only a transforms.py.
+        warm_up: JSON files with requests that the model server runs before it takes traffic. Default: none.
+        environment: Container environment variables: your own for inference.py, and those of the image, which
+            are read into `container`; set each in one of the two. Default: none.
+        tensorflow: TensorFlow version of the image, for example "2.20". Default: the newest that the instance
+            type runs.
+        role: Role that SageMaker assumes; it gets the permissions unless it is immutable. Default: a new one.
+        archive: Version, installation of requirements, and compression. Default: `ArchiveSettings()`.
+        container: Settings of the container. Default: chosen for instance type, model, and code.
+        network: VPC of the containers. Default: SageMaker's own network.
+        role_rules: IAM path and permissions boundary of a role that is created. Default: none.
+        """
+        where, archive = f"{scope.node.path}/{construct_id}", archive or ArchiveSettings()
+        given = {
+            "code": None if code is None else str(code),
+            # A str is a sequence too, of its letters.
+            "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
+            "handler": handler,
+            "tensorflow": _check_version(where, tensorflow),
+        }
+        folders = folder if isinstance(folder, Mapping) else {model_name: folder}
+        tables = {name: _read_packed(where, each, archive, given) for name, each in folders.items()}
+        if isinstance(folder, Mapping):
+            several = {"multi_model": list(folder), "tensorflow": tensorflow}
+            tables[model_name] = read_arguments(where, ModelTable, several)
+        return Model(
+            scope, construct_id, name=model_name, models=tables, environment=environment,
+            container=container, network=network, role=role, role_rules=role_rules,
+            archive_keys=[key.key_arn for key in archive.keys],
+        )  # fmt: skip
+
+    @staticmethod
+    def from_archive(
+        scope: Construct,
+        construct_id: str,
+        *,
+        bucket: "s3.IBucket | str",
+        key: str,
+        sha256: str,
+        kms_key: kms.IKey | None = None,
+        size_gib: float | None = None,
+        environment: Mapping[str, str] | None = None,
+        tensorflow: str | None = None,
+        role: iam.IRole | None = None,
+        container: ContainerSettings | None = None,
+        network: ModelNetwork | Network | None = None,
+        role_rules: RoleRules | None = None,
+    ) -> "Model":
+        """Return a model from a model.tar.gz in S3, in the container's layout; nothing is packed.
+
+        bucket: The bucket, or its name.
+        key: Key of the archive, which ends with .tar.gz.
+        sha256: SHA-256 of the archive: 64 hexadecimal digits. A different hash creates a new model.
+        kms_key: KMS key that the archive is encrypted with. Default: S3's own key.
+        size_gib: Size of the unpacked files, for the checks of memory. Default: unknown.
+
+        Other arguments are those of `from_saved_model`.
+        """
+        name = bucket if isinstance(bucket, str) else bucket.bucket_name
+        artifact = {
+            "uri": f"s3://{name}/{key}",
+            "sha256": sha256,
+            "size_gib": size_gib,
+            "kms_key": kms_key.key_arn if kms_key else None,
+        }
+        models = _read_artifact(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
+        return Model(
+            scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
+            container=container, network=network, role=role, role_rules=role_rules,
+        )  # fmt: skip
+
+    @staticmethod
+    def from_registry(
+        scope: Construct,
+        construct_id: str,
+        *,
+        model_package_arn: str,
+        environment: Mapping[str, str] | None = None,
+        tensorflow: str | None = None,
+        role: iam.IRole | None = None,
+        container: ContainerSettings | None = None,
+        network: ModelNetwork | Network | None = None,
+        role_rules: RoleRules | None = None,
+    ) -> "Model":
+        """Return a model from an approved version in SageMaker's model registry.
+
+        Only the registry knows the archive: allow the containers to read it with `bucket.grant_read(model)`.
+
+        model_package_arn: ARN of the version, or GROUP/VERSION in the stack's account.
+
+        Other arguments are those of `from_saved_model`.
+        """
+        digest = hash_text(model_package_arn.encode()).hexdigest()
+        artifact = {"model_package": model_package_arn, "uri": UNKNOWN, "sha256": digest}
+        models = _read_artifact(f"{scope.node.path}/{construct_id}", artifact, tensorflow)
+        return Model(
+            scope, construct_id, name=MODEL_NAME, models=models, environment=environment,
+            container=container, network=network, role=role, role_rules=role_rules,
+        )  # fmt: skip
+
+    @property
+    def role_arn(self) -> str:
+        """ARN of the role that SageMaker assumes."""
+        return self._role if isinstance(self._role, str) else self.role.role_arn
+
+    @property
+    def role(self) -> iam.IRole:
+        """The role that SageMaker assumes: the one that was passed, or the model's own."""
+        if self.execution is None:
+            raise ValueError(f"{self.node.path}: role: it is an ARN; pass Role.from_role_arn(…)")
+        return self.execution.role
+
+    @property
+    def grant_principal(self) -> iam.IPrincipal:
+        """The principal of `role`."""
+        return self.role.grant_principal
+
+    @property
+    def connections(self) -> "ec2.Connections":
+        """The security groups of the instances. Raises ValueError without a VPC."""
+        from aws_cdk import aws_ec2 as ec2  # a fifth of a second, only for apps with a network
+
+        if not self.security_groups:
+            raise ValueError(
+                f"{self.node.path}: connections: the model has no security group; pass "
+                "network=ModelNetwork(vpc=…)"
+            )
+        return ec2.Connections(security_groups=list(self.security_groups))
+
+    def unset_settings(self, settings: Table | None) -> dict[str, Any]:
+        """Return the model's variables and container settings that a variant's settings don't have."""
+        own = settings.model_fields_set if settings is not None else set()
+        given = {"container": self.container, "environment": self.environment or None}
+        return {key: None if key in own else value for key, value in given.items()}
+
+    def pack(self, stack: cdk.Stack) -> Archive:
+        """Return the archive as an asset of a stack. Raises `PackagingError`."""
+        if stack.node.path not in self._archives:
+            root = self._root or Path.cwd()
+            archive = model_archive(stack, self.described, self.name, root)
+            if archive.url == UNKNOWN:
+                archive = replace(archive, objects="")
+            self._archives[stack.node.path] = archive
+        return self._archives[stack.node.path]
+
+    def host(
+        self, scope: Construct, construct_id: str, hosting: Hosting, dependencies: ModelDependencies
+    ) -> HostedModel:
+        """Create the AWS::SageMaker::Model for an image and variables, or return the one that exists.
+
+        It has no name on purpose: a model can't be updated, only replaced, and CloudFormation can't replace
+        a resource that has a fixed name. The first one in the model's stack has the logical ID of a resource
+        below the model, so that a deployed model stays.
+        """
+        stack = cdk.Stack.of(scope)
+        runs = (stack.node.path, hosting.image, *sorted(hosting.variables.items()))
+        dependencies = replace(dependencies, network=self.network)
+        archive = self.pack(stack)
+        policy = None
+        if self.execution is not None:
+            policy = self.execution.allow(scope, archive, hosting.image, dependencies)
+        if runs in self._hosted:
+            return self._hosted[runs]
+        model = sagemaker.CfnModel(
+            scope,
+            construct_id,
+            execution_role_arn=self.role_arn,
+            # None and not False: the template contains only what was configured.
+            enable_network_isolation=self.isolated or None,
+            vpc_config=sagemaker.CfnModel.VpcConfigProperty(
+                subnets=self.network.subnets, security_group_ids=self.network.security_groups
+            )
+            if self.network.subnets
+            else None,
+            primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
+                # A model package has its own; `image` is the one that the settings are chosen for.
+                image=None if "model_package_name" in archive.data else hosting.image.uri,
+                **archive.data,
+                environment={**hosting.variables, **archive.variables},
+            ),
+        )
+        if policy is not None:
+            model.node.add_dependency(policy)
+        if stack is cdk.Stack.of(self) and not self._hosted:
+            below = cdk.CfnResource(self, "Resource", type=model.cfn_resource_type)
+            model.override_logical_id(stack.get_logical_id(below))
+            self.node.try_remove_child("Resource")
+        hosted = HostedModel(name=model.attr_model_name, fingerprint=replacement_fingerprint(model))
+        self._hosted[runs] = hosted
+        return hosted
+
+    def for_type(self, instance_type: str) -> "Model":
+        """Return the model for an instance type whose image differs: itself, or one with its own role."""
+        if not self._roles_by_type:
+            return self
+        kind = instance_type.removeprefix("ml.").replace(".", "-")
+        return Model(
+            self._scope,
+            f"{self.node.id}-{kind}",
+            name=self.name,
+            models=self.tables,
+            network=self.network,
+            role=self._role,
+            role_rules=self._rules,
+            archive_keys=self.described.endpoint.archive_kms_keys,
+            root=self._root,
+        )
+
+    def _find_network(self, given: ModelNetwork | Network | None) -> Network:
+        """Return subnets and security groups. Raises ValueError for what needs a VPC that isn't given."""
+        if not isinstance(given, ModelNetwork):
+            return given or Network()
+        vpc, ids = given.vpc, given.ids
+        if vpc is not None and ids is not None:
+            raise ValueError(f"{self.node.path}: network: pass either vpc or ids, not both")
+        if vpc is None:
+            if given.security_groups or given.subnets is not None:
+                raise ValueError(
+                    f"{self.node.path}: network: subnets and security_groups need a vpc; pass vpc, or ids"
+                )
+            return ids or Network()
+        from aws_cdk import aws_ec2 as ec2
+
+        self.security_groups = list(given.security_groups)
+        if not self.security_groups:
+            self.security_groups = [
+                ec2.SecurityGroup(self._scope, f"{self.node.id}SecurityGroup", vpc=vpc)
+            ]
+        chosen = given.subnets or ec2.SubnetSelection()
+        subnets = vpc.select_subnets(
+            availability_zones=chosen.availability_zones,
+            one_per_az=chosen.one_per_az,
+            subnet_filters=chosen.subnet_filters,
+            subnet_group_name=chosen.subnet_group_name,
+            subnets=chosen.subnets,
+            subnet_type=chosen.subnet_type,
+        )
+        return Network(
+            subnets=subnets.subnet_ids,
+            security_groups=[group.security_group_id for group in self.security_groups],
+        )
+
+
+# Stands for the archive of a model package, which only the registry knows.
+UNKNOWN = "s3://known-to-the-registry/model.tar.gz"
+
+
+def _read_artifact(
+    where: str, artifact: Mapping[str, Any], tensorflow: str | None
+) -> dict[str, ModelTable]:
+    """Return the table of a model whose archive exists, by name. Raises ValueError."""
+    known = {key: value for key, value in artifact.items() if value is not None}
+    given = {"artifact": known, "tensorflow": _check_version(where, tensorflow)}
+    return {MODEL_NAME: read_arguments(where, ModelTable, given)}
+
+
+def _read_packed(
+    where: str, folder: Path | str, archive: ArchiveSettings, given: Mapping[str, Any]
+) -> ModelTable:
+    """Return the table of a model whose files are on this computer. Raises ValueError."""
+    is_version = (Path(folder) / "saved_model.pb").is_file()
+    if not is_version and archive.version != 1 and Path(folder).is_dir():
+        raise ValueError(
+            f"{where}: version: the folders in {folder} have their numbers; leave it out"
+        )
+    has_requirements = (
+        given["code"] is not None and Path(given["code"], "requirements.txt").is_file()
+    )
+    packed = {
+        "saved_model": str(folder),
+        "version": archive.version if is_version else None,
+        "install": archive.install if has_requirements else "vendored",
+        "compression": archive.compression,
+    }
+    return read_arguments(where, ModelTable, {**packed, **given})
+
+
+def _is_isolated(network: ModelNetwork | Network | None) -> bool:
+    return isinstance(network, ModelNetwork) and network.isolated
+
+
+def _check_version(where: str, tensorflow: str | None) -> str | None:
+    """Return the version. Raises ValueError for one that no image has."""
+    if tensorflow is not None and tensorflow not in images.versions():
+        close = meant(tensorflow, images.versions())
+        raise ValueError(f"{where}: tensorflow: no image has {tensorflow!r}; {close}")
+    return tensorflow
+
+
+def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
+    """Return image and variables in the stack's region. Raises ValueError for a region without the image."""
+    if cdk.Token.is_unresolved(stack.region):
+        runs = placement.hosting(SOME_REGION)
+        return replace(runs, image=_look_up_image(stack, runs.image, runs.tensorflow))
+    regions = images.regions(placement.tensorflow)
+    if placement.model.image is None and stack.region not in regions:
+        raise ValueError(
+            f"{stack.node.path}: env: no image of TensorFlow {placement.tensorflow} is in the region "
+            f"{stack.region}; give env one of {', '.join(regions)}"
+        )
+    return placement.hosting(stack.region)
+
+
+def _look_up_image(stack: cdk.Stack, image: Image, tensorflow: str) -> Image:
+    """Return the image in the region that the stack is deployed to, from a mapping of the template."""
+    mapping_id = f"ServableRegistries{tensorflow.replace('.', '')}"
+    mapping = stack.node.try_find_child(mapping_id)
+    if mapping is None:
+        mapping = cdk.CfnMapping(
+            stack,
+            mapping_id,
+            mapping={
+                region: {"account": account, "domain": images.domain(region)}
+                for region, account in images.registries(tensorflow).items()
+            },
+        )
+    assert isinstance(mapping, cdk.CfnMapping)
+    account = mapping.find_in_map(cdk.Aws.REGION, "account")
+    domain = mapping.find_in_map(cdk.Aws.REGION, "domain")
+    host = f"{account}.dkr.ecr.{cdk.Aws.REGION}.{domain}"
+    return Image(
+        account,
+        cdk.Aws.REGION,
+        image.repository,
+        image.tag,
+        own_uri=f"{host}/{image.repository}:{image.tag}",
+    )

@@ -1,0 +1,262 @@
+"""Every property that an environment file has, and those that it lacks, is in an app's template."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk import aws_sns as sns
+from aws_cdk.assertions import Template
+
+from servable import constructs as own
+
+RANKER = Path(__file__).resolve().parents[2] / "examples" / "ranker" / "model"
+HERE = cdk.Environment(account="111111111111", region="eu-west-1")
+TYPE = "ml.c5.xlarge"
+Config = sagemaker.CfnEndpointConfig
+SHA256 = "0123456789abcdef" * 4
+
+
+def stack() -> cdk.Stack:
+    return cdk.Stack(cdk.App(builtin_cloud_formation_validation=False), "search", env=HERE)
+
+
+def found(place: cdk.Stack, kind: str) -> list[dict[str, Any]]:
+    resources = Template.from_stack(place).find_resources(kind)
+    return [each["Properties"] for each in resources.values()]
+
+
+def variant_of(
+    add: Callable[[own.Endpoint, own.Model], object], model: own.Model | None = None
+) -> dict[str, Any]:
+    """Return the first variant of the endpoint configuration that `add` fills."""
+    place = cdk.Stack.of(model) if model else stack()
+    endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+    add(endpoint, model or own.Model.from_saved_model(place, "Model", RANKER))
+    (config,) = found(place, "AWS::SageMaker::EndpointConfig")
+    return dict(config["ProductionVariants"][0])
+
+
+def test_routing_shells_core_dumps_and_reservations_are_settings_of_a_variant() -> None:
+    reservation = "arn:aws:sagemaker:eu-west-1:111111111111:training-plan/ranker"
+    made = variant_of(
+        lambda endpoint, model: endpoint.add_variant(
+            "primary",
+            model,
+            instance_type=TYPE,
+            settings=own.VariantSettings(
+                routing="random",
+                ssm_access=True,
+                core_dumps=own.CoreDumps(uri="s3://dumps/search/"),
+                startup_timeout_seconds=600,
+            ),
+            capacity_reservation=Config.CapacityReservationConfigProperty(
+                capacity_reservation_preference="capacity-reservations-only",
+                ml_reservation_arn=reservation,
+            ),
+        )
+    )
+    assert made["RoutingConfig"] == {"RoutingStrategy": "RANDOM"}
+    assert made["EnableSSMAccess"] is True
+    assert made["CoreDumpConfig"]["DestinationS3Uri"] == "s3://dumps/search/"
+    assert made["ContainerStartupHealthCheckTimeoutInSeconds"] == 600
+    assert made["CapacityReservationConfig"]["MlReservationArn"] == reservation
+
+
+def test_a_variant_is_serverless_or_has_instance_pools() -> None:
+    made = variant_of(
+        lambda endpoint, model: endpoint.add_variant(
+            "primary",
+            model,
+            settings=own.VariantSettings(
+                serverless=own.Serverless(memory_mib=2048, max_concurrency=5)
+            ),
+        )
+    )
+    assert made["ServerlessConfig"] == {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
+
+    pools = [own.InstancePool(instance_type=kind) for kind in ("ml.g5.12xlarge", "ml.g5.xlarge")]
+    place = stack()
+    model = own.Model.from_saved_model(place, "Model", RANKER)
+    made = variant_of(
+        lambda endpoint, model: endpoint.add_variant(
+            "primary", model, settings=own.VariantSettings(instance_pools=pools)
+        ),
+        model,
+    )
+    types = [each["InstanceType"] for each in made["InstancePools"]]
+    assert types == ["ml.g5.12xlarge", "ml.g5.xlarge"]
+    # Four GPUs need different settings than one, and both models have one role.
+    assert len(found(place, "AWS::SageMaker::Model")) == 2
+    assert len(found(place, "AWS::IAM::Role")) == 1
+
+
+def test_pools_that_no_ami_fits_are_an_error_that_names_them() -> None:
+    pools = [own.InstancePool(instance_type=kind) for kind in ("ml.g5.xlarge", "ml.c5.xlarge")]
+    place = stack()
+    endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+    settings = own.VariantSettings(instance_pools=pools)
+    endpoint.add_variant("a", own.Model.from_saved_model(place, "Model", RANKER), settings=settings)
+    with pytest.raises(ValueError, match="instance_pools: no AMI is for all of .*; pass types of"):
+        endpoint.create()
+
+
+def test_managed_instances_have_a_scale_in_policy() -> None:
+    def add(endpoint: own.Endpoint, model: own.Model) -> None:
+        primary = endpoint.add_variant(
+            "primary",
+            instance_type="ml.c6i.2xlarge",
+            max_instances=2,
+            scale_in_policy=Config.ScaleInPolicyProperty(
+                strategy="IDLE_RELEASE", cooldown_in_minutes=30
+            ),
+        )
+        primary.add_component("ranker", model, max_copies=2)
+
+    scaling = variant_of(add)["ManagedInstanceScaling"]
+    assert scaling["ScaleInPolicy"] == {"Strategy": "IDLE_RELEASE", "CooldownInMinutes": 30}
+    assert (scaling["MinInstanceCount"], scaling["MaxInstanceCount"]) == (1, 2)
+
+
+def test_a_model_is_an_archive_a_registered_version_or_several_folders() -> None:
+    place = stack()
+    archive = own.Model.from_archive(
+        place, "Model", bucket="models", key="run-17/model.tar.gz", sha256=SHA256
+    )
+    variant_of(
+        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), archive
+    )
+    (model,) = found(place, "AWS::SageMaker::Model")
+    container = model["PrimaryContainer"]
+    assert container["ModelDataUrl"] == "s3://models/run-17/model.tar.gz"
+    assert container["Environment"]["SERVABLE_ARTIFACT_SHA256"] == SHA256
+    (policy,) = found(place, "AWS::IAM::Policy")
+    assert ":s3:::models/run-17/model.tar.gz" in str(policy)
+
+    place = stack()
+    created = own.Model.from_archive(
+        place, "Model", bucket=s3.Bucket(place, "Bucket"), key="model.tar.gz", sha256=SHA256
+    )
+    variant_of(
+        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), created
+    )
+    (model,) = found(place, "AWS::SageMaker::Model")
+    assert "Bucket" in str(model["PrimaryContainer"]["ModelDataUrl"])
+
+    place, arn = stack(), "arn:aws:sagemaker:eu-west-1:222222222222:model-package/ranker/3"
+    version = own.Model.from_registry(place, "Model", model_package_arn=arn)
+    variant_of(
+        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), version
+    )
+    (model,) = found(place, "AWS::SageMaker::Model")
+    assert model["PrimaryContainer"]["ModelPackageName"] == arn
+    (policy,) = found(place, "AWS::IAM::Policy")
+    assert "s3:GetObject" not in str(policy)
+
+    place = stack()
+    several = own.Model.from_saved_model(place, "Model", {"b": RANKER / "1", "a": RANKER / "1"})
+    variant_of(
+        lambda endpoint, model: endpoint.add_variant("a", model, instance_type=TYPE), several
+    )
+    (model,) = found(place, "AWS::SageMaker::Model")
+    assert model["PrimaryContainer"]["Mode"] == "MultiModel"
+
+
+def test_an_override_changes_its_property_and_the_names_of_the_rollback_alarms() -> None:
+    names, properties = [], []
+    for value in (None, "ml.eia2.medium", "ml.eia2.large"):
+        place = stack()
+        endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+        model = own.Model.from_saved_model(place, "Model", RANKER)
+        endpoint.add_variant("a", model, instance_type=TYPE)
+        primary = endpoint.add_variant("b", model, instance_type=TYPE)
+        if value:
+            primary.add_property_override("AcceleratorType", value)
+        endpoint.roll_out(canary_percent=50)
+        alarms = found(place, "AWS::CloudWatch::Alarm")
+        names.append(sorted(each["AlarmName"] for each in alarms))
+        (config,) = found(place, "AWS::SageMaker::EndpointConfig")
+        properties.append([each.get("AcceleratorType") for each in config["ProductionVariants"]])
+    assert properties == [[None, None], [None, "ml.eia2.medium"], [None, "ml.eia2.large"]]
+    assert len({str(each) for each in names}) == 3
+
+    # So does an override of the resource itself.
+    place = stack()
+    endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+    model = own.Model.from_saved_model(place, "Model", RANKER)
+    for name in ("a", "b"):
+        endpoint.add_variant(name, model, instance_type=TYPE)
+    endpoint.roll_out(canary_percent=50)
+    resource = endpoint.config.node.default_child
+    assert isinstance(resource, Config)
+    resource.add_property_override("ProductionVariants.1.AcceleratorType", "ml.eia2.medium")
+    alarms = found(place, "AWS::CloudWatch::Alarm")
+    assert sorted(each["AlarmName"] for each in alarms) == names[1]
+
+
+def test_cdk_takes_an_endpoint_and_a_model_for_its_own_interfaces() -> None:
+    place = stack()
+    model = own.Model.from_saved_model(
+        place, "Model", RANKER, network=own.ModelNetwork(vpc=ec2.Vpc(place, "Vpc", max_azs=2))
+    )
+    endpoint: sagemaker.IEndpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+    assert isinstance(endpoint, own.Endpoint)
+    endpoint.add_variant("primary", model, instance_type=TYPE)
+    bucket, group = s3.Bucket(place, "Bucket"), ec2.SecurityGroup(place, "Db", vpc=model_vpc(place))
+    bucket.grant_read(model)
+    group.connections.allow_from(model, ec2.Port.tcp(5432))
+    role = iam.Role(place, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    endpoint.grant_invoke(role)
+    assert isinstance(endpoint, cdk.Resource)
+    assert ":endpoint/search" in str(place.resolve(endpoint.endpoint_ref.endpoint_arn))
+    (rule,) = found(place, "AWS::EC2::SecurityGroupIngress")
+    assert rule["FromPort"] == 5432
+    other = own.Endpoint.from_endpoint_name(place, "Other", "other")
+    assert other.grant_invoke(role).success
+
+
+def model_vpc(place: cdk.Stack) -> ec2.Vpc:
+    vpc = place.node.find_child("Vpc")
+    assert isinstance(vpc, ec2.Vpc)
+    return vpc
+
+
+def test_components_are_invoked_by_callers_that_were_granted_before() -> None:
+    place = stack()
+    endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+    role = iam.Role(place, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    endpoint.grant_invoke(role)
+    primary = endpoint.add_variant("primary", instance_type="ml.c6i.2xlarge")
+    primary.add_component("ranker", own.Model.from_saved_model(place, "Model", RANKER))
+    policies = Template.from_stack(place).find_resources("AWS::IAM::Policy")
+    (policy,) = [each for name, each in policies.items() if name.startswith("Caller")]
+    assert ":inference-component/search-ranker" in str(policy)
+
+
+@pytest.mark.parametrize("call", ["add_alarms", "roll_out"])
+def test_an_argument_and_a_setting_are_one_table(call: str) -> None:
+    place = stack()
+    endpoint = own.Endpoint(place, "Endpoint", endpoint_name="search")
+    endpoint.add_variant(
+        "a", own.Model.from_saved_model(place, "Model", RANKER), instance_type=TYPE
+    )
+    if call == "roll_out":
+        endpoint.roll_out(bake_minutes=7, settings=own.Rollout(strategy="linear", step_percent=50))
+        (resource,) = found(place, "AWS::SageMaker::Endpoint")
+        routing = resource["DeploymentConfig"]["BlueGreenUpdatePolicy"][
+            "TrafficRoutingConfiguration"
+        ]
+        assert (routing["Type"], routing["WaitIntervalInSeconds"]) == ("LINEAR", 420)
+        return
+    settings = own.Alarms(error_5xx_percent=2)
+    endpoint.add_alarms(notify=sns.Topic(place, "T"), p99_latency_ms=80, settings=settings)
+    alarms = {
+        each["AlarmName"]: each["Threshold"] for each in found(place, "AWS::CloudWatch::Alarm")
+    }
+    assert alarms["search-a-p99-latency"] == 80_000
+    assert alarms["search-a-5xx"] == 0.02

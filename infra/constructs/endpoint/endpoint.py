@@ -371,7 +371,7 @@ class Endpoint(EndpointBase):
 
     def create(self) -> None:
         """Create the constructs that depend on every variant. Synthesis calls it."""
-        if self._created or not all(map(_serves, self.variants)) or not self._variants:
+        if self._created or not self._variants or not all(each.served for each in self.variants):
             return
         self._created = True
         given = {**self._checked, **self._tables, "alarms": self._thresholds}
@@ -540,10 +540,6 @@ class Endpoint(EndpointBase):
         )
 
 
-def _serves(variant: EndpointVariant) -> bool:
-    return bool(variant.served)
-
-
 @jsii.implements(cdk.IAspect, IValidation, cdk.IStableListProducer)
 class _AtSynthesis:
     """What an endpoint does when the app is synthesized."""
@@ -562,7 +558,7 @@ class _AtSynthesis:
         return [
             f"variant {variant.name} has no model; pass add_variant a model, or call add_component"
             for variant in self._endpoint.variants
-            if not _serves(variant)
+            if not variant.served
         ]
 
     def produce(self) -> list[str]:

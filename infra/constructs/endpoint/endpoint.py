@@ -238,7 +238,8 @@ class Endpoint(EndpointBase):
         scaled.table = scaled.table.model_copy(update={"scaling": settings})
 
         def create(place: Construct) -> None:
-            EndpointScaling(place, BELOW, endpoint=self, variant=part.key, scaling=settings)
+            made = EndpointScaling(place, BELOW, endpoint=self, variant=part.key, scaling=settings)
+            part.target = made.target
 
         if not settings.hold:
             self._plan(1, "auto_scale", construct_id, f"Scaling-{part.key}", create)

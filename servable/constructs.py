@@ -9,7 +9,6 @@ environment file. The constructs live in a package called `infra`, and `Environm
     endpoint = Endpoint(stack, "Endpoint", endpoint_name="search")
     primary = endpoint.add_variant("primary", model, instance_type="ml.c5.xlarge", max_instances=4)
     primary.auto_scale(max_rps_per_instance=100)
-    endpoint.add_alarms(p99_latency_ms=80, notify=topic)
 """
 
 from typing import TYPE_CHECKING, Any

@@ -328,7 +328,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "add_variant: name: 'pri mary' does not have the required form; .*; write it in that form",
     ),
     "groups": (
-        {"network": ModelNetwork(security_groups=[object()])},  # type: ignore[list-item]
+        {"network": ModelNetwork(security_groups=[object()])},
         "network: .*need a vpc; pass vpc, or ids",
     ),
 }
@@ -371,7 +371,7 @@ def test_a_count_that_only_cloudformation_knows_is_refused() -> None:
             "b",
             own.model,
             instance_type="ml.c5.xlarge",
-            min_instances=count,
+            min_instances=count,  # type: ignore[arg-type]
         )
 
 

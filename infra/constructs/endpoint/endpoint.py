@@ -238,7 +238,8 @@ class Endpoint(EndpointBase):
         scaled.table = scaled.table.model_copy(update={"scaling": settings})
 
         def create(place: Construct) -> None:
-            EndpointScaling(place, BELOW, endpoint=self, variant=part.key, scaling=settings)
+            made = EndpointScaling(place, BELOW, endpoint=self, variant=part.key, scaling=settings)
+            part.target = made.target
 
         if not settings.hold:
             self._plan(1, "auto_scale", construct_id, f"Scaling-{part.key}", create)
@@ -371,7 +372,7 @@ class Endpoint(EndpointBase):
 
     def create(self) -> None:
         """Create the constructs that depend on every variant. Synthesis calls it."""
-        if self._created or not all(map(_serves, self.variants)) or not self._variants:
+        if self._created or not self._variants or not all(each.served for each in self.variants):
             return
         self._created = True
         given = {**self._checked, **self._tables, "alarms": self._thresholds}
@@ -540,10 +541,6 @@ class Endpoint(EndpointBase):
         )
 
 
-def _serves(variant: EndpointVariant) -> bool:
-    return bool(variant.served)
-
-
 @jsii.implements(cdk.IAspect, IValidation, cdk.IStableListProducer)
 class _AtSynthesis:
     """What an endpoint does when the app is synthesized."""
@@ -562,7 +559,7 @@ class _AtSynthesis:
         return [
             f"variant {variant.name} has no model; pass add_variant a model, or call add_component"
             for variant in self._endpoint.variants
-            if not _serves(variant)
+            if not variant.served
         ]
 
     def produce(self) -> list[str]:

@@ -4,7 +4,7 @@ TensorFlow Serving was seen as a component on AWS, with a minimum of one instanc
 (https://github.com/hashicorp/terraform-provider-aws/pull/48894, 2026-07-09); at zero nobody has shown it.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -36,6 +36,8 @@ class ScaledPart(Construct):
     key: str
     """Its name in the endpoint."""
     _endpoint: ScaledEndpoint
+    target: Any = None
+    """CDK's scalable target, once the endpoint's constructs exist: read `endpoint.alarms` before it."""
 
     def auto_scale(
         self,

@@ -57,6 +57,17 @@ def files_at(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:
         return {loaded.name: loaded for loaded in _load(Path(copy), inside)}
 
 
+def last_change_of(root: Path, folder: Path, keys: Iterable[str]) -> list[str]:
+    """Return the revision before the last commit that changed one of these keys in the folder's files.
+
+    The list is empty if no commit did. Raises RevisionError.
+    """
+    lines = rf"^[[:space:]]*({'|'.join(keys)})[[:space:]]*="
+    inside = f"./{_inside(root, folder, 'HEAD')}"
+    commit = _git(root, "HEAD", "log", "-1", "--format=%H", "-G", lines, "--", inside).strip()
+    return [f"{commit}^"] if commit else []
+
+
 @contextmanager
 def checked_out(root: Path, folder: Path, revision: str) -> Iterator[dict[str, Loaded]]:
     """Return the environments as they were at `revision`, by name, with all files of the project.

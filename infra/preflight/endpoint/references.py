@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from infra.parameters.finding import Severity
+from infra.parameters.finding import Severity, suggest_path
 from infra.preflight.rule import Findings, Rule
 
 _WEB = ("https://", "http://")
@@ -45,9 +45,9 @@ class PathMissing(Rule):
     def look(self) -> Findings:
         for key, path, allowed in self._paths():
             if not (self.loaded.root / path).exists():
-                yield self.finding(
-                    key, f"there is no file or folder {path}", given=path, allowed=allowed
-                )
+                remedy = suggest_path(path, self.loaded.root) or self.remedy
+                problem = f"there is no file or folder {path}"
+                yield self.finding(key, problem, given=path, allowed=allowed, remedy=remedy)
 
     def _paths(self) -> Iterator[tuple[str, str, str]]:
         """Yield key, path, and what is allowed for each path that the file states."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from infra.packing import servable
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Finding, Severity, suggest_path
 from infra.parameters.model import Model
 from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, ModelRule
@@ -53,7 +53,9 @@ class Artefact(PackedModelRule):
                 tree()
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
-                yield self.refused(wrong, given.path, f"models.{name}.{part}", given)
+                finding = self.refused(wrong, given.path, f"models.{name}.{part}", given)
+                other = suggest_path(given, self.loaded.root)
+                yield replace(finding, remedy=other or finding.remedy)
 
 
 class CodeInsideModel(PackedModelRule):

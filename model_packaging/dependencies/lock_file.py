@@ -15,7 +15,7 @@ from model_packaging.dependencies.requirements_file import WANTED
 from model_packaging.refusal import PackagingError
 
 LOCK = "requirements.lock"
-REMEDY = "run: servable package ENV"
+REMEDY = "run `servable package ENV`"
 
 # glibc 2.28 and older: the oldest image with Python 3.12 has a newer one.
 # https://peps.python.org/pep-0600/

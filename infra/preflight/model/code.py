@@ -138,7 +138,7 @@ models.ranker.tensorflow = "2.19\""""
                     f"TensorFlow {version} does not have",
                     allowed=f"{images.versions()[-1]}, whose image has all of them",
                     remedy="set that version, or write the packages into requirements.txt of the "
-                    f"folder models.{name}.code, and run: servable package {self.loaded.name}",
+                    f"folder models.{name}.code, and run `servable package {self.loaded.name}`",
                 )
 
 
@@ -180,7 +180,7 @@ class CodeInstalledAtStart(CodeFolderRule):
         "slower, and fails without the internet or when a package is gone"
     )
     allowed = "vendored"
-    remedy = 'set install = "vendored" and run: servable package {self.loaded.name}'
+    remedy = 'set install = "vendored" and run `servable package {self.loaded.name}`'
 
     def look(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]

@@ -31,8 +31,8 @@ class MultiModelPackages(ModelRule):
                         f"{package} is {version} in the code of {member!r}, and "
                         f"{others_version} in that of {other!r}; they share one process",
                         given=member,
-                        remedy=f"name one version in the requirements.txt of both, and run: "
-                        f"servable package {self.loaded.name}",
+                        remedy=f"name one version in the requirements.txt of both, and run "
+                        f"`servable package {self.loaded.name}`",
                     )
 
     def _versions(self, member: str) -> dict[str, str]:

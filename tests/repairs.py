@@ -20,7 +20,8 @@ from infra.parameters.overrides import split_key
 
 Finding = Mapping[str, Any]
 MOST_STEPS = 6
-_COMMAND = re.compile(r"`((?:servable|cdk|aws) [^`]+)`")
+# A command, and those that follow it.
+_COMMAND = re.compile(r"(`(?:servable|cdk|aws) [^`]+`(?:, then `[^`]+`)*)")
 _QUOTED_LINE = re.compile(r'quote it: ([\w.-]+) = ("[^"]*")')
 _WORD = re.compile(r"did you mean (\S+)\?")
 _VALUE = re.compile(r"(?:put it in quotes|put it in brackets|leave out the quotes): (.+)$")
@@ -71,7 +72,7 @@ class Repairs:
         """Do what the remedy says first. Raises NotLiteralError for one that can't be followed."""
         remedy: str = finding["remedy"]
         ways: list[tuple[re.Pattern[str], Callable[..., None]]] = [
-            (_COMMAND, lambda _, command: self._run_remedy(command)),
+            (_COMMAND, self._run_commands),
             (_QUOTED_LINE, self._quote_line),
             (_WORD, self._write_word),
             (_VALUE, lambda each, value: self._set(each, each["key"], value)),
@@ -87,9 +88,10 @@ class Repairs:
         way(finding, *found.groups())
         self.followed.append(remedy)
 
-    def _run_remedy(self, command: str) -> None:
-        code, output = self.run(command)
-        assert code == 0, (command, output, self.errors)
+    def _run_commands(self, _: Finding, commands: str) -> None:
+        for command in commands.strip("`").split("`, then `"):
+            code, output = self.run(command)
+            assert code == 0, (command, output, self.errors)
 
     def _quote_line(self, finding: Finding, key: str, value: str) -> None:
         file = self.root / finding["file"]

@@ -54,7 +54,9 @@ _WITHOUT_TENSORFLOW = {
     "tensorflow_serving": "it is in the image, but it imports tensorflow, which is not",
     "keras": "Keras is not in the serving image, and would need TensorFlow there",
 }
-_RESOLVE = 'run: servable package ENV (its lock shows it), or write [acknowledge] code = "a reason"'
+_RESOLVE = (
+    'run `servable package ENV` (its lock shows it), or write [acknowledge] code = "a reason"'
+)
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
 # inference.py is no part of a package there, and what it imports from beside it is not either.
 _RELATIVE = ("imports relatively, outside a package", "import it by its name alone")

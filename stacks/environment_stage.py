@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_sns as sns
-from constructs import Construct
+from constructs import Construct, IValidation
 
 from infra.constructs.endpoint.endpoint import Endpoint
 from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded, ValidFile, load_one
-from infra.parameters.overrides import from_options
+from infra.parameters.overrides import Overrides, from_options, strangers
+from infra.parameters.sources import names
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
@@ -142,6 +144,21 @@ class EnvironmentFileError(ValueError):
     """An environment file that is refused; the message has every error."""
 
 
+@jsii.implements(IValidation)
+class _UnreadOverrides:
+    """Finds overrides of environments whose files lie beside this one, but that the app does not have."""
+
+    def __init__(self, stacks: "EnvironmentStacks", overrides: Overrides) -> None:
+        self._stacks = stacks
+        self._overrides = overrides
+
+    def validate(self) -> list[str]:
+        """Return an error for each override that no `EnvironmentStacks` of the app reads."""
+        every = self._stacks.node.root.node.find_all()
+        read = [each.file.stem for each in every if isinstance(each, EnvironmentStacks)]
+        return [str(finding) for finding in strangers(self._overrides, read, "-c")]
+
+
 class EnvironmentStacks(Construct):
     """An environment file in an app of one's own: its stacks, in a stage of yours or in the app itself.
 
@@ -166,8 +183,11 @@ class EnvironmentStacks(Construct):
         super().__init__(scope, construct_id)
         path = Path(file).resolve()
         project = path.parents[1] if root is None else Path(root).resolve()
-        overrides = from_options(self.node.get_all_context()).get(path.stem, {})
-        loaded = load_one(project, path.parent, path.stem, overrides, "-c")
+        self.file = path
+        overrides = from_options(self.node.get_all_context())
+        loaded = load_one(project, path.parent, path.stem, overrides.pop(path.stem, {}), "-c")
+        if unread := {name: overrides[name] for name in names(path.parent) if name in overrides}:
+            self.node.add_validation(_UnreadOverrides(self, unread))
         findings = check(loaded)
         wrong = errors(findings)
         if not isinstance(loaded, ValidFile) or wrong:

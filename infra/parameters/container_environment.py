@@ -64,7 +64,8 @@ def find_set_twice(values: Mapping[str, Any], file: str) -> list[Finding]:
             if inside is not None:
                 problem = f"environment.{variable} and container.{setting} set one thing"
                 written = ".".join((*key, "environment", variable))
-                findings.append(file_error(file, written, problem, "keep one of them", given=value))
+                remedy = f"take it out, or take out container.{setting}"
+                findings.append(file_error(file, written, problem, remedy, given=value))
     return findings
 
 

@@ -3,8 +3,10 @@
 import difflib
 import enum
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -93,12 +95,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` closest to `name`, or None if nothing is close."""
-    return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)), None)
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the one of `names` closest to `name`, or None if nothing is close."""
+    return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=cutoff)), None)
 
 
 def meant(name: str, names: Iterable[str]) -> str:
     """The remedy for an unknown name, as the last part of a message."""
     close = nearest(name, names)
     return f"did you mean {close}?" if close else "use one of those"
+
+
+def suggest_path(written: str, root: Path) -> str | None:
+    """Return the remedy for a path that doesn't exist; None if it does, or nothing has nearly its name."""
+    path = root / written
+    if os.path.lexists(path):
+        return None
+    try:
+        # With less in common, model would be taken for code.
+        close = nearest(path.name, (file.name for file in path.parent.iterdir()), cutoff=0.75)
+    except OSError:
+        return None
+    return close and f"did you mean {Path(written).with_name(close).as_posix()}?"

@@ -116,14 +116,22 @@ class ValidFile(Loaded):
 
 
 def load(
-    root: Path, folder: Path, overrides: override.Overrides | None = None, option: str = "-c"
+    root: Path,
+    folder: Path,
+    overrides: override.Overrides | None = None,
+    option: str = "-c",
+    kept: override.Overrides | None = None,
 ) -> list[Loaded]:
-    """Loads every environment of a folder. A file with problems does not affect the others.
+    """Load every environment of a folder. A file with problems does not affect the others.
 
-    `option` is the command-line option that gave the overrides, for messages.
+    `option` is the command-line option that gave the overrides, for messages. `kept` are the overrides that
+    cdk.json gives in every run; `overrides` win over them. In synth, the context has both.
     """
-    given = overrides or {}
-    every = [load_one(root, folder, name, given.get(name, {}), option) for name in names(folder)]
+    given, lasting = overrides or {}, kept or {}
+    every = [
+        load_one(root, folder, name, given.get(name, {}), option, lasting.get(name, {}))
+        for name in names(folder)
+    ]
     valid = [loaded for loaded in every if isinstance(loaded, ValidFile)]
     sharing = {
         loaded.name: tuple(
@@ -139,9 +147,14 @@ def load(
 
 
 def load_one(
-    root: Path, folder: Path, name: str, overrides: Mapping[str, str], option: str
+    root: Path,
+    folder: Path,
+    name: str,
+    overrides: Mapping[str, str],
+    option: str,
+    kept: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Loads one environment, without looking at the others of its folder."""
+    """Load one environment, without looking at the others of its folder."""
     shown = shown_path(folder / f"{name}.toml", root)
     source = read(root, folder, name)
     findings = [*source.findings, *source.spelling]
@@ -150,6 +163,8 @@ def load_one(
         allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
         error = file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
         findings.insert(0, error)
+    if kept:
+        findings += override.apply(source, name, kept, "cdk.json")
     findings += override.apply(source, name, overrides, option)
     source.read_environments()
     _name_batches(source, name, shown)
@@ -167,7 +182,7 @@ def load_one(
         draft=draft,
         findings=tuple(source.name_variable(finding) for finding in findings),
         source=source,
-        overrides=dict(sorted(overrides.items())),
+        overrides=dict(sorted({**(kept or {}), **overrides}.items())),
     )
 
 

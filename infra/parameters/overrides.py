@@ -1,13 +1,16 @@
 """Overrides: a key's value for one run, as in `-c prod.variants.primary.max_instances=12`."""
 
+import json
+import re
 import tomllib
 import typing
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from infra.parameters.container_environment import KeyPath, find_set_twice, rename_variables
 from infra.parameters.finding import Finding, file_error, meant
-from infra.parameters.shape import type_at
+from infra.parameters.shape import bare, type_at
 from infra.parameters.sources import Source
 from infra.parameters.table import ProjectPath
 from infra.policy.container import SETTINGS
@@ -15,18 +18,76 @@ from infra.policy.container import SETTINGS
 # Tables whose inner tables have names that the file chooses: an override changes one, and never adds one.
 NAMED = ("models", "variants")
 
+# A part of a dotted key: in quotes, or without a dot.
+_PART = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'[^'\n]*')|[^."'][^.]*""")
+
 Overrides = Mapping[str, Mapping[str, str]]
 """Environment to dotted key to value as typed on the command line."""
 
 
 def from_options(options: Mapping[str, object]) -> dict[str, dict[str, str]]:
-    """The overrides in a CDK app's context: keys with a dot. CDK's own keys have a colon or a slash."""
+    """Return the overrides in a CDK app's context: the keys with a dot, but not CDK's own.
+
+    A key of CDK's own has a colon, a slash, or an @ before its first dot.
+    """
     overrides: dict[str, dict[str, str]] = {}
-    for option, value in options.items():
+    for option, given in options.items():
         environment, dot, key = option.partition(".")
-        if dot and not set(option) & set(":/@") and isinstance(value, str):
-            overrides.setdefault(environment, {})[key] = value
+        if dot and not set(environment) & set(":/@") and given is not None:
+            overrides.setdefault(environment, {})[key] = (
+                given if isinstance(given, str) else _write_toml(given)
+            )
     return overrides
+
+
+def read_kept(text: str) -> dict[str, dict[str, str]]:
+    """Return the overrides in the context of a cdk.json, which the CDK CLI passes to the app in every run."""
+    try:
+        options = json.loads(text)["context"]
+    except (ValueError, LookupError, TypeError):
+        return {}
+    return from_options(options) if isinstance(options, dict) else {}
+
+
+def _write_toml(given: object) -> str:
+    """Return the TOML of a number, a boolean, a list, or a table."""
+    if isinstance(given, dict):
+        return "{ " + ", ".join(f"{_quote(k)} = {_write_toml(v)}" for k, v in given.items()) + " }"
+    if isinstance(given, list):
+        return "[" + ", ".join(map(_write_toml, given)) + "]"
+    if isinstance(given, float) and given.is_integer():
+        return str(int(given))
+    return _quote(given)
+
+
+def _quote(given: object) -> str:
+    """Return a string, a number, or a boolean, which TOML and JSON write alike."""
+    return json.dumps(given, ensure_ascii=False)
+
+
+def split_key(dotted: str) -> KeyPath:
+    """Return the parts of a dotted key. A part in quotes is read as TOML does, and may have dots.
+
+    In a table of texts or numbers, such as tags, all that follows is one name. Raises ValueError.
+    """
+    parts: list[str] = []
+    at = 0
+    while True:
+        found = _PART.match(dotted, at)
+        if found is None:
+            open_quote = dotted[at : at + 1] in ("'", '"')
+            raise ValueError("a quote isn't closed" if open_quote else "a part is empty")
+        parts.append(next(iter(tomllib.loads(f"{found[0]} = 0"))) if found[1] else found[0])
+        table = type_at(tuple(parts[:-1]))
+        inside = bare(typing.get_args(table)[1]) if typing.get_origin(table) is dict else None
+        if inside in (str, int, float) and not found[1]:
+            return (*parts[:-1], dotted[at:])
+        at = found.end()
+        if at == len(dotted):
+            return tuple(parts)
+        if dotted[at] != ".":
+            raise ValueError("a dot is missing after a quote")
+        at += 1
 
 
 def strangers(overrides: Overrides, environments: list[str], option: str) -> list[Finding]:
@@ -49,9 +110,12 @@ def strangers(overrides: Overrides, environments: list[str], option: str) -> lis
 def value(text: str, key: tuple[str, ...]) -> Any:
     """The text parsed as a TOML value; unchanged if it is none, or if the key takes a string."""
     try:
-        parsed = tomllib.loads(f"value = {text}")["value"]
+        lines = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
+    if len(lines) > 1:
+        return text
+    parsed = lines["value"]
     kind = type_at(key)
     takes_text = kind in (str, ProjectPath) or (
         typing.get_origin(kind) is typing.Literal and isinstance(typing.get_args(kind)[0], str)
@@ -59,32 +123,69 @@ def value(text: str, key: tuple[str, ...]) -> Any:
     return text if takes_text and not isinstance(parsed, str) else parsed
 
 
+@dataclass(frozen=True)
+class _Override:
+    key: KeyPath
+    text: str
+    given: Any
+    origin: str
+
+
 def apply(
     source: Source, environment: str, overrides: Mapping[str, str], option: str
 ) -> list[Finding]:
-    """Replaces values of the files by the overrides; their problems then name the option.
+    """Replace values of the files by the overrides; their problems then name the option.
 
-    No value takes the key out, as if no file had it, unless it is one of text.
-    Returns a finding for each override that cannot apply: inside a model or variant that does not
-    exist, or inside a value that another override gives.
+    Without a value, an override takes the key out, as if no file had it, unless the key takes a text.
+    Returns a finding for each override that cannot apply: its key cannot be read, it is inside a model or
+    variant that does not exist or inside a value that a different override gives, or it takes out nothing.
     """
-    problems: list[Finding] = []
+    wanted, problems = _read_all(environment, overrides, option)
     layer = Source()
-    for dotted, text in overrides.items():
-        origin = f"{option} {environment}.{dotted}"
-        key, given, old = _read(tuple(dotted.split(".")), text, origin)
-        problem = _not_meant(source, key, origin, option)
-        problems += old if problem is None else [problem]
+    applied: dict[KeyPath, str] = {}
+    for each in wanted:
+        key = each.key
+        removes = not each.text and _is_removable(key)
+        problem = _find_collision(source, each, applied) or _not_meant(source, key, each.origin)
+        if removes and problem is None:
+            problem = _find_nothing_to_remove(source, key, each.origin)
         if problem is not None:
+            problems.append(problem)
             continue
-        layer.put(key, given, origin)
-        source.take_out_other_spellings(key, given, whole=True)
-        is_setting = key[-2:-1] == ("environment",) and key[-1] in SETTINGS
-        if not text and (is_setting or type_at(key) not in (str, ProjectPath)):
+        applied[key] = each.origin
+        layer.put(key, each.given, each.origin)
+        source.take_out_other_spellings(key, each.given, whole=True)
+        if removes:
             source.take_out(key)
         else:
-            source.put(key, given, origin)
+            source.put(key, each.given, each.origin)
     return problems + find_set_twice(layer.values, f"{option} {environment}")
+
+
+def _read_all(
+    environment: str, overrides: Mapping[str, str], option: str
+) -> tuple[list[_Override], list[Finding]]:
+    """Return (overrides, findings): a table comes before the overrides of keys in it."""
+    wanted, problems = [], []
+    for dotted, text in overrides.items():
+        origin = f"{option} {environment}.{dotted}"
+        try:
+            key, given, old = _read(split_key(dotted), text, origin)
+        except ValueError as wrong:
+            remedy = 'quote only what has a dot, as in tags."a.b"; a key cannot have a ='
+            problems.append(file_error(origin, "", f"cannot read the key: {wrong}", remedy))
+            continue
+        problems += old
+        wanted.append(_Override(key, text, given, origin))
+    return sorted(wanted, key=lambda each: len(each.key)), problems
+
+
+def _is_removable(key: KeyPath) -> bool:
+    """Return whether an empty value takes the key out; a text may be empty, but not a reason."""
+    is_setting = key[-2:-1] == ("environment",) and key[-1] in SETTINGS
+    is_reason = key[0] == "acknowledge" and len(key) == 2
+    kind = type_at(key)
+    return is_setting or is_reason or (kind is not None and kind not in (str, ProjectPath))
 
 
 def _read(key: KeyPath, text: str, origin: str) -> tuple[KeyPath, Any, list[Finding]]:
@@ -100,26 +201,42 @@ def _read(key: KeyPath, text: str, origin: str) -> tuple[KeyPath, Any, list[Find
     return tuple(present), inside, findings
 
 
-def _not_meant(source: Source, key: tuple[str, ...], origin: str, option: str) -> Finding | None:
-    above: Any = source.values
-    for at, name in enumerate(key[:-1], start=1):
-        inside = above.get(name)
-        if at == 2 and key[0] in NAMED and inside is None:
-            return _finding(origin, key, f"there is no {'.'.join(key[:2])}", sorted(above), name)
-        if inside is None:
-            return None
-        if not isinstance(inside, dict):
-            other = source.origin(key[:at], "")
-            if other.startswith(option):
-                return _finding(origin, key, f"collides with {other}", [], name)
-            return None
-        above = inside
+def _find_collision(
+    source: Source, each: _Override, applied: Mapping[KeyPath, str]
+) -> Finding | None:
+    """Return a finding if a different override gives the key, or a value that can't have it inside."""
+    here: Any = source.values
+    for at, name in enumerate(each.key, start=1):
+        here = here.get(name) if isinstance(here, dict) else None
+        is_whole = at == len(each.key) or not isinstance(here, dict | None)
+        if each.key[:at] in applied and is_whole:
+            problem = f"collides with {applied[each.key[:at]]}"
+            return _finding(each.origin, each.key, problem, [], name)
     return None
 
 
-def _finding(
-    origin: str, key: tuple[str, ...], problem: str, choices: list[str], name: str
-) -> Finding:
+def _not_meant(source: Source, key: KeyPath, origin: str) -> Finding | None:
+    """Return a finding for a key inside a model or variant that does not exist."""
+    named = source.values.get(key[0])
+    if len(key) < 3 or key[0] not in NAMED or not isinstance(named, dict) or key[1] in named:
+        return None
+    return _finding(origin, key, f"there is no {'.'.join(key[:2])}", sorted(named), key[1])
+
+
+def _find_nothing_to_remove(source: Source, key: KeyPath, origin: str) -> Finding | None:
+    """Return a finding if an override takes out an entry with a free name that isn't there."""
+    if typing.get_origin(type_at(key[:-1])) is not dict or key[-1] in SETTINGS:
+        return None
+    there: Any = source.values
+    for name in key[:-1]:
+        there = there.get(name) if isinstance(there, dict) else None
+    entries = sorted(there) if isinstance(there, dict) else []
+    if key[-1] in entries:
+        return None
+    return _finding(origin, key, f"there is no {'.'.join(key)} to take out", entries, key[-1])
+
+
+def _finding(origin: str, key: KeyPath, problem: str, choices: list[str], name: str) -> Finding:
     remedy = meant(name, choices) if choices else "give one of them"
     return file_error(
         origin, ".".join(key), problem, remedy, given=name, allowed=", ".join(choices)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from infra.parameters.finding import Finding, file_error, nearest
+from infra.parameters.finding import Finding, file_error, meant, nearest
 from infra.parameters.renamed_keys import renamed
 from infra.parameters.shape import bare, field_at, keys_at, meaning_at
 from infra.parameters.sources import Source
@@ -131,11 +131,12 @@ def _words(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, s
         return f"{_shown(given)} is not {_TYPES[kind]}", allowed, _instead(kind, given)
     if kind in _BOUNDS:
         allowed = _bounds(key) or _BOUNDS[kind].format(**error["ctx"])
-        return f"{_shown(given)} is out of range", allowed, "change it"
+        return f"{_shown(given)} is out of range", allowed, _nearest_bound(kind, error["ctx"])
     if kind == "literal_error":
         field = field_at(key)
         literals = typing.get_args(bare(field.annotation)) if field else ()
-        return f"{_shown(given)} is not known", ", ".join(map(str, literals)), "use one of those"
+        known = [str(literal) for literal in literals]
+        return f"{_shown(given)} is not known", ", ".join(known), meant(str(given), known)
     if kind == "string_pattern_mismatch":
         allowed = state_form(error["ctx"]["pattern"]) or _meaning(key)
         return f"{_shown(given)} does not have the required form", allowed, "write it in that form"
@@ -160,6 +161,12 @@ def _bounds(key: tuple[str, ...]) -> str:
     return " and ".join(_BOUNDS[_ENDS[end]].format(**limits) for end in limits)
 
 
+def _nearest_bound(kind: str, context: dict[str, Any]) -> str:
+    """Return the remedy for a number that is out of its range: the bound, if the range includes it."""
+    bound = {"greater_than_equal": "ge", "less_than_equal": "le"}.get(kind)
+    return f"set {context[bound]:.12g}, the nearest" if bound else "change it"
+
+
 def _meaning(key: tuple[str, ...]) -> str:
     """The first sentence of the field's docstring, without its full stop."""
     return meaning_at(key).split(". ")[0].rstrip(".")
@@ -169,6 +176,8 @@ def _instead(kind: str, given: Any) -> str:
     """A remedy that shows how to write what was probably meant."""
     if kind == "string_type" and isinstance(given, int) and not isinstance(given, bool):
         return f'put it in quotes: "{given}"'
+    if kind == "bool_type" and given in ("true", "false"):
+        return f"leave out the quotes: {given}"
     if kind == "list_type" and isinstance(given, str):
         return f'put it in brackets: ["{given}"]'
     if kind in ("int_type", "float_type") and isinstance(given, str) and given.isdecimal():

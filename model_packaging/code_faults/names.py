@@ -213,7 +213,7 @@ def foreign_extensions(lib: Path, python: str, imported: Iterable[Import]) -> It
         if module not in reached and _package(lib, module) in failing:
             continue  # one finding is enough for a package
         problem = f"is built for {reason}, and the image has Python {python} on Linux, x86-64"
-        remedy = "name its package in requirements.txt, and run: servable package ENV"
+        remedy = "name its package in requirements.txt, and run `servable package ENV`"
         yield CodeFinding(file, 0, problem, remedy, "error" if module in reached else "warning")
 
 

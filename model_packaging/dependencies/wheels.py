@@ -26,7 +26,7 @@ from model_packaging.refusal import PackagingError, install_command
 from model_packaging.tree import sha256_of
 
 LOCK = "requirements.lock"
-REMEDY = "run: servable package ENV"
+REMEDY = "run `servable package ENV`"
 
 # glibc 2.28 and older: the oldest image with Python 3.12 has a newer one.
 # https://peps.python.org/pep-0600/

@@ -23,7 +23,9 @@ from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environmen
 @SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option(
-    "--restore", metavar="N", help="Restore a deployment: its number, or its fingerprint."
+    "--restore",
+    metavar="N",
+    help="Restore a deployment: its number, its fingerprint, live, or previous.",
 )
 @click.option(
     "--write", "writes", is_flag=True, help="With --restore: write the result into ENV's file."
@@ -61,7 +63,13 @@ def history(
 
 
 def _chosen(listed: list[Deployment], wanted: str) -> Deployment:
+    live = next((deployment for deployment in listed if deployment.live), None)
+    if live is not None and wanted == "live":
+        return live
     for deployment in listed:
+        earlier = live is not None and deployment.number is not None
+        if wanted == "previous" and earlier and deployment.fingerprint != live.fingerprint:
+            return deployment
         beginning = len(wanted) >= 6 and deployment.fingerprint.startswith(wanted)
         if beginning or str(deployment.number) == wanted:
             return deployment

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from infra.parameters.finding import Severity
+from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check, errors
 from infra.preflight.model.code import answer_seconds
@@ -84,20 +84,20 @@ def package(
             raise click.UsageError("give an environment, or an archive with --list or --verify")
         return _package(loaded, Path(find_links) if find_links else None, as_json)
     except PackagingError as refusal:
-        return _refused([str(refusal)], as_json)
+        return _refused([refusal], as_json)
 
 
 def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
     wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
     if wrong or not isinstance(loaded, ValidFile):
-        return _refused([str(finding) for finding in wrong], as_json)
+        return _refused(wrong, as_json)
     print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
     packages = _with_progress(loaded, find_links)
     # What the packages bring is known now, if it wasn't before.
     unresolved = any(finding.rule == MENDED_BY_PACKING for finding in findings)
     if unresolved and (wrong := errors(check(loaded))):
-        return _refused([str(finding) for finding in wrong], as_json)
+        return _refused(wrong, as_json)
     if as_json:
         click.echo(json.dumps([_package_json(packed) for packed in packages], indent=2))
     else:
@@ -108,11 +108,14 @@ def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     return 0
 
 
-def _refused(problems: list[str], as_json: bool) -> int:
-    for problem in problems:
-        click.echo(problem, err=True)
+def _refused(problems: Sequence[Finding | PackagingError], as_json: bool) -> int:
+    """Print why nothing is packed; `findings` of the JSON are those of `check --json`."""
+    texts = [str(problem) for problem in problems]
+    for text in texts:
+        click.echo(text, err=True)
     if as_json:
-        click.echo(json.dumps({"problems": problems}, indent=2))
+        findings = [problem.as_json() for problem in problems if isinstance(problem, Finding)]
+        click.echo(json.dumps({"problems": texts, "findings": findings}, indent=2))
     return 1
 
 

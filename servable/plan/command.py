@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
@@ -17,10 +18,11 @@ from servable.console.findings import print_findings, styled_echo
 from servable.init.adoption.live_picture import LivePicture, live_picture
 from servable.init.adoption.live_template import live_template, same_in_effect
 from servable.plan.live import LiveState, live
+from servable.plan.moved import add_old_stack, as_moved, find_old_stack
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import endpoint_template, stack_templates
 from servable.plan.template_changes import TemplateChange, changes
-from servable.project.account import account_of
+from servable.project.account import Clients, account_of
 from servable.project.completion import ENVIRONMENT, complete_revisions
 from servable.project.environments import (
     ENVIRONMENTS,
@@ -37,6 +39,7 @@ WORDS = {
     "nothing": "nothing changes",
     "create": "creates the endpoint: one deploy",
     "update": "one deploy",
+    "second endpoint": "creates a second endpoint, and the first one stays",
     "two deploys": "two deploys: SageMaker refuses a single one",
     "replace": "replaces the endpoint",
     "delete": "deletes the endpoint",
@@ -69,8 +72,8 @@ def plan(
 ) -> int:
     """Show what the next deploy of ENV changes, and the commands for it. Deploys nothing.
 
-    Exit 0: nothing changes, or one deploy is enough; 1: the change needs two deploys, deletes the
-    endpoint, or is refused. With --adopt, 1: the file changes something in effect.
+    Exit 0: nothing changes, or one deploy is enough; 1: the change needs two deploys, makes a second
+    endpoint, deletes the endpoint, or is refused. With --adopt, 1: the file changes something in effect.
     """
     if against and local:
         raise click.UsageError("give --against or --local, not both")
@@ -106,7 +109,11 @@ def plan(
 
 
 def _live(loaded: ValidFile, folder: str, local: bool) -> DeployPlan:
-    now = live(loaded, account_of(loaded.environment, local=local).client)
+    def clients(environment: Environment) -> Clients:
+        return account_of(environment, local=local).client
+
+    now = live(loaded, clients(loaded.environment))
+    now = add_old_stack(now, loaded, *project(folder), clients)
     return _plan(loaded, now, against=LIVE, folder=folder)
 
 
@@ -127,8 +134,12 @@ def _against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
             if refusals or not isinstance(before, ValidFile):
                 problem = f"could not be deployed: {refusals[0]}"
                 raise PackagingError(Path(revision), problem, "give another revision")
-            made = stack_templates(before)
-            now = LiveState.of_file(before, made["endpoint"], made.get("data"))
+            old = find_old_stack(loaded.name, before.environment, loaded.environment)
+            if old is None:
+                made = stack_templates(before)
+                now = LiveState.of_file(before, made["endpoint"], made.get("data"))
+            else:
+                now = as_moved(old, loaded.environment)
     return _plan(replace(loaded, against=revision), now, against=revision, folder=folder)
 
 
@@ -164,6 +175,9 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoint: bo
     words = WORDS[deploy_plan.verdict]
     if not endpoint:
         words = words.replace("creates the endpoint", "creates the batches")
+        words = words.replace(
+            "a second endpoint, and the first one", "second batches, and the first"
+        )
     click.echo(f"{deploy_plan.environment}, against {deploy_plan.against}: {words}")
     for change in deploy_plan.changes:
         click.echo(f"  {change}")

@@ -72,6 +72,26 @@ CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPOR
 
 
 @dataclass(frozen=True, kw_only=True)
+class OldStack:
+    """The stack of an environment whose service, region, or account changed since; it stays as it is."""
+
+    name: str
+    data: str | None
+    """Name of its stack of what outlives the endpoint; None if it has none."""
+    region: str
+    account: str
+    endpoint: str | None
+    """Name of its endpoint; None: it has batches alone."""
+    protected: bool
+    moves: str
+    """What changed, for example "region eu-west-1 becomes us-east-1"."""
+    keys: str
+    """How to undo that in the file."""
+    seen: bool = True
+    """Whether the stack is known to exist; False: these credentials can't read it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LiveState:
     """The live state of an environment's stack and endpoint; None or empty: it does not exist."""
 
@@ -84,6 +104,8 @@ class LiveState:
     """Template of the stack ENV/data as it was deployed."""
     taken: Sequence[TakenName] = ()
     """Names that the file needs and something outside the stack has."""
+    old: OldStack | None = None
+    """The stack that the environment had in a different place, and that a deployment doesn't change."""
     endpoint_name: str | None = None
     """Name of the stack's endpoint; else the file's, if an endpoint outside the stack has that name."""
     endpoint_status: str | None = None

@@ -8,6 +8,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, deployed_by, held, state_of
 from infra.policy.update import REFUSED_UPDATES, DeployedVariant, EndpointState
 from servable.plan.live import CALM, LiveState
+from servable.plan.moved import explain_second_endpoint
 from servable.plan.template_changes import (
     TemplateChange,
     changes,
@@ -20,7 +21,15 @@ from servable.plan.template_changes import (
 from servable.project.environments import stage_command
 
 Verdict = Literal[
-    "nothing", "create", "update", "two deploys", "replace", "delete", "keep", "refused"
+    "nothing",
+    "create",
+    "update",
+    "second endpoint",
+    "two deploys",
+    "replace",
+    "delete",
+    "keep",
+    "refused",
 ]
 WORKTREE = "../deployed"
 
@@ -53,7 +62,7 @@ class DeployPlan:
     @property
     def needs_attention(self) -> bool:
         """Whether the change is more than one deploy that SageMaker accepts."""
-        return self.verdict in ("two deploys", "replace", "delete", "keep", "refused")
+        return self.verdict not in ("nothing", "create", "update")
 
 
 def planned(
@@ -137,7 +146,7 @@ def _verdict(
             f"{now.endpoint_name} is {now.endpoint_status}: wait until it has finished"
         ]
     own = [part["Type"] for part in (now.template or {}).get("Resources", {}).values()]
-    if now.components and "AWS::SageMaker::InferenceComponent" not in own:
+    if now.components and now.old is None and "AWS::SageMaker::InferenceComponent" not in own:
         return "refused", [
             f"{now.endpoint_name} hosts inference components, which this stack did not make: its variants "
             "name no model, so an update from this file is not planned; choose another endpoint.name, "
@@ -151,6 +160,8 @@ def _verdict(
             "protects it again"
         )
     blocked += [f"{taken.problem}: {taken.remedy}" for taken in now.taken]
+    if now.template is None and now.old is not None and not blocked:
+        return "second endpoint", [explain_second_endpoint(now.old, loaded.environment)]
     if blocked or now.template is None:
         return ("refused" if blocked else "create"), blocked
     if now.stack_status is not None and now.stack_status not in CALM:

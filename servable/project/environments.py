@@ -17,6 +17,7 @@ from servable.project.folder import FOLDER, is_project, standing_in
 
 if TYPE_CHECKING:
     from infra.parameters.loading import Loaded, ValidFile
+    from infra.parameters.overrides import Overrides
 
 
 # Packing vendors the code, and a model is packed before it is served on this computer.
@@ -84,20 +85,29 @@ def named(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
 def loaded_with(
     sets: tuple[str, ...], root: Path, files: Path, *, name: str | None = None
 ) -> "list[Loaded]":
-    """Return every environment of the folder. `sets`: ENV.KEY=VALUE; with `name` also KEY=VALUE of it.
+    """Return every environment of the folder, with the overrides that cdk.json gives.
 
-    Raises click.UsageError for a key that no environment has.
+    `sets`: ENV.KEY=VALUE; with `name` also KEY=VALUE of it. Raises click.UsageError for a key that no
+    environment has.
     """
     from infra.parameters.loading import load
     from infra.parameters.overrides import from_options, strangers
 
     overrides = from_options(dict(_parted(option, of=name) for option in sets))
-    loaded = load(root, files, overrides, "--set")
+    loaded = load(root, files, overrides, "--set", read_kept(root))
     if name is None:  # else each key is of `name`, and `named` refuses a name that is unknown
         lost = strangers(overrides, [environment.name for environment in loaded], "--set")
         if lost:
             raise click.UsageError("\n".join(map(str, lost)))
     return loaded
+
+
+def read_kept(root: Path) -> "Overrides":
+    """Return the overrides in cdk.json's context, which `cdk` applies in every run; none without the file."""
+    from infra.parameters import overrides
+
+    file = root / "cdk.json"
+    return overrides.read_kept(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> "tuple[ValidFile, Path]":
@@ -146,7 +156,7 @@ def _parted(option: str, of: str | None = None) -> tuple[str, str]:
     key, equals, value = option.partition("=")
     if of is not None and key:
         key = f"{of}.{key.removeprefix(f'{of}.')}"
-    if equals and "." in key:
+    if equals and "." in key and not set(key.partition(".")[0]) & set(":/@"):
         return key, value
     if of is not None or not equals:
         raise click.UsageError(f"--set {option}: expected {'' if of else 'ENV.'}KEY=VALUE")

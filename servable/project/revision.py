@@ -12,6 +12,7 @@ import click
 
 from infra.parameters.loading import Loaded, deployed_by, load
 from model_packaging.beside import WHEELS
+from servable.project.environments import read_kept
 
 
 class RevisionError(click.UsageError):
@@ -43,17 +44,28 @@ def files_at(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:
     """
     inside = _inside(root, folder, revision)
     files = _git(
-        root, revision, "ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/"
+        root, revision, "ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/", "./cdk.json"
     ).split("\0")
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
         for name in files:
-            if name.endswith(".toml"):
+            if name.endswith((".toml", "cdk.json")):
                 target = Path(copy, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(
                     _git(root, revision, "show", f"{revision}:./{name}"), encoding="utf-8"
                 )
-        return {loaded.name: loaded for loaded in load(Path(copy), Path(copy, inside))}
+        return {loaded.name: loaded for loaded in _load(Path(copy), inside)}
+
+
+def last_change_of(root: Path, folder: Path, keys: Iterable[str]) -> list[str]:
+    """Return the revision before the last commit that changed one of these keys in the folder's files.
+
+    The list is empty if no commit did. Raises RevisionError.
+    """
+    lines = rf"^[[:space:]]*({'|'.join(keys)})[[:space:]]*="
+    inside = f"./{_inside(root, folder, 'HEAD')}"
+    commit = _git(root, "HEAD", "log", "-1", "--format=%H", "-G", lines, "--", inside).strip()
+    return [f"{commit}^"] if commit else []
 
 
 @contextmanager
@@ -74,7 +86,11 @@ def checked_out(root: Path, folder: Path, revision: str) -> Iterator[dict[str, L
         if (root / WHEELS).is_dir():
             wheels.parent.mkdir(parents=True, exist_ok=True)
             wheels.symlink_to(root / WHEELS)
-        yield {loaded.name: loaded for loaded in load(project, project / inside)}
+        yield {loaded.name: loaded for loaded in _load(project, inside)}
+
+
+def _load(root: Path, inside: str) -> list[Loaded]:
+    return load(root, root / inside, kept=read_kept(root))
 
 
 def _inside(root: Path, folder: Path, revision: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from infra.parameters.environment import Environment
 from servable.project.account import Account
 from servable.verify.deployed import UNKNOWN, DeployedStack, Resource
-from servable.verify.difference import RESTORE, Difference, changed, gone, undeclared
+from servable.verify.difference import GO_BACK, RESTORE, Difference, changed, gone, undeclared
 
 METRIC, COMPOSITE = "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"
 _ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")
@@ -155,5 +155,5 @@ def compare_latency(
                 key="p99_latency_ms",
                 wanted=f"at most {limit:g}",
                 found=f"{worst:.1f} in the worst of {len(points)} minutes",
-                remedy="see the runbook's section p99-latency, or go back: `servable history`",
+                remedy=f"go back: {GO_BACK}; or see the runbook's section p99-latency",
             )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from servable.verdict import EXIT_CODES
 from servable.verify import alarms, dependencies, endpoint, golden, model, scaling
 from servable.verify.dependencies import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
 from servable.verify.deployed import UNKNOWN, DeployedStack, deployed
-from servable.verify.difference import Difference, Report, unequal
+from servable.verify.difference import DEPLOY, KEEP, Difference, Report, unequal
 from servable.verify.golden import KIND as GOLDEN
 from servable.verify.golden import NO_ANSWER
 
@@ -120,8 +121,8 @@ def compare_stacks(
     for synthesised_stack in stacks:
         live = deployed(account, synthesised_stack.name)
         if live is None:
-            remedy, name = f"`cdk deploy '{loaded.name}/*'`", synthesised_stack.name
-            absent = Difference(kind="not deployed", resource=name, remedy=remedy)
+            name = synthesised_stack.name
+            absent = Difference(kind="not deployed", resource=name, remedy=DEPLOY)
             report.add([absent])
             continue
         report.add([*check_status(live), *compare_template(synthesised_stack, live)])
@@ -176,7 +177,11 @@ def check_status(deployed: DeployedStack) -> Iterator[Difference]:
     if deployed.status in _AT_REST:
         return
     moving = deployed.status.endswith("_IN_PROGRESS")
-    remedy = "wait until it has finished" if moving else f"the reason: {deployed.reason()}"
+    remedy = (
+        "wait until it has finished"
+        if moving
+        else f"the reason: {deployed.reason()}; correct that and deploy, or keep what runs: {KEEP}"
+    )
     yield Difference(
         kind="stack status",
         resource=deployed.name,
@@ -197,8 +202,18 @@ def compare_overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iter
                 key=key,
                 wanted=wanted or "without it",
                 found=there or "without it",
-                remedy="write it into the file, or deploy again; `--set` says that it is meant",
+                remedy=_end_override(key, wanted),
             )
+
+
+def _end_override(key: str, meant: str | None) -> str:
+    """Return what to do about an override in force (`meant` None), or about one that isn't."""
+    if meant is None:
+        return (
+            f"deploy without it: {DEPLOY}, or write it into the file; `--set` says that it is meant"
+        )
+    option = shlex.quote(f"{{environment}}.{key}={meant}")
+    return f"deploy with it: `cdk deploy '{{environment}}/*' -c {option}`"
 
 
 def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterator[Difference]:
@@ -221,7 +236,7 @@ def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterat
                 key=path,
                 wanted=value,
                 found=now,
-                remedy="`cdk diff`, then deploy",
+                remedy=f"deploy it: {DEPLOY}; `cdk diff '{{environment}}/*'` shows the change first",
             )
 
 

@@ -13,6 +13,12 @@ from servable.verify.deployed import UNKNOWN
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html (2026-11-29)
 RESTORE = "restore it: `cdk deploy 'ENV/*' --revert-drift`"
 """The remedy for what was changed outside CloudFormation. `Report.add` writes the environment's name."""
+# `Report.add` writes the environment's name into these too.
+DEPLOY = "`cdk deploy '{environment}/*'`"
+GO_BACK = f"`servable history {{environment}} --restore previous --write`, then {DEPLOY}"
+"""To the deployment before the one that runs."""
+KEEP = f"`servable history {{environment}} --restore live --write`, then {DEPLOY}"
+"""To the deployment that runs, after a deployment that failed."""
 Answers = Literal["not asked", "not compared", "compared"]
 """In the order of what is known of the endpoint's answers."""
 # What names an item of a list, where the order is AWS's own.
@@ -80,6 +86,7 @@ class Report:
         own = RESTORE.replace("ENV", self.environment)
         for difference in differences:
             remedy = difference.remedy.replace(RESTORE, own)
+            remedy = remedy.replace("{environment}", self.environment)
             self.differences.append(replace(difference, remedy=remedy))
 
     @property

@@ -62,7 +62,7 @@ def _config(
         name,
         {"EndpointConfigName": wanted},
         live,
-        f"what is live is not what was deployed; {why}",
+        f"what is live is not what was deployed; {why}; correct that, and {RESTORE}",
     )
     yield from changed(
         "deployment guardrails",
@@ -284,7 +284,10 @@ def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference
         if (managed := settings.get("ManagedInstanceScaling")) is not None:
             bounds = (("MinCapacity", "MinInstanceCount"), ("MaxCapacity", "MaxInstanceCount"))
             target = {key: managed[bound] for key, bound in bounds}
-        yield from _count(name, settings, there[variant], target)
+        back = _set_back(
+            stack, live, variant, "InstanceCount", settings.get("InitialInstanceCount")
+        )
+        yield from _count(name, settings, there[variant], target, back)
 
 
 def _set_back(
@@ -299,9 +302,16 @@ def _set_back(
 
 
 def _count(
-    name: str, wanted: Mapping[str, Any], now: Mapping[str, Any], target: Mapping[str, Any] | None
+    name: str,
+    wanted: Mapping[str, Any],
+    now: Mapping[str, Any],
+    target: Mapping[str, Any] | None,
+    back: str,
 ) -> Iterator[Difference]:
-    """Compare the number of instances; for serverless, of provisioned concurrency."""
+    """Compare the number of instances; for serverless, of provisioned concurrency.
+
+    `back`: how to set the number of instances back where nothing scales.
+    """
     key, started, count = _counted(wanted, now)
     if started is None and count is None:
         return  # serverless, with none kept warm
@@ -318,7 +328,7 @@ def _count(
             key=key,
             wanted=least if least == most else f"{least} to {most}",
             found=count,
-            remedy="set it back with UpdateEndpointWeightsAndCapacities, or deploy"
+            remedy=(back if key == "CurrentInstanceCount" else RESTORE)
             if target is None
             else "scaling has not brought it back: look at its activities",
         )

@@ -74,6 +74,29 @@ def test_an_override_reaches_the_template_its_metadata_and_an_output(
     assert said == {"variants.primary.max_instances": "9"}
 
 
+def test_the_cli_passes_keys_with_colons_and_quotes_and_the_numbers_of_its_files(
+    project: Project,
+) -> None:
+    file = project.root / "cdk.context.json"
+    file.write_text('{"prod.variants.primary.max_instances": 9, "acme:z.y": 1}')
+    options = ("prod.tags.acme:owner=me", 'prod.tags."acme.com/cost"=a=b', "prod.tags.acme.x=5")
+    given = [word for option in options for word in ("-c", option)]
+    ran = project.cdk("synth", "prod/*", "--quiet", "--output", "by-cli", *given)
+    file.unlink()
+    assert ran.returncode == 0, ran.stderr
+    template = prod(project.root / "by-cli")
+    assert template["Metadata"]["Overrides"] == {
+        "variants.primary.max_instances": "9",
+        "tags.acme:owner": "me",
+        'tags."acme.com/cost"': "a=b",
+        "tags.acme.x": "5",
+    }
+    manifest = json.loads((project.root / "by-cli" / "assembly-prod" / "manifest.json").read_text())
+    stacks = [each["properties"] for each in manifest["artifacts"].values()]
+    (tags,) = (stack["tags"] for stack in stacks if "templateFile" in stack)
+    assert {"acme:owner": "me", "acme.com/cost": "a=b", "acme.x": "5"}.items() <= tags.items()
+
+
 def test_an_unknown_environment_and_a_missing_folder_stop_with_a_sentence(project: Project) -> None:
     ran = project.app('{"prdo.region": "eu-west-1"}')
     assert (ran.returncode, ran.stderr) == (

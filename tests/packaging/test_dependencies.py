@@ -64,7 +64,7 @@ def test_what_is_not_wanted_or_not_locked_is_not_vendored(
     with pytest.raises(PackagingError) as raised:
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert str(raised.value) == (
-        f"{code}/requirements.txt: has no requirements.lock beside it; run: servable package ENV"
+        f"{code}/requirements.txt: has no requirements.lock beside it; run `servable package ENV`"
     )
 
 
@@ -78,12 +78,12 @@ def test_a_lock_whose_wheels_or_requirements_changed_names_the_command(
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     plain.unlink()
     with pytest.raises(
-        PackagingError, match="plain-1.0-py3-none-any.whl is not on this computer; run:"
+        PackagingError, match="plain-1.0-py3-none-any.whl is not on this computer; run"
     ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     (code / "requirements.txt").write_text("fast\n")
     with pytest.raises(
-        PackagingError, match="is of another requirements.txt: that has changed since; run:"
+        PackagingError, match="is of another requirements.txt: that has changed since; run"
     ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
@@ -171,7 +171,7 @@ def test_a_lock_that_was_not_written_by_us_names_the_line(
     with (code / LOCK).open("a") as file:
         file.write(f"{line}\n")
     with pytest.raises(
-        PackagingError, match="line 6 is no wheel and its hash: .*; run: servable package"
+        PackagingError, match="line 6 is no wheel and its hash: .*; run `servable package"
     ):
         fetch(code, python="3.12", wheels=wheels, find_links=house)
 

@@ -340,7 +340,7 @@ def test_the_lock_says_whether_a_requirement_brings_tensorflow(
     findings = check_code(code, python=image.python, provided=image.modules)
     assert [finding.severity for finding in findings] == severities
     if wheels is None:
-        assert "run: servable package ENV" in findings[0].remedy
+        assert "run `servable package ENV`" in findings[0].remedy
         assert "[acknowledge]" in findings[0].remedy
     # A lock of other requirements says nothing.
     (code / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\nsix\n")

@@ -191,7 +191,7 @@ def test_one_setting_in_both_spellings_of_one_file_is_an_error_that_names_both(
     layer = {"container": table, "environment": {variable: text}}
     wanted = (
         f"environments/prod.toml: {TABLE}.environment.{variable}: "
-        f"environment.{variable} and container.{key} set one thing; keep one of them"
+        f"environment.{variable} and container.{key} set one thing; take it out, or take out container.{key}"
     )
     assert wanted in errors(read(project, layer))
     # In a base too, whatever the file itself states.
@@ -205,7 +205,7 @@ def test_one_setting_twice_on_the_command_line_is_an_error(project: Path) -> Non
     both = {f"environment__{WORKERS}": "4", "container__gunicorn_workers": "2"}
     assert errors(read(project, {}, **both)) == [
         f"-c prod: {TABLE}.environment.{WORKERS}: environment.{WORKERS} and "
-        "container.gunicorn_workers set one thing; keep one of them"
+        "container.gunicorn_workers set one thing; take it out, or take out container.gunicorn_workers"
     ]
 
 

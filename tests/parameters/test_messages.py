@@ -106,7 +106,7 @@ def test_a_number_out_of_range_and_an_unknown_word_are_told_what_is_allowed(
             "variants.primary.scaling.safety_factor",
             "1.5 is out of range",
             "more than 0 and 1 or less",
-            "change it",
+            "set 1, the nearest",
         )
     ]
     text = VALID + 'container = { gunicorn_worker_class = "gvent" }\n'
@@ -115,7 +115,7 @@ def test_a_number_out_of_range_and_an_unknown_word_are_told_what_is_allowed(
             "variants.primary.container.gunicorn_worker_class",
             "'gvent' is not known",
             "sync, gevent, gthread, eventlet, tornado",
-            "use one of those",
+            "did you mean gevent?",
         )
     ]
 

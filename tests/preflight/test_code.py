@@ -74,7 +74,7 @@ def test_requirements_without_a_lock_name_the_command(
             "models.ranker.code",
             "code/requirements.txt: has no requirements.lock beside it",
             "",
-            "run: servable package prod",
+            "run `servable package prod`",
         )
     ]
     (project / "code" / "requirements.txt").write_text("# nothing yet\n")

@@ -134,7 +134,7 @@ def test_instances_are_within_bounds_and_a_range_needs_something_that_scales(
             "variants.primary.min_instances",
             "min_instances 3 is above max_instances 2",
             "1 to 2",
-            "lower min_instances or raise max_instances",
+            "set max_instances = 3, or min_instances = 2",
         )
     ]
     for most, refused in [(1, []), (2, ["capacity-nothing-scales"])]:

@@ -61,6 +61,6 @@ def test_a_refusal_says_value_range_and_key(project: Path) -> None:
             "rollout.canary_percent",
             "90 is out of range",
             "1 or more and 50 or less",
-            "change it",
+            "set 50, the nearest",
         )
     )

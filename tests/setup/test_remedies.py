@@ -16,7 +16,12 @@ MESSAGES = [pair for pair in sentences() if not pair[0].startswith(NOT_MESSAGES)
 
 
 def test_every_command_in_a_message_is_taken_by_its_program() -> None:
-    commands = {(place, command) for place, text in MESSAGES for command in commands_in(text)}
+    # model_packaging knows no environment: the rule that shows its message writes the name.
+    commands = {
+        (place, command.replace("ENV", "prod") if place.startswith("model_packaging/") else command)
+        for place, text in MESSAGES
+        for command in commands_in(text)
+    }
     assert len(commands) > 80  # otherwise they aren't found anymore
     problems = {f"{place}: {one}": problem_with(one) for place, one in commands}
     assert {place: problem for place, problem in problems.items() if problem} == {}

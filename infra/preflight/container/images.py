@@ -10,7 +10,7 @@ from itertools import chain
 from infra.catalog import images
 from infra.catalog.images import Image, own_image
 from infra.catalog.instances import oldest_cuda
-from infra.parameters.finding import Severity
+from infra.parameters.finding import Severity, nearest
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Variant, machine_of
@@ -53,7 +53,8 @@ class ImageUnknown(ModelRule):
                 key,
                 f"no image for TensorFlow {version} in {self.environment.region}",
                 allowed=", ".join(images.regions(version)),
-                remedy="change region or tensorflow",
+                remedy=_other_region(self.environment.region, version)
+                or "change region or tensorflow",
             )
 
     def _region(self, name: str) -> Findings:
@@ -67,9 +68,17 @@ class ImageUnknown(ModelRule):
                     "region",
                     f"no image for TensorFlow {version} in {self.environment.region}",
                     allowed=", ".join(images.regions(version)),
-                    remedy="change the region, or set tensorflow to a version that it has",
+                    remedy=_other_region(self.environment.region, version)
+                    or "change the region, or set tensorflow to a version that it has",
                 )
                 return
+
+
+def _other_region(region: str, version: str) -> str | None:
+    """Return the remedy for a region that is misspelt; None for one of AWS's."""
+    known = {each for each_version in images.versions() for each in images.regions(each_version)}
+    close = None if region in known else nearest(region, images.regions(version))
+    return close and f'set region = "{close}"'
 
 
 def _closest(version: str, versions: list[str]) -> str:

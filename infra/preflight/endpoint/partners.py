@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from infra.catalog.limits import documented
 from infra.parameters.alarms import WATCHED, Alarms
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Severity
+from infra.parameters.finding import Severity, suggest_path
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import SHARE
 from infra.policy.container import worker_class_of
@@ -303,9 +303,9 @@ class PathMissing(Rule):
     def look(self) -> Findings:
         for key, path, allowed in self._paths():
             if not (self.loaded.root / path).exists():
-                yield self.finding(
-                    key, f"there is no file or folder {path}", given=path, allowed=allowed
-                )
+                remedy = suggest_path(path, self.loaded.root) or self.remedy
+                problem = f"there is no file or folder {path}"
+                yield self.finding(key, problem, given=path, allowed=allowed, remedy=remedy)
 
     def _paths(self) -> Iterator[tuple[str, str, str]]:
         """Yield key, path, and what is allowed for each path that the file states."""

@@ -141,7 +141,7 @@ models.ranker.tensorflow = "2.19\""""
                     f"TensorFlow {version} does not have",
                     allowed=f"{images.versions()[-1]}, whose image has all of them",
                     remedy="set that version, or write the packages into requirements.txt of the "
-                    f"folder models.{name}.code, and run: servable package {self.loaded.name}",
+                    f"folder models.{name}.code, and run `servable package {self.loaded.name}`",
                 )
 
 
@@ -183,7 +183,7 @@ class CodeInstalledAtStart(CodeFolderRule):
         "slower, and fails without the internet or when a package is gone"
     )
     allowed = "vendored"
-    remedy = 'set install = "vendored" and run: servable package {self.loaded.name}'
+    remedy = 'set install = "vendored" and run `servable package {self.loaded.name}`'
 
     def look(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
@@ -329,8 +329,8 @@ class MultiModelPackages(ModelRule):
                         f"{package} is {version} in the code of {member!r}, and "
                         f"{others_version} in that of {other!r}; they share one process",
                         given=member,
-                        remedy=f"name one version in the requirements.txt of both, and run: "
-                        f"servable package {self.loaded.name}",
+                        remedy=f"name one version in the requirements.txt of both, and run "
+                        f"`servable package {self.loaded.name}`",
                     )
 
     def _versions(self, member: str) -> dict[str, str]:

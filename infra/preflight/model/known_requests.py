@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.catalog import images
-from infra.parameters.finding import Finding, Severity, meant
+from infra.parameters.finding import Finding, Severity, meant, suggest_path
 from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
 from infra.parameters.table import ProjectPath
@@ -45,7 +45,8 @@ class KnownRequestRule(Rule):
             key,
             f"there is no file {file}",
             allowed="a file with one request, by its path in the project",
-            remedy="write one there; `servable init` writes golden/NAME/request.json",
+            remedy=suggest_path(file, self.loaded.root)
+            or "write one there; `servable init` writes golden/NAME/request.json",
         )
 
     def judge(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from infra.packing import servable
-from infra.parameters.finding import Finding, Severity, meant
+from infra.parameters.finding import Finding, Severity, meant, suggest_path
 from infra.parameters.model import ModelTable
 from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, ModelRule, artifact_example
@@ -156,7 +156,9 @@ class Artefact(PackedModelRule):
                 tree()
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
-                yield self.refused(wrong, given.path, f"models.{name}.{part}", given)
+                finding = self.refused(wrong, given.path, f"models.{name}.{part}", given)
+                other = suggest_path(given, self.loaded.root)
+                yield replace(finding, remedy=other or finding.remedy)
 
 
 class CodeInsideModel(PackedModelRule):

@@ -23,7 +23,9 @@ variants.primary.max_instances = 2"""
     key = "variants.{name}.min_instances"
     problem = "min_instances {variant.min_instances} is above max_instances {variant.max_instances}"
     allowed = "1 to {variant.max_instances}"
-    remedy = "lower min_instances or raise max_instances"
+    remedy = (
+        "set max_instances = {variant.min_instances}, or min_instances = {variant.most_instances}"
+    )
 
     def look(self, name: str, variant: Variant) -> Findings:
         if variant.min_instances > variant.most_instances:

@@ -13,7 +13,7 @@ from infra.preflight.batch.jobs import batch_example
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command
 from servable.verify.deployed import DeployedStack, deployed
-from servable.verify.difference import Difference
+from servable.verify.difference import KEEP, Difference
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import NUMBER, REGION, AnsweringAccount
 
@@ -130,7 +130,10 @@ def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() 
         ("UPDATE_COMPLETE", None),
         ("IMPORT_COMPLETE", None),
         ("UPDATE_IN_PROGRESS", "wait until it has finished"),
-        ("UPDATE_ROLLBACK_COMPLETE", "the reason: no event says why"),
+        (
+            "UPDATE_ROLLBACK_COMPLETE",
+            f"the reason: no event says why; correct that and deploy, or keep what runs: {KEEP}",
+        ),
     ],
 )
 def test_a_stack_that_is_not_at_rest_is_a_difference(status: str, remedy: str | None) -> None:

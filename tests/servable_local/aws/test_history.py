@@ -220,6 +220,14 @@ def test_the_way_back_passes_the_checks_and_keeps_the_file_that_it_replaces(past
     assert artifact.sha256 == hashlib.sha256(ARCHIVE).hexdigest()
 
 
+def test_live_and_previous_name_a_deployment(past: Past) -> None:
+    listed = past.found()
+    assert [command._chosen(listed, name).number for name in ("live", "previous")] == [2, 1]
+    again = past.found()[1].fingerprint
+    past.deploy(again)  # a third deployment, which is the first one again
+    assert [command._chosen(past.found(), name).number for name in ("live", "previous")] == [3, 2]
+
+
 def test_the_way_back_has_the_values_that_the_file_contained(past: Past) -> None:
     environment = past.loaded().environment
     packed = packed_key(environment, "ranker", past.project)

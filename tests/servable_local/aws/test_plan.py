@@ -1,7 +1,10 @@
 """`servable plan` against what is live, and what then becomes of the deploys that it names."""
 
+import json
+import re
 import shlex
 import time
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -9,9 +12,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra.constructs.access.pipeline_role import PLAN_LOOKS
+from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check, errors
 from servable.plan.live import live
+from servable.plan.moved import add_old_stack
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
@@ -19,6 +24,7 @@ from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _reads_of_plan
 from tests.checkouts import ROOT
 from tests.conftest import valid
+from tests.servable.test_check_against import git
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
@@ -159,6 +165,89 @@ def test_an_endpoint_that_is_not_the_stacks_own_is_in_the_way(
     now = live(one, deployed.client)
     plan = planned(one, now, deployed.template(one), against="what is live", folder="environments")
     assert (plan.verdict, plan.deploys) == ("refused", [])
+
+
+def plan_moved(made: Live, folder: Path, **overrides: str) -> DeployPlan:
+    """Plan from the state of AWS, where the last commit of a project is what is deployed."""
+    for name in ("base", "staging"):
+        text = (ROOT / "environments" / f"{name}.toml").read_text()
+        text = re.sub("(?m)^account .*", f'account = "{made.account.number}"', text)
+        text = re.sub("(?m)^region .*", 'region = "us-east-1"', text)
+        (folder / "environments").mkdir(exist_ok=True)
+        (folder / "environments" / f"{name}.toml").write_text(text)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "environments")
+    git(folder, "commit", "--quiet", "--message", "deployed")
+
+    def clients(environment: Environment) -> Any:
+        place = {"account": environment.account, "region": environment.region}
+        return lambda service: made.account.aws.client(service, **place)
+
+    one = made.loaded(overrides)
+    now = live(one, clients(one.environment))
+    now = add_old_stack(now, one, folder, folder / "environments", clients)
+    return planned(one, now, made.template(one), against="what is live", folder="environments")
+
+
+def deploy_moved(made: Live, **overrides: str) -> tuple[str, str]:
+    """Deploy into the place that the overrides name; return (status of the stack, reasons of failures)."""
+    one = made.loaded(overrides)
+    place = {"account": one.environment.account, "region": one.environment.region}
+    made.account.aws.client("ssm", **place).put_parameter(
+        Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True
+    )
+    cloudformation = made.account.aws.client("cloudformation", **place)
+    name = stack_name(ENV, one.environment, "endpoint")
+    cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(made.template(one)))
+    for _ in range(1000):
+        status = str(cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
+        if not status.endswith("_IN_PROGRESS"):
+            break
+        time.sleep(0.02)
+    events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
+    return status, " ".join(event.get("ResourceStatusReason", "") for event in events)
+
+
+@pytest.mark.parametrize("moved", ["region", "account", "service"])
+def test_a_moved_environment_makes_a_second_endpoint_and_the_first_one_stays(
+    deployed: Live, moved: str, tmp_path: Path
+) -> None:
+    other = deployed.account.another()
+    overrides = {
+        "region": {"region": "us-west-2"},
+        "account": {"account": other.number},
+        "service": {"service": "another", "endpoint.name": "another-staging"},
+    }[moved]
+    plan = plan_moved(deployed, tmp_path, **overrides)
+    assert (plan.verdict, plan.needs_attention) == ("second endpoint", True)
+    assert f"{STACK} in us-east-1 of account {deployed.account.number} stays" in plan.reasons[0]
+
+    here = deployed.described() | {"ResponseMetadata": None}
+    place = {"account": deployed.account.number, "region": "us-east-1", **overrides}
+    client = deployed.account.aws.client
+    archive, there = deployed.archive, {k: place[k] for k in ("account", "region")}
+    if moved == "account":
+        deployed.archive = other.put_archive(b"an archive")
+    status, reasons = deploy_moved(deployed, **overrides)
+    deployed.archive = archive
+    assert status == "CREATE_COMPLETE", reasons
+    second = place.get("endpoint.name", ENDPOINT)
+    made = client("sagemaker", **there).describe_endpoint(EndpointName=second)
+    assert made["EndpointStatus"] == "InService"
+    assert deployed.described() | {"ResponseMetadata": None} == here
+    assert made["EndpointArn"] != here["EndpointArn"]
+
+
+def test_a_renamed_service_fails_at_the_name_that_the_plan_says_is_taken(
+    deployed: Live, tmp_path: Path
+) -> None:
+    plan = plan_moved(deployed, tmp_path, service="renamed")
+    assert (plan.verdict, plan.deploys) == ("refused", [])
+    assert f"{STACK} has the endpoint {ENDPOINT}" in plan.reasons[0]
+    status, reasons = deploy_moved(deployed, service="renamed")
+    assert status == "ROLLBACK_COMPLETE"
+    assert "already exists" in reasons
+    assert deployed.described()["EndpointStatus"] == "InService"
 
 
 def log_group_left(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:

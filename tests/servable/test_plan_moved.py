@@ -1,0 +1,170 @@
+"""`servable plan` of a file whose service, region, or account has changed: a different stack."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from click.testing import CliRunner
+
+from infra.parameters.environment import Environment
+from infra.parameters.loading import load
+from servable.plan.command import plan
+from servable.plan.live import LiveState
+from servable.plan.moved import add_old_stack
+from tests.conftest import VALID, valid
+from tests.servable.test_check_against import SCALED, git
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+DEPLOYED = f'service = "search"\n{SCALED}'
+SERVICE = ('service = "search"', 'service = "find"')
+REGION = ("eu-west-1", "us-east-1")
+ACCOUNT = ("111111111111", "222222222222")
+NAME = ('name = "ranker"', 'name = "finder"')
+
+
+@pytest.fixture
+def revision(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(DEPLOYED)
+    git(project, "init", "--quiet")
+    git(project, "add", "environments", "cdk.json", "model")
+    git(project, "commit", "--quiet", "--message", "deployed")
+    monkeypatch.chdir(project)
+    return project
+
+
+def write(project: Path, *changes: tuple[str, str], text: str = DEPLOYED) -> None:
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (project / "environments" / "prod.toml").write_text(text)
+
+
+def plan_json(project: Path, *changes: tuple[str, str]) -> dict[str, Any]:
+    write(project, *changes)
+    options = ("prod", "--against", "HEAD", "--json")
+    ran = CliRunner().invoke(plan, options, standalone_mode=False)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    assert ran.return_value == int(found["needs_attention"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "moves", "new"),
+    [
+        ((REGION,), "region eu-west-1 becomes us-east-1", "ranker"),
+        ((ACCOUNT,), "account 111111111111 becomes 222222222222", "ranker"),
+        ((SERVICE, NAME), "service search becomes find", "finder"),
+        ((REGION, SERVICE), "service search becomes find and region eu-west-1 becomes us-east-1",
+         "ranker"),
+    ],
+)  # fmt: skip
+def test_a_moved_environment_is_a_second_endpoint_and_the_first_one_stays(
+    revision: Path, changes: tuple[tuple[str, str], ...], moves: str, new: str
+) -> None:
+    found = plan_json(revision, *changes)
+    assert (found["verdict"], found["needs_attention"]) == ("second endpoint", True)
+    (reason,) = found["reasons"]
+    assert reason.startswith(f"{moves}: this is a different stack.")
+    assert f"creates a second endpoint, {new}, and search-prod-endpoint in eu-west-1" in reason
+    assert "`aws cloudformation delete-stack --stack-name search-prod-endpoint" in reason
+    assert [one["command"] for one in found["deploys"]] == ["cdk deploy 'prod/*'"]
+    assert {change["what"].split()[-1] for change in found["changes"]} == {"new"}
+
+
+def test_a_renamed_service_whose_endpoint_keeps_its_name_cannot_be_deployed(revision: Path) -> None:
+    found = plan_json(revision, SERVICE)
+    assert (found["verdict"], found["deploys"]) == ("refused", [])
+    (reason,) = found["reasons"]
+    assert "search-prod-endpoint has the endpoint ranker, so that the deployment fails" in reason
+    assert 'set service = "search" again' in reason
+
+
+def test_what_the_reason_says_to_set_is_the_old_stack_again(revision: Path) -> None:
+    for change in (SERVICE, REGION, ACCOUNT):
+        (reason,) = plan_json(revision, change)["reasons"]
+        line = reason.partition("set ")[2].partition(" again")[0]
+        assert line in DEPLOYED
+        write(revision, (change[1], change[0]), text=DEPLOYED.replace(*change))
+        assert plan_json(revision)["verdict"] == "nothing"
+
+
+def test_a_protected_stack_and_what_it_keeps_are_in_the_commands_of_a_move(revision: Path) -> None:
+    protected = DEPLOYED.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
+    write(revision, text=f"{protected}[capture]\nsample_percent = 10\nkeep_days = 30\n")
+    git(revision, "commit", "--quiet", "--all", "--message", "protected")
+    (reason,) = plan_json(revision, REGION)["reasons"]
+    assert "search-prod-data" in reason
+    assert reason.index("update-termination-protection") < reason.index("delete-stack")
+    assert "aws sagemaker delete-endpoint --endpoint-name ranker --region eu-west-1" in reason
+
+
+class Aws:
+    """STS and CloudFormation of one account, with the stack search-prod-endpoint in eu-west-1."""
+
+    def __init__(self, account: str = "111111111111", error: str = "") -> None:
+        self.account = account
+        self.error = error
+        self.region = ""
+
+    def __call__(self, environment: Environment) -> Any:
+        self.region = environment.region
+        return lambda service: self
+
+    def get_caller_identity(self) -> dict[str, str]:
+        return {"Account": self.account}
+
+    def describe_stacks(self, **asked: str) -> dict[str, Any]:
+        if self.error:
+            raise ClientError({"Error": {"Code": self.error, "Message": ""}}, "DescribeStacks")
+        if (asked["StackName"], self.region) != ("search-prod-endpoint", "eu-west-1"):
+            message = f"Stack with id {asked['StackName']} does not exist"
+            wrong = {"Error": {"Code": "ValidationError", "Message": message}}
+            raise ClientError(wrong, "DescribeStacks")
+        return {"Stacks": [{"StackStatus": "CREATE_COMPLETE"}]}
+
+    def get_template(self, **_: str) -> dict[str, Any]:
+        return {"TemplateBody": "{}"}
+
+
+def add(project: Path, aws: Aws, **now: Any) -> LiveState:
+    files = project / "environments"
+    (loaded,) = load(project, files)
+    return add_old_stack(LiveState(**now), valid(loaded), project, files, aws)
+
+
+def test_a_moved_file_is_compared_with_the_last_commit_and_with_the_one_before_the_move(
+    revision: Path,
+) -> None:
+    write(revision, REGION)
+    for _ in range(2):
+        old = add(revision, Aws()).old
+        assert old is not None
+        assert (old.name, old.region, old.seen) == ("search-prod-endpoint", "eu-west-1", True)
+        git(revision, "commit", "--quiet", "--all", "--allow-empty", "--message", "moved")
+    # What is deployed in the new place is compared with that alone.
+    assert add(revision, Aws(), template={"Resources": {}}).old is None
+
+
+def test_a_stack_that_cannot_be_read_is_not_said_to_be_gone(revision: Path) -> None:
+    write(revision, REGION)
+    for aws in (Aws("222222222222"), Aws(error="AccessDenied")):
+        old = add(revision, aws).old
+        assert old is not None
+        assert old.seen is False
+    write(revision, SERVICE)
+    (taken,) = add(revision, Aws()).taken
+    assert "search-prod-endpoint has the endpoint ranker" in taken.problem
+
+
+def test_a_stack_that_is_gone_and_a_project_without_git_have_no_old_stack(revision: Path) -> None:
+    write(revision, text=VALID)  # without a service: no stack prod-endpoint is there
+    git(revision, "commit", "--quiet", "--all", "--message", "never deployed")
+    write(revision, REGION, text=VALID)
+    assert add(revision, Aws()).old is None
+    write(revision, REGION)
+    shutil.rmtree(revision / ".git")
+    assert add(revision, Aws()).old is None

@@ -1,0 +1,178 @@
+"""Repairs of a broken project by a program that reads `--json` and follows the remedies literally."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from infra.parameters.loading import load
+from servable.main import servable
+from tests.conftest import VALID, valid
+from tests.packaging.wheelhouse import wheel
+from tests.repairs import Finding, NotLiteralError, Repairs
+from tests.servable.test_check_against import git
+
+GOLDEN = """\
+[models.ranker.golden]
+request = "golden/request-rows.json"
+answer = "golden/answer-rows.json"
+"""
+SCALED = "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
+GOOD = VALID + "max_instances = 2\n" + SCALED + GOLDEN
+
+
+class InProcess(Repairs):
+    """Repairs whose `servable` commands run in this process, which takes a tenth of the time."""
+
+    def run(self, command: str) -> tuple[int, str]:
+        words = shlex.split(command)
+        assert words[0] == "servable"
+        given = ["--project", str(self.root), *words[1:]]
+        ran = CliRunner().invoke(servable, given, standalone_mode=False)
+        self.errors = f"{ran.stderr}{ran.exception or ''}"
+        return (2 if ran.exception else ran.return_value or 0), ran.stdout
+
+
+def findings_of_check(parsed: Any) -> list[Finding]:
+    """Return the errors, then the warnings."""
+    shown = [each for each in parsed["prod"] if each["severity"] in ("error", "warning")]
+    return sorted(shown, key=lambda each: each["severity"] != "error")
+
+
+def write(project: Path, text: str) -> None:
+    (project / "environments" / "prod.toml").write_text(text)
+
+
+# What breaks the file: (what is replaced, by what). A repair brings back what the file said.
+BROKEN = {
+    "misspelt key": ("max_instances", "max_instnces"),
+    "misspelt table": ("[variants.primary.scaling]", "[variants.primary.scalng]"),
+    "misspelt type": ("ml.c5.xlarge", "ml.c5.xlage"),
+    "misspelt model": ('model = "ranker"', 'model = "rankr"'),
+    "misspelt region": ("eu-west-1", "eu-wst-1"),
+    "misspelt folder": ('saved_model = "model"', 'saved_model = "modle"'),
+    "misspelt file": ("request-rows.json", "request-row.json"),
+    "unknown version": ('"2.20"', '"2.200"'),
+    "account as a number": ('"111111111111"', "111111111111"),
+    "number as a text": ("max_instances = 2", 'max_instances = "2"'),
+    "boolean as a text": ("production = false", 'production = "false"'),
+    "text without quotes": ('region = "eu-west-1"', "region = eu-west-1"),
+    "misspelt base": ('account = "1', 'extends = "bse"\naccount = "1'),
+    "acceptance of nothing": (SCALED, f"{SCALED}[acknowledge]\nmodel-unfilled = 'it is filled'\n"),
+    "setting without effect": (
+        SCALED,
+        f"{SCALED}[variants.primary.environment]\nTF_DISABLE_MKL = '1'\n",
+    ),
+}
+# What a repair changes to something that passes, because nobody knows what was meant.
+OUT_OF_BOUNDS = {
+    "minimum above maximum": ("max_instances = 2", "max_instances = 2\nmin_instances = 4"),
+    "number out of range": (SCALED, f"{SCALED}safety_factor = 1.5\n"),
+    "misspelt acceptance": (
+        "production = false",
+        "production = true\nacknowledge = { capacity-singl = 'one is enough here' }",
+    ),
+    "one setting twice": (
+        SCALED,
+        f"{SCALED}[variants.primary.environment]\nSAGEMAKER_TFS_INSTANCE_COUNT = '2'\n"
+        "[variants.primary.container]\ntfs_processes = 2\n",
+    ),
+    "old name": (SCALED, f"{SCALED}[variants.primary.variables]\nLOG_LEVEL = 'info'\n"),
+}
+
+
+@pytest.fixture
+def repairs(project: Path) -> InProcess:
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "base.toml").write_text("")
+    write(project, GOOD)
+    return InProcess(project)
+
+
+def read(project: Path) -> Any:
+    (prod,) = load(project, project / "environments")
+    return valid(prod).environment
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_says_again_what_it_said(repairs: InProcess, change: tuple[str, str]) -> None:
+    meant = read(repairs.root)
+    assert change[0] in GOOD
+    write(repairs.root, GOOD.replace(*change))
+    assert findings_of_check(json.loads(repairs.run("servable check prod --json")[1]))
+    parsed = repairs.repair("servable check prod", findings_of_check)
+    assert (parsed["verdict"], read(repairs.root)) == ("holds", meant)
+    assert repairs.followed
+
+
+@pytest.mark.parametrize("change", OUT_OF_BOUNDS.values(), ids=OUT_OF_BOUNDS)
+def test_a_value_that_cannot_be_deployed_becomes_one_that_can(
+    repairs: InProcess, change: tuple[str, str]
+) -> None:
+    assert change[0] in GOOD
+    write(repairs.root, GOOD.replace(*change))
+    parsed = repairs.repair("servable check prod", findings_of_check)
+    assert (parsed["verdict"], bool(repairs.followed)) == ("holds", True)
+
+
+@pytest.mark.long
+def test_a_rejected_package_and_a_rejected_plan_are_repaired_from_their_own_json(
+    repairs: InProcess,
+) -> None:
+    git(repairs.root, "init", "--quiet")
+    git(repairs.root, "add", ".")
+    git(repairs.root, "commit", "--quiet", "--message", "deployed")
+    write(repairs.root, GOOD.replace(*BROKEN["misspelt key"]))
+    plan = repairs.repair(
+        "servable plan prod --against HEAD", lambda said: errors(said["findings"])
+    )
+    assert plan["verdict"] == "nothing"
+    write(repairs.root, GOOD.replace(*BROKEN["misspelt folder"]))
+    repairs.repair(
+        "servable package prod", lambda said: said["findings"] if isinstance(said, dict) else []
+    )
+    assert repairs.followed == ["did you mean max_instances?", "did you mean model?"]
+
+
+def errors(findings: list[Finding]) -> list[Finding]:
+    return [each for each in findings if each["severity"] == "error"]
+
+
+def test_a_moved_environment_moves_back_as_its_plan_says(repairs: InProcess) -> None:
+    git(repairs.root, "init", "--quiet")
+    git(repairs.root, "add", ".")
+    git(repairs.root, "commit", "--quiet", "--message", "deployed")
+    write(repairs.root, GOOD.replace("eu-west-1", "us-east-1"))
+    code, output = repairs.run("servable plan prod --against HEAD --json")
+    (reason,) = json.loads(output)["reasons"]
+    assert code == 1
+    remedy = reason.partition("To change the first one instead, ")[2]
+    repairs.follow({"file": "environments/prod.toml", "key": "", "remedy": remedy})
+    code, output = repairs.run("servable plan prod --against HEAD --json")
+    assert (code, json.loads(output)["verdict"]) == (0, "nothing")
+
+
+@pytest.mark.long
+def test_code_whose_packages_are_not_there_is_packed_as_check_says(
+    repairs: InProcess,
+) -> None:
+    (repairs.root / "house").mkdir()
+    wheel(repairs.root / "house", "plain")
+    wanted = repairs.root / "code" / "requirements.txt"
+    wanted.write_text("--no-index\n--find-links ../house\nplain\n")
+    write(repairs.root, GOOD.replace("tensorflow", 'code = "code"\ntensorflow', 1))
+    repairs.repair("servable check prod", findings_of_check)
+    assert any("servable package prod" in remedy for remedy in repairs.followed)
+
+
+def test_a_remedy_that_leaves_something_to_think_about_is_not_followed(repairs: InProcess) -> None:
+    for remedy in (
+        "change it",
+        "lower it, or choose a larger type",
+        "write the folder of its versions",
+    ):
+        with pytest.raises(NotLiteralError):
+            repairs.follow({"file": "environments/prod.toml", "key": "region", "remedy": remedy})

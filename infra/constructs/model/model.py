@@ -215,6 +215,10 @@ class Model(Construct):
         folders = folder if isinstance(folder, Mapping) else {model_name: folder}
         tables = {name: _read_packed(where, each, archive, given) for name, each in folders.items()}
         if isinstance(folder, Mapping):
+            if model_name in folder:
+                raise ValueError(
+                    f"{where}: model_name: a folder has the name {model_name!r}; pass a different model_name"
+                )
             several = {"multi_model": list(folder), "tensorflow": tensorflow}
             tables[model_name] = read_arguments(where, ModelTable, several)
         return Model(

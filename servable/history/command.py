@@ -64,12 +64,11 @@ def history(
 
 def _chosen(listed: list[Deployment], wanted: str) -> Deployment:
     live = next((deployment for deployment in listed if deployment.live), None)
-    if live is not None and wanted == "live":
-        return live
+    others = [each for each in listed if live and each.fingerprint != live.fingerprint]
+    earlier = next((each for each in others if each.number is not None), None)
+    if chosen := {"live": live, "previous": earlier}.get(wanted):
+        return chosen
     for deployment in listed:
-        earlier = live is not None and deployment.number is not None
-        if wanted == "previous" and earlier and deployment.fingerprint != live.fingerprint:
-            return deployment
         beginning = len(wanted) >= 6 and deployment.fingerprint.startswith(wanted)
         if beginning or str(deployment.number) == wanted:
             return deployment

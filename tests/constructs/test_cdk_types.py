@@ -16,9 +16,7 @@ from servable.constructs import (
     EndpointAlarms,
     EndpointDashboard,
     EndpointEvents,
-    EndpointScaling,
     NotificationKey,
-    Scaling,
 )
 from tests.constructs.test_in_ones_own_app import HERE, Own
 
@@ -102,18 +100,15 @@ def test_alarms_fit_composite_alarms_actions_and_dashboards_of_cdk() -> None:
 
 def test_scaling_is_a_scalable_target_of_cdk_with_the_service_linked_role() -> None:
     own = Own(min_instances=2, max_instances=6)
-    scaling = EndpointScaling(
-        own.stack,
-        "Scaling",
-        endpoint=own.endpoint,
-        variant="primary",
-        scaling=Scaling(max_rps_per_instance=100),
-    )
-    assert isinstance(scaling.target, autoscaling.ScalableTarget)
-    scaling.target.scale_on_schedule(
+    own.variant.auto_scale(max_rps_per_instance=100)
+    own.endpoint.add_alarms(p99_latency_ms=80, notify=sns.Topic(own.stack, "Topic"))
+    assert own.endpoint.alarms is not None  # creates the constructs
+    target = own.variant.target
+    assert isinstance(target, autoscaling.ScalableTarget)
+    target.scale_on_schedule(
         "Night", schedule=autoscaling.Schedule.expression("cron(0 22 * * ? *)"), max_capacity=3
     )
-    scaling.target.scale_to_track_metric(
+    target.scale_to_track_metric(
         "Cpu", target_value=200, custom_metric=own.endpoint.metric_cpu_utilization()
     )
     template = Template.from_stack(own.stack)

@@ -64,10 +64,10 @@ def found_in(out: Path) -> set[tuple[str, str]]:
     [
         (SECURE, set()),
         (FILES["rollout"], {(LOGS, "Logs/Resource"), (LOGS, "GoldenRequests/Log"),
-                            (VOLUMES, "Endpoint/Config")}),
-        (FILES["queue"], {(LOGS, "Logs/Resource"), (VOLUMES, "Endpoint/Config")}),
+                            (VOLUMES, "Endpoint/Config/Default")}),
+        (FILES["queue"], {(LOGS, "Logs/Resource"), (VOLUMES, "Endpoint/Config/Default")}),
         (FILES["components"], {(LOGS, "Logs/Resource"), (LOGS, "Logs-b/Resource"),
-                               (VOLUMES, "Endpoint/Config")}),
+                               (VOLUMES, "Endpoint/Config/Default")}),
         # Local NVMe takes no key: the hardware encrypts it.
         (FILES["pools"].replace('"ml.c5.xlarge"', '"ml.g5.2xlarge"'), {(LOGS, "Logs/Resource")}),
     ],

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from servable.load.generator.connection import OK, TIMEOUT
 from servable.load.measurement import KNOWN_SHARE, LoadStep
+from servable.load.users import OK, TIMEOUT
 from servable.measured.precision import WINDOW_SECONDS, Interval, Latencies, percentile, throughput
 
 BLOCK_SECONDS = 0.5
@@ -25,6 +25,8 @@ class Recorder:
         self.begin = begin
         self.end = float("inf")
         self.under_way = 0
+        self.from_due = True
+        """Whether every latency counts from the due time, and none from sending."""
         self._finished: list[float] = []
         self._due: list[float] = []
         self._took: list[float] = []
@@ -36,43 +38,36 @@ class Recorder:
         self._cpu_began: float | None = None
         self._cpu_seconds = 0.0
 
-    def done(self, due: float, sent: float | None, now: float, kind: str, answer: str) -> None:
-        """Record the end at `now` of a request that was to be sent at `due` and was sent at `sent`.
-
-        `sent` None: a closed loop's, sent when it was due; how late is told by `late()`. `answer`: the body
-        of a refusal, of which the first of each kind is kept.
-        """
+    def done(self, due: float, now: float, kind: str, body: str) -> None:
+        """Record a request that was due at `due` and ended at `now`; keep the first body of each error."""
         if kind == OK and self.begin <= now < self.end:
             self._finished.append(now)
-        if not self.begin <= due < self.end:
-            return
-        if sent is not None:
-            self._lags.append(sent - due)
-        if kind == OK:
+        if kind != OK:
+            self.fail(due, kind, body)
+        elif self.begin <= due < self.end:
             self._due.append(due)
             self._took.append(now - due)
+
+    def fail(self, due: float, kind: str, body: str = "") -> None:
+        """Record a request that failed or wasn't sent."""
+        if not self.begin <= due < self.end:
             return
         self._failed.append(due)
         if kind == TIMEOUT:
             self._timeouts += 1
-        else:
-            self._errors[kind] += 1
-            if answer:
-                self._first_answers.setdefault(kind, answer)
+            return
+        self._errors[kind] += 1
+        if body:
+            self._first_answers.setdefault(kind, body)
 
-    def never_sent(self, due: float, kind: str) -> None:
+    def late(self, due: float, seconds: float) -> None:
+        """Record by how much this process was late for something that was due."""
         if self.begin <= due < self.end:
-            self._failed.append(due)
-            self._errors[kind] += 1
-
-    def late(self, seconds: float) -> None:
-        """Record by how much this process woke up late, which a caller that was ready had to wait."""
-        if time.perf_counter() >= self.begin:
             self._lags.append(seconds)
 
-    def count_rest(self) -> None:
-        """Count the requests that are still under way as timeouts."""
-        self._timeouts += self.under_way
+    def count_rest(self, waiting: int = 0) -> None:
+        """Count the tasks that are still running, and those that never started, as timeouts."""
+        self._timeouts += self.under_way + waiting
 
     def watch_cpu(self) -> None:
         """Call it often: from the first call after `begin` until `end` it counts."""
@@ -106,6 +101,7 @@ class Recorder:
             "first_answers": self._first_answers,
             "timeouts": timeouts,
             "cpu_seconds": self._cpu_seconds,
+            "from_due": self.from_due,
         }
 
 
@@ -122,6 +118,7 @@ class Tally:
         self._errors: Counter[str] = Counter()
         self._first_answers: dict[str, str] = {}
         self._timeouts = 0
+        self._from_due = True
 
     def add(self, report: dict[str, Any]) -> None:
         worker = report["worker"]
@@ -137,6 +134,7 @@ class Tally:
         self._errors.update(report["errors"])
         self._first_answers = report["first_answers"] | self._first_answers
         self._timeouts += report["timeouts"]
+        self._from_due &= report["from_due"]
 
     @property
     def complete(self) -> bool:
@@ -190,6 +188,7 @@ class Tally:
             errors=dict(sorted(self._errors.items())),
             first_answers=dict(sorted(self._first_answers.items())),
             timeouts=self._timeouts,
+            from_due=self._from_due,
             send_lags=self._lags,
             generator_cpu_share=(
                 sum(self._cpu.values()) / (self._workers * seconds) if seconds else 0.0

@@ -23,10 +23,12 @@ def load(what: str | None, folder: str, **values: Any) -> int:
     options = LoadOptions(**values)
     if options.joined:
         if what:
-            raise click.UsageError("--join takes ENV and everything else from where it joins")
+            raise click.UsageError(
+                "--join takes ENV and all options but --locustfile from the other computer"
+            )
         from servable.load.load_generator import join
 
-        join(*options.joined)
+        join(*options.joined, options.locustfile)
         return 0
     checked(what, options)
     assert what is not None  # checked

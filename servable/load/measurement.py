@@ -71,7 +71,7 @@ class LoadStep:
     timeouts: int = 0
     """Not answered in time, those still under way at the end included. Never among latencies."""
     from_due: bool = True
-    """Whether latency counts from when a request was due. False: from sending, for a locustfile's own class."""
+    """Whether latency counts from when a request was due; False: from sending."""
     send_lags: Latencies
     """Delays of requests behind their scheduled times; part of their latency."""
     generator_cpu_share: float

@@ -21,13 +21,13 @@ from model_packaging.refusal import PackagingError
 from servable.console.lines import SILENT_SECONDS, EscapingConsole
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, verdict
-from servable.load.load_generator import LOCALHOST, GeneratorProcesses, LoadError, LoadGenerator
+from servable.load.load_generator import LOCALHOST, LoadError, LoadGenerator
 from servable.load.load_target import Pace
 from servable.load.load_test import Progress, Schedule, measure
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.objective import Knee, Objective, Saturation, knee, saturation
 from servable.load.options import LoadOptions, is_url
-from servable.load.page import write_load_report
+from servable.load.page import FROM_SENDING, write_load_report
 from servable.load.reached import reached_by, run_folder
 from servable.load.temporary.endpoints import TemporaryError
 from servable.measured.precision import readable
@@ -54,9 +54,12 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
     loaded = None if is_url(what) else environment_with_endpoint(what, folder, options.sets)[0]
     if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
-    bodies, names = bodies_of(
-        options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
-    )
+    if options.locustfile:
+        bodies, names = [], [f"locustfile {options.locustfile.name}"]
+    else:
+        bodies, names = bodies_of(
+            options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
+        )
     output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)
     reached = held.enter_context(reached_by(what, loaded, names, output, options))
@@ -72,11 +75,11 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
             replace(reached.target, timeout_seconds=options.timeout_seconds),
             bodies,
             loop=schedule.loop,
-            processes=GeneratorProcesses(
-                here=options.processes, elsewhere=options.workers, listen=options.listen
-            ),
+            processes=options.processes,
+            listen=options.listen,
+            locustfile=options.locustfile,
             variables=reached.variables,
-            joined_at=_joined_at if options.workers else lambda host, port: None,
+            on_listen=_print_address if options.listen else lambda host, port: None,
         )
     )
     click.echo(_announced(schedule, pace), err=True)
@@ -174,10 +177,10 @@ def _schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
     )
 
 
-def _joined_at(host: str, port: int) -> None:
+def _print_address(host: str, port: int) -> None:
     click.echo(f"waiting: servable load --join {host}:{port}", err=True)
     if host == LOCALHOST:
-        click.echo("only this computer reaches it; for others, --listen ADDRESS:PORT", err=True)
+        click.echo("only this computer can join; for others, use its address", err=True)
 
 
 # Sentence, allowed values and remedy of one problem; the rest stands in the curve's file.
@@ -307,6 +310,8 @@ def _lines(
     lines += [
         f"refused, {step.load:g} {unit}: {step.refused}" for step in curve.steps if step.refused
     ]
+    if not all(step.from_due for step in curve.steps):
+        lines.append(FROM_SENDING)
     if curve.asked.relative and curve.valid:
         lines.append(
             "measured on this computer: comparable between settings, not with an AWS instance"

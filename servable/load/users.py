@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from locust import FastHttpUser, constant, task
 from locust.contrib.fasthttp import FastHttpSession
+from locust.env import Environment
 
 # isort: split
 import botocore.session
@@ -60,6 +61,10 @@ class BodyUser(EndpointUser):
     """Send the bodies of `servable load --body` in their weighted mix."""
 
     requests: Iterator[tuple[str, dict[str, str], bytes]]
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self.client.client.cookiejar = None  # it costs time, and endpoints set no cookies
 
     @task
     def send(self) -> None:

@@ -180,7 +180,9 @@ class Coordinator:
         while not is_ready() and not self._stopping:
             if time.monotonic() > until:
                 raised = {str(error["msg"]) for error in self._runner.exceptions.values()}
-                raise GeneratorError("; ".join([f"{problem} within {seconds:g} s", *sorted(raised)]))
+                raise GeneratorError(
+                    "; ".join([f"{problem} within {seconds:g} s", *sorted(raised)])
+                )
             gevent.sleep(_POLL_SECONDS)
 
 

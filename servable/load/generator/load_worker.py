@@ -61,7 +61,7 @@ class LoadWorker:
         self._recorder = Recorder(begin=float("inf"))
         self._step: dict[str, Any] = {}
         self._running = gevent.event.Event()
-        # Of an open loop: users that wait for an arrival, arrivals that wait for a user, users of this process.
+        # Of an open loop: users that wait for an arrival, due times that wait for a user, all its users.
         self._idle: list[gevent.event.AsyncResult] = []
         self._waiting: deque[float] = deque()
         self._users = gevent.pool.Group()

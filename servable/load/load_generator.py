@@ -83,10 +83,7 @@ class LoadGenerator:
         self._read("ready")
 
     def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
-        """Hold a load: users, or requests per second. Raises LoadError, KeyboardInterrupt.
-
-        After KeyboardInterrupt `interrupted()` gives what was measured until then.
-        """
+        """Hold a load: users, or requests per second. Raises LoadError."""
         options: dict[str, Any] = dataclasses.asdict(pace) | {
             "users": round(load) if self._loop == "closed" else None,
             "rate_rps": load if self._loop == "open" else None,
@@ -94,12 +91,6 @@ class LoadGenerator:
         }
         self._write(step=options)
         return _STEP.validate_python(self._read("done", progress))
-
-    def interrupted(self) -> LoadStep | None:
-        """End the running step, if any, and return the measurements of the last one."""
-        self._write(stop=True)
-        measured = self._read("stopped")
-        return None if measured is None else _STEP.validate_python(measured)
 
     def close(self) -> None:
         """End the processes. Idempotent."""

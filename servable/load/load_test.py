@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psutil
@@ -222,27 +223,20 @@ def measure(
 ) -> LoadCurve:
     """Measure every step; `kept` is called after each, `progress` often. Raises LoadError.
 
-    Ctrl-C ends it: the curve says "interrupted" and has all that was measured until then.
-    `target_pid`: process of a target on this computer, whose CPU and memory are watched. `attempts`: so often
-    at most a step is measured whose requests were sent late; the last one is kept.
+    Ctrl-C ends it: the curve says "interrupted" and has the steps that were complete. `target_pid`: process
+    of a target on this computer, whose CPU and memory are watched. `attempts`: maximum measurements of a step
+    whose requests were sent late; the last one is kept.
     """
     curve = LoadCurve(asked=asked, loop=schedule.loop, steps=(), ended="interrupted")
     try:
         while (load := schedule.next(curve.steps)) is not None:
-            try:
-                for left in reversed(range(attempts)):
-                    watch = UsageWatch(target_pid) if target_pid else None
-                    step = generator.step(load, pace, _watched(curve, load, watch, progress))
-                    if step.refused is None or not left:
-                        break
-            except KeyboardInterrupt:
-                last = generator.interrupted()
-                # One that had hardly begun knows nothing, and would be read as if it did.
-                if last and last.throughput_rps.low > 0:
-                    curve = curve.with_step(_used(last, watch))
-                    kept(curve)
-                raise
-            curve = curve.with_step(_used(step, watch))
+            for left in reversed(range(attempts)):
+                watch = UsageWatch(target_pid) if target_pid else None
+                step = generator.step(load, pace, partial(_look, curve, load, watch, progress))
+                if step.refused is None or not left:
+                    break
+            used = dataclasses.replace(step, target=watch.found() if watch else None)
+            curve = curve.with_step(used)
             kept(curve)
     except KeyboardInterrupt:
         return curve
@@ -251,16 +245,13 @@ def measure(
     return curve
 
 
-def _watched(
-    curve: LoadCurve, load: float, watch: UsageWatch | None, progress: Progress
-) -> Callable[[dict[str, Any]], None]:
-    def told(so_far: dict[str, Any]) -> None:
-        if watch and so_far["seconds"] > 0:
-            watch.look()
-        progress(curve, load, so_far)
-
-    return told
-
-
-def _used(step: LoadStep, watch: UsageWatch | None) -> LoadStep:
-    return dataclasses.replace(step, target=watch.found() if watch else None)
+def _look(
+    curve: LoadCurve,
+    load: float,
+    watch: UsageWatch | None,
+    progress: Progress,
+    found: dict[str, Any],
+) -> None:
+    if watch and found["seconds"] > 0:
+        watch.look()
+    progress(curve, load, found)

@@ -4,9 +4,9 @@
     python -m servable.load.generator master HOST PORT WORKERS [LOCUSTFILE]    port 0: any free port
     python -m servable.load.generator worker HOST PORT [LOCUSTFILE]
 
-In: {"plan": …}, {"step": …}, {"stop": true}. Out: {"port": …}, {"ready": true}, {"progress": …},
-{"done": …}, {"stopped": …}, {"error": …}. It ends when its standard input does. Locust's runner runs the
-steps: in this process, or over processes and computers.
+In: {"plan": …}, {"step": …}. Out: {"port": …}, {"ready": true}, {"progress": …}, {"done": …},
+{"error": …}. It ends when its standard input does. Locust's runner runs the steps: in this process, or over
+processes and computers.
 """
 
 import locust  # noqa: F401  (first: it patches the process for gevent)
@@ -48,7 +48,7 @@ from servable.load.load_target import LoadTarget
 from servable.load.measurement import LoadStep
 from servable.load.users import BodyUser, MissingCredentialsError
 
-_STEP: TypeAdapter[LoadStep | None] = TypeAdapter(LoadStep | None)
+_STEP = TypeAdapter(LoadStep)
 _READY_SECONDS = 60.0
 # Each load worker reports several times a second.
 _LOST_SECONDS = 8.0
@@ -70,21 +70,13 @@ class Coordinator:
         self._here: dict[str, str] = {}
         self._tally = Tally(workers)
         self._number = 0
-        self._busy = self._stopping = False
-        self._last: LoadStep | None = None
-        """Result of the last step; None while one runs."""
         runner.register_message(REPORT, self._add_report)
         runner.register_message(HERE, lambda environment, msg: self._here.update(msg.data))
 
     def obey(self, lines: FileObject) -> None:
         """Do what each line says until there are no more, and end this process."""
         for line in lines:
-            message = json.loads(line)
-            # In a greenlet of its own: a step can be stopped.
-            if "stop" in message:
-                gevent.spawn(self._stop)
-            else:
-                gevent.spawn(self._do, message)
+            gevent.spawn(self._do, json.loads(line))  # the end of the input ends a step
         with gevent.Timeout(_QUIT_SECONDS, False):
             self._runner.quit()  # also the processes on other computers
         os._exit(0)
@@ -94,13 +86,8 @@ class Coordinator:
             if "plan" in message:
                 self._plan(message["plan"])
                 _say(ready=True)
-                return
-            self._busy, self._stopping, self._last = True, False, None
-            try:
-                self._last = self._run_step(message["step"])
-            finally:
-                self._busy = False
-            _say(done=_STEP.dump_python(self._last, mode="json"))
+            else:
+                _say(done=_STEP.dump_python(self._run_step(message["step"]), mode="json"))
         except (GeneratorError, MissingCredentialsError) as error:
             _say(error=str(error))
 
@@ -118,13 +105,6 @@ class Coordinator:
         self._runner.environment.host = LoadTarget(**plan["target"]).base
         self._runner.send_message(PLAN, plan)
 
-    def _stop(self) -> None:
-        """Stop the step, keep what it measured, and say so once, whether it had ended by itself or not."""
-        self._stopping = True
-        while self._busy:
-            gevent.sleep(_POLL_SECONDS)
-        _say(stopped=_STEP.dump_python(self._last, mode="json"))
-
     def _run_step(self, options: dict[str, Any]) -> LoadStep:
         """Run a step. Raises GeneratorError."""
         self._number += 1
@@ -141,18 +121,16 @@ class Coordinator:
             message["rate_rps"] = options["rate_rps"] / self._workers
         self._runner.send_message(STEP, message)
         self._hold(options, tally)
-        wait_seconds = 1.0 if self._stopping else options["timeout_seconds"] + 1.0
-        over = {"wait_seconds": wait_seconds, "count_rest": not self._stopping}
-        self._runner.send_message(END, over)
-        self._stopping = False
+        wait_seconds = options["timeout_seconds"] + 1.0
+        self._runner.send_message(END, {"wait_seconds": wait_seconds})
         self._wait(lambda: tally.complete, "a step's results have not come", wait_seconds + 10.0)
         return tally.step(options)
 
     def _hold(self, options: dict[str, Any], tally: Tally) -> None:
-        """Wait until the throughput is known, the time is over, or the step is stopped."""
+        """Wait until the throughput is known or the time is over."""
         known = 0
         measured, moved_at = 0.0, time.monotonic() + options["warm_up_seconds"]
-        while not self._stopping:
+        while True:
             gevent.sleep(REPORT_SECONDS)
             _say(progress=tally.progress())
             if tally.seconds > measured:
@@ -175,9 +153,9 @@ class Coordinator:
     def _wait(
         self, is_ready: Callable[[], bool], problem: str, seconds: float = _READY_SECONDS
     ) -> None:
-        """Wait until it is ready or the step is stopped. Raises GeneratorError, with what users raised."""
+        """Wait until it is ready. Raises GeneratorError, with what users raised."""
         until = time.monotonic() + seconds
-        while not is_ready() and not self._stopping:
+        while not is_ready():
             if time.monotonic() > until:
                 raised = {str(error["msg"]) for error in self._runner.exceptions.values()}
                 raise GeneratorError(

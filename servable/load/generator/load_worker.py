@@ -140,8 +140,7 @@ class LoadWorker:
         until = time.perf_counter() + options["wait_seconds"]
         while recorder.under_way + len(self._waiting) and time.perf_counter() < until:
             gevent.sleep(0.02)
-        if options["count_rest"]:
-            recorder.count_rest(len(self._waiting))
+        recorder.count_rest(len(self._waiting))
         self._waiting.clear()
         self._report(recorder, final=True)
 

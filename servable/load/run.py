@@ -20,7 +20,7 @@ from servable.console.lines import EscapingConsole, progress_line
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, verdict
 from servable.load.load_generator import LOCALHOST, LoadError, LoadGenerator
-from servable.load.load_target import Pace
+from servable.load.load_target import Body, Pace
 from servable.load.load_test import Schedule, measure
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.objective import Knee, Objective, Saturation, knee, saturation
@@ -53,7 +53,8 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
     if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
     if options.locustfile:
-        bodies, names = [], [f"locustfile {options.locustfile.name}"]
+        bodies: list[Body] = []
+        names = [f"locustfile {options.locustfile.name}"]
     else:
         bodies, names = bodies_of(
             options.files, content_type=options.content_type, loaded=loaded, variant=options.variant

@@ -11,10 +11,7 @@ the process for gevent.
 
 import hashlib
 import itertools
-import json
 import random
-import socket
-import ssl
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -60,7 +57,7 @@ class EndpointUser(FastHttpUser):
 class BodyUser(EndpointUser):
     """Send the bodies of `servable load --body` in their weighted mix."""
 
-    requests: Iterator[tuple[str, dict[str, str], bytes]]
+    requests: Iterator[tuple[str, dict[str, str], Any]]
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -70,7 +67,7 @@ class BodyUser(EndpointUser):
     def send(self) -> None:
         """Send the next body."""
         url, headers, content = next(self.requests)
-        self.client.post(url, content, headers=headers, allow_redirects=False)
+        self.client.request("POST", url, data=content, headers=headers, allow_redirects=False)
 
 
 # Long enough that each body comes as often as its weight says.
@@ -79,7 +76,7 @@ _ROUND = 10_007
 
 def mix_requests(
     target: LoadTarget, bodies: Sequence[Body], *, seed: int
-) -> Iterator[tuple[str, dict[str, str], bytes]]:
+) -> Iterator[tuple[str, dict[str, str], Any]]:
     """Yield (URL, headers, content) without end. The same seed gives the same order."""
     requests = [(*compose_request(target, body), body.content) for body in bodies]
     weights = [body.weight for body in bodies]
@@ -137,7 +134,7 @@ class TargetHeaders:
 
             client.auth = authenticate
         elif isinstance(client, FastHttpSession):
-            agent = client.client
+            agent: Any = client.client
             send = agent._urlopen
 
             def send_with_headers(request: Any) -> Any:
@@ -172,46 +169,3 @@ class TargetHeaders:
             self._signatures[key] = (time.monotonic(), signature)
         for name, value in signature.items():
             headers[name] = value
-
-
-OK = ""
-TIMEOUT = "timeout"
-_MOST_ERROR_BYTES = 4096
-
-
-def describe_outcome(exception: BaseException | None, response: Any) -> tuple[str, str]:
-    """Return (OK, TIMEOUT, or the kind of error such as "500" or "connection refused", the error's body)."""
-    status = getattr(response, "status_code", 0) or 0
-    if exception is None and status < 300:
-        return OK, ""
-    # A locustfile may reject a response of any status.
-    rejected = exception is not None and 0 < status < 300
-    if not status or rejected:
-        return _describe_error(exception), ""
-    content = (response.content or b"")[:_MOST_ERROR_BYTES]
-    error_type = (response.headers or {}).get("x-amzn-errortype", "").partition(":")[0]
-    kind = f"{status} {error_type}" if error_type else str(status)
-    try:
-        original = json.loads(content)["OriginalStatusCode"] if error_type else None
-    except (ValueError, KeyError, TypeError):
-        original = None
-    if original is not None:
-        kind += f", {original} from the container"
-    return kind, content.decode(errors="replace").strip()
-
-
-def _describe_error(error: BaseException | None) -> str:
-    error = getattr(error, "original", error)  # of geventhttpclient's RetriesExceeded
-    if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        return TIMEOUT
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, socket.gaierror):
-        return "address not found"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS: {error.reason}"
-    if isinstance(error, ConnectionError) or type(error).__name__ == "HTTPConnectionClosed":
-        return "connection broken"
-    if type(error).__name__ == "HTTPParseError":
-        return "the response isn't HTTP"
-    return str(error) or type(error).__name__

@@ -25,12 +25,12 @@ from gevent.queue import Queue
 from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
+from servable.load.generator.outcomes import describe_outcome
 from servable.load.load_target import Body, LoadTarget
 from servable.load.users import (
     MissingCredentialsError,
     TargetHeaders,
     compose_request,
-    describe_outcome,
 )
 from servable.replay.frames import frame, read_frame
 
@@ -87,25 +87,29 @@ class ReplayedTarget:
         """Return (description of the response, its body)."""
         session = self._idle.pop() if self._idle else self._open_session()
         url, headers = compose_request(self._target, body)
+        content: Any = body.content
         began = time.perf_counter()
-        response = session.post(url, body.content, headers=headers, allow_redirects=False)
+        response: Any = session.request(
+            "POST", url, data=content, headers=headers, allow_redirects=False
+        )
         milliseconds = 1000 * (time.perf_counter() - began)
         self._idle.append(session)
-        content = response.content or b""
+        answer = response.content or b""
         status = response.status_code or None
         described = {
             "status": status,
             "contentType": "" if status is None else response.headers.get("content-type", ""),
             "ms": milliseconds,
             "error": describe_outcome(response.error, response)[0] if status is None else "",
-            "bytes": len(content),
+            "bytes": len(answer),
         }
-        return described, content
+        return described, answer
 
     def _open_session(self) -> FastHttpSession:
+        events: Any = EventHook
         session = FastHttpSession(
             None,
-            EventHook(),
+            events(),
             None,
             insecure=False,
             ssl_context_factory=lambda *_, **__: self._context,

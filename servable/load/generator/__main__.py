@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gevent
 import zmq
@@ -199,7 +199,7 @@ def main(role: str, *arguments: str) -> None:
             _say(error=f"{file}: can't be loaded: {type(error).__name__}: {error}")
             sys.exit(1)
     digest = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
-    worker = LoadWorker(user_classes)
+    worker, hooks = LoadWorker(user_classes), cast(Any, events)
     if role == "master":
         refuse_http()
         master = worker.environment.create_master_runner(where[0], int(where[1]))
@@ -209,7 +209,7 @@ def main(role: str, *arguments: str) -> None:
         gevent.spawn(_end_with, lines)
         joined = worker.environment.create_worker_runner(where[0], int(where[1]))
         worker.bind(joined)
-        events.init.fire(environment=worker.environment, runner=joined, web_ui=None)
+        hooks.init.fire(environment=worker.environment, runner=joined, web_ui=None)
         joined.send_message(HERE, {joined.client_id: digest})
         joined.greenlet.join()
         return
@@ -218,7 +218,7 @@ def main(role: str, *arguments: str) -> None:
         coordinator = Coordinator(alone, 1, digest)
         worker.bind(alone)
         alone.send_message(HERE, {"alone": digest})
-    events.init.fire(environment=worker.environment, runner=worker.environment.runner, web_ui=None)
+    hooks.init.fire(environment=worker.environment, runner=worker.environment.runner, web_ui=None)
     gevent.spawn(coordinator.obey, lines).join()
 
 

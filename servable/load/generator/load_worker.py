@@ -23,6 +23,7 @@ from locust import TaskSet, User, events
 from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
+from servable.load.generator.outcomes import describe_outcome
 from servable.load.generator.step_report import Recorder
 from servable.load.load_target import Body, LoadTarget, times
 from servable.load.users import (
@@ -31,7 +32,6 @@ from servable.load.users import (
     EndpointUser,
     MissingCredentialsError,
     TargetHeaders,
-    describe_outcome,
     mix_requests,
 )
 
@@ -65,8 +65,9 @@ class LoadWorker:
         self._idle: list[gevent.event.AsyncResult] = []
         self._waiting: deque[float] = deque()
         self._users = gevent.pool.Group()
-        events.request.add_listener(self._record)
-        events.user_error.add_listener(self._record_error)
+        hooks: Any = events
+        hooks.request.add_listener(self._record)
+        hooks.user_error.add_listener(self._record_error)
 
     def bind(self, runner: LocalRunner | WorkerRunner) -> None:
         """Obey this runner's messages."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from servable.load.generator.outcomes import OK, TIMEOUT
 from servable.load.measurement import KNOWN_SHARE, LoadStep
-from servable.load.users import OK, TIMEOUT
 from servable.measured.precision import WINDOW_SECONDS, Interval, Latencies, percentile, throughput
 
 BLOCK_SECONDS = 0.5

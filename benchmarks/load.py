@@ -12,10 +12,10 @@ import threading
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from benchmarks.endpoints import JSON, make_body
 from benchmarks.frame import Log, Result, divide, repeat_ways, spread
-from benchmarks.locust_user import USERS as OPEN_USERS
 from benchmarks.null_server import KINDS, PERCENTILES, start_null_server
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, Pace, container
@@ -37,7 +37,7 @@ BOUNDS = {f"{OURS} / {LOCUST}, requests/s": (0.9, float("inf"))} | {
     f"{OURS}, error, {kind}": (0.0, 1.0) for kind in KINDS
 }
 REPEATS, SECONDS, USERS, RATE, SEEDS = 5, 5, 16, 150, 3
-OPEN_SECONDS = 10
+OPEN_USERS, OPEN_SECONDS = 50, 10
 STEADY = Pace(warm_up_seconds=1.0, least_seconds=SECONDS, most_seconds=SECONDS)
 # Every request counts, as on the server.
 WHOLE = Pace(warm_up_seconds=0.0, least_seconds=OPEN_SECONDS, most_seconds=OPEN_SECONDS)
@@ -114,7 +114,8 @@ def run_locust(url: str, body: bytes) -> float:
 def open_locust(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
     """Run users with a constant throughput, Locust's way to a rate."""
     file = folder / "latencies.json"
-    variables = {"BODY": body.decode(), "RATE": str(RATE), "LATENCIES": str(file)}
+    each = {"BODY": body.decode(), "USER_RATE": str(RATE / OPEN_USERS)}
+    variables = each | {"LATENCIES": str(file)}
     start_locust(url, OPEN_USERS, OPEN_SECONDS, **variables)
     found: list[float] = json.loads(file.read_bytes())
     return found
@@ -144,6 +145,10 @@ def open_loadgen(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
             connection.getresponse().read()
             loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(query, 0, 0)])
 
+    def issue(queries: list[Any]) -> None:
+        for each in queries:
+            issued.put(each.id)
+
     for _ in range(32):
         threading.Thread(target=send, daemon=True).start()
     settings = loadgen.TestSettings()
@@ -157,7 +162,7 @@ def open_loadgen(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
     logs, output = loadgen.LogSettings(), loadgen.LogOutputSettings()
     output.outdir = str(folder)
     logs.log_output = output
-    system = loadgen.ConstructSUT(lambda queries: [issued.put(each.id) for each in queries], int)
+    system = loadgen.ConstructSUT(issue, lambda: None)
     library = loadgen.ConstructQSL(64, 64, lambda _: None, lambda _: None)
     loadgen.StartTestWithLogSettings(system, library, settings, logs)
     loadgen.DestroyQSL(library)

@@ -1,6 +1,6 @@
 """Locust's FastHttpUser as its guide shows it, for `python -m locust`; the body is in the variable BODY.
 
-With RATE, 50 users send so many requests per second together, and LATENCIES gets their p50, p90, and p99.
+With USER_RATE, each user sends so many requests per second, and the file LATENCIES gets p50, p90, and p99.
 Source: https://docs.locust.io/en/stable/increase-performance.html (2026-11-22)
 """
 
@@ -14,16 +14,16 @@ import gevent
 import numpy as np
 from locust import FastHttpUser, constant, constant_throughput, events, task
 
-RATE, USERS = float(os.environ.get("RATE", "0")), 50
+RATE = float(os.environ.get("USER_RATE", "0"))
 took: list[float] = []
 
 
 class FastUser(FastHttpUser):
-    wait_time = constant_throughput(RATE / USERS) if RATE else constant(0)
+    wait_time = constant_throughput(RATE) if RATE else constant(0)
 
     def on_start(self) -> None:
         if RATE:
-            gevent.sleep(random.uniform(0, USERS / RATE))
+            gevent.sleep(random.uniform(0, 1 / RATE))
 
     @task
     def ask(self) -> None:

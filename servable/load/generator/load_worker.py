@@ -41,6 +41,9 @@ PLAN, STEP, END, REPORT, HERE = (
 REPORT_SECONDS = 0.25
 # Often enough for a percentile in a step of seconds, and next to no work.
 _BEAT_SECONDS = 0.01
+# libev rounds a timer up to whole milliseconds. Waking half of one early, and polling until an arrival is due,
+# makes the mean lateness an eighth of a millisecond; at the highest rate that costs 6 % of a core.
+_EARLY_SECONDS, _EARLY_RPS = 0.0005, 500.0
 # A connection is refused at once: users that retry at once only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
 # Maximum connections of one process: below the usual limit of open files.
@@ -181,11 +184,14 @@ class LoadWorker:
     def _send_arrivals(self, recorder: Recorder) -> None:
         step, start = self._step, time.perf_counter()
         weights = [each.weight for each in self._classes]
+        early = _EARLY_SECONDS if step["rate_rps"] <= _EARLY_RPS else 0.0
         seed = max(0, self._runner.worker_index)
         for moment in times(step["rate_rps"], step["arrivals"], seed):
             due = start + moment
             # Also when it is late: users must run to read their responses.
-            gevent.sleep(max(0.0, due - time.perf_counter()))
+            gevent.sleep(max(0.0, due - early - time.perf_counter()))
+            while time.perf_counter() < due:
+                gevent.sleep(0)
             if recorder.end != float("inf"):
                 return
             if recorder.under_way + len(self._waiting) >= MOST_UNDER_WAY:
@@ -215,7 +221,8 @@ class LoadWorker:
 
     def _record_error(self, user_instance: Any, exception: BaseException, **_: Any) -> None:
         """Count a task that raised an exception, whose request may not have been counted."""
-        kind = f"{type(user_instance).__name__} raised {type(exception).__name__}: {exception}"
+        user = getattr(user_instance, "user", user_instance)  # Locust passes the TaskSet of a task
+        kind = f"{type(user).__name__} raised {type(exception).__name__}: {exception}"
         self._recorder.fail(time.perf_counter(), kind)
         gevent.sleep(_AFTER_FAILURE_SECONDS)
 

@@ -9,7 +9,7 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -125,35 +125,33 @@ class Schedule:
         return float(round(load)) if self.loop == "closed" else load
 
 
-_BYTES_PER_MIB = 1024**2
 # The kernel walks all pages of a process for it: more often it would cost too much.
-MEMORY_SECONDS = 2.0
-LOOK_SECONDS = 0.5
+_MEMORY_SECONDS = 2.0
+_LOOK_SECONDS = 0.5
 # Lowers the endpoint's CPU share to a third: the generator comes first, and beside other work on this
 # computer the endpoint still gets a share.
-NICENESS = 5
+_NICENESS = 5
 
 
 class UsageWatch:
-    """CPU and memory of a process tree between calls of `look()`; `found()` returns them."""
+    """CPU and memory of a process tree between the calls of `look()`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._looks: list[tuple[float, float]] = []
-        self._memory_mib = 0.0
-        self._memory_at = float("-inf")
+        self._memory_mib, self._memory_at = 0.0, float("-inf")
 
     def look(self) -> None:
-        if self._looks and time.monotonic() - self._looks[-1][0] < LOOK_SECONDS:
-            return
-        processes = _processes(self._pid)
-        self._looks.append((time.monotonic(), sum(map(_cpu_seconds, processes))))
         now = time.monotonic()
-        if now - self._memory_at >= MEMORY_SECONDS:
+        if self._looks and now - self._looks[-1][0] < _LOOK_SECONDS:
+            return
+        processes = _list_processes(self._pid)
+        self._looks.append((now, sum(_read_each(processes, _read_cpu_seconds))))
+        if now - self._memory_at >= _MEMORY_SECONDS:
             self._memory_at = now
-            self._memory_mib = max(self._memory_mib, sum(map(_pss_mib, processes)))
+            self._memory_mib = max(self._memory_mib, sum(_read_each(processes, _read_pss_mib)))
 
-    def found(self) -> Usage | None:
+    def compute_usage(self) -> Usage | None:
         """Return the usage; None if there were fewer than two looks."""
         if len(self._looks) < 2:
             return None
@@ -166,22 +164,22 @@ class UsageWatch:
 def yielding(pid: int, *, entirely: bool = False) -> None:
     """Lower the priority of a process and its children; on Linux, of each of their threads.
 
-    `entirely`: run only when nothing else wants a core (SCHED_IDLE). Beside other work such an
-    endpoint stops answering, so this is for a quiet computer.
+    `entirely`: run only when nothing else wants a core (SCHED_IDLE). Beside other work such an endpoint stops
+    responding, so this is for a quiet computer.
     """
-    for process in _processes(pid):
+    for process in _list_processes(pid):
         with suppress(psutil.Error, OSError):  # it, or one of its threads, has ended
             if not psutil.LINUX:
-                process.nice(NICENESS)
+                process.nice(_NICENESS)
                 continue
             for thread in process.threads():
                 if entirely:
                     os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
                 else:
-                    os.setpriority(os.PRIO_PROCESS, thread.id, NICENESS)
+                    os.setpriority(os.PRIO_PROCESS, thread.id, _NICENESS)
 
 
-def _processes(pid: int) -> list[psutil.Process]:
+def _list_processes(pid: int) -> list[psutil.Process]:
     """Return a process and all its descendants; none if it has ended."""
     try:
         head = psutil.Process(pid)
@@ -190,20 +188,22 @@ def _processes(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
-    try:
-        return float(sum(process.cpu_times()[:2]))
-    except psutil.Error:
-        return 0.0
+def _read_each(
+    processes: Sequence[psutil.Process], read: Callable[[psutil.Process], float]
+) -> Iterator[float]:
+    for process in processes:
+        with suppress(psutil.Error):  # it has ended
+            yield read(process)
 
 
-def _pss_mib(process: psutil.Process) -> float:
-    """Return the proportional set size in MiB: shared pages count in equal parts. Source: proc(5)."""
-    try:
-        memory = process.memory_full_info()
-        return float(getattr(memory, "pss", memory.uss)) / _BYTES_PER_MIB  # macOS: its own pages
-    except psutil.Error:
-        return 0.0
+def _read_cpu_seconds(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:2]))
+
+
+def _read_pss_mib(process: psutil.Process) -> float:
+    """Return the proportional set size: shared pages count in equal parts. Source: proc(5)."""
+    memory = process.memory_full_info()
+    return float(getattr(memory, "pss", memory.uss)) / 1024**2  # macOS: its own pages
 
 
 Kept = Callable[[LoadCurve], None]
@@ -235,7 +235,7 @@ def measure(
                 step = generator.step(load, pace, partial(_look, curve, load, watch, progress))
                 if step.refused is None or not left:
                     break
-            used = dataclasses.replace(step, target=watch.found() if watch else None)
+            used = dataclasses.replace(step, target=watch.compute_usage() if watch else None)
             curve = curve.with_step(used)
             kept(curve)
     except KeyboardInterrupt:

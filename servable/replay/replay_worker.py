@@ -25,7 +25,7 @@ from gevent.queue import Queue
 from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
-from servable.load.generator.outcomes import describe_outcome
+from servable.load.generator.step_report import describe_outcome
 from servable.load.load_target import Body, LoadTarget
 from servable.load.users import (
     MissingCredentialsError,

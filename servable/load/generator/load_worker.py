@@ -23,8 +23,7 @@ from locust import TaskSet, User, events
 from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.generator.outcomes import describe_outcome
-from servable.load.generator.step_report import Recorder
+from servable.load.generator.step_report import Recorder, describe_outcome
 from servable.load.load_target import Body, LoadTarget, times
 from servable.load.users import (
     DUE,
@@ -41,8 +40,8 @@ PLAN, STEP, END, REPORT, HERE = (
 REPORT_SECONDS = 0.25
 # Often enough for a percentile in a step of seconds, and next to no work.
 _BEAT_SECONDS = 0.01
-# libev rounds a timer up to whole milliseconds. Waking half of one early, and polling until an arrival is due,
-# makes the mean lateness an eighth of a millisecond; at the highest rate that costs 6 % of a core.
+# libev rounds a timer up to whole milliseconds. Waking half of one early, and polling until an arrival is
+# due, makes the mean lateness an eighth of a millisecond; at the highest rate that costs 6 % of a core.
 _EARLY_SECONDS, _EARLY_RPS = 0.0005, 500.0
 # A connection is refused at once: users that retry at once only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05

@@ -19,7 +19,7 @@ import gevent
 import gevent.event
 import gevent.pool
 import gevent.ssl
-from locust import TaskSet, User, events
+from locust import FastHttpUser, TaskSet, User, events
 from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
@@ -45,6 +45,8 @@ _BEAT_SECONDS = 0.01
 _EARLY_SECONDS, _EARLY_RPS = 0.0005, 500.0
 # A connection is refused at once: users that retry at once only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
+# A server closes an idle connection, after 75 s in the image, and fails a request that is sent meanwhile.
+_IDLE_SECONDS = 30.0
 # Maximum connections of one process: below the usual limit of open files.
 MOST_UNDER_WAY = 4000
 
@@ -169,6 +171,8 @@ class LoadWorker:
                 turn.get()
             user.due = due = self._waiting.popleft()
             self._recorder.late(due, time.perf_counter() - due)
+        if time.perf_counter() - user.idle_since > _IDLE_SECONDS and isinstance(user, FastHttpUser):
+            user.client.client.clientpool.close()  # the next request opens another connection
         user.recorder = self._recorder
         user.recorder.under_way += 1
 
@@ -178,7 +182,7 @@ class LoadWorker:
             recorder.under_way -= 1
             # Nothing has read the due time, so the latency began at sending.
             recorder.from_due &= not self.is_open or user.due is None
-            user.recorder = None
+            user.recorder, user.idle_since = None, time.perf_counter()
 
     def _send_arrivals(self, recorder: Recorder) -> None:
         step, start = self._step, time.perf_counter()
@@ -231,6 +235,7 @@ def _add_turns(user_class: type[User], worker: LoadWorker) -> type[User]:
 
     class Turns(user_class):  # type: ignore[misc,valid-type]
         recorder: Recorder | None = None
+        idle_since = float("inf")
         due: float | None = None
 
         def __init__(self, environment: Environment) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from servable.load import load_generator
 from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import LoadTarget, Pace, container, endpoint
 from servable.load.measurement import CURVE, LoadCurve, LoadStep, Loop
@@ -97,6 +98,27 @@ def test_an_open_loop_ignores_the_users_wait_time_and_counts_from_the_due_time(
     step = run(tmp_path, DUE, container(server.url), 50, "open")
     assert step.sent / step.seconds == pytest.approx(50, rel=0.2)
     assert step.from_due
+
+
+IDLE = """\
+import sys
+import servable.load.generator.__main__ as generator
+from servable.load.generator import load_worker
+load_worker._IDLE_SECONDS = 0.2
+generator.main(*sys.argv[1:])
+"""
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = DUE.replace("between(0.01, 0.02)", "between(0.4, 0.4)")
+    run(tmp_path, text, container(server.url), 1, "closed")
+    assert (len(server.asked) > 1, len(server.ports)) == (True, 1)
+    monkeypatch.setattr(load_generator, "_MODULE", [sys.executable, "-c", IDLE])
+    with Server(slow) as other:
+        step = run(tmp_path, text, container(other.url), 1, "closed")
+    assert (len(other.ports), step.failed) == (len(other.asked), 0)
 
 
 def test_any_other_class_counts_from_sending(tmp_path: Path, server: Server) -> None:

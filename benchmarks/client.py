@@ -42,7 +42,7 @@ Way = Callable[[], Array]
 
 def measure(_: Path, log: Log) -> Result:
     """Measure every way in turn."""
-    with start_null_server() as (url, _):
+    with start_null_server() as (url, _end):
         ways = list_ways(url)
         for way in [*ways.values()] * 3:  # connections made, caches filled
             way()

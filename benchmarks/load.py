@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,7 +55,10 @@ def measure(folder: Path, log: Log) -> Result:
         rates = repeat_ways(ways, REPEATS, log)
     table = {way: {RPS: spread(values)} for way, values in rates.items()}
     ratios = [divide(rates[OURS], rates[LOCUST])]
-    openings = {OURS: open_ours, LOCUST: partial(open_locust, folder)}
+    openings: dict[str, Callable[[str, bytes, int], list[float]]] = {
+        OURS: open_ours,
+        LOCUST: partial(open_locust, folder),
+    }
     if find_spec("mlperf_loadgen"):
         openings[LOADGEN] = partial(open_loadgen, folder)
     for kind in KINDS:
@@ -133,7 +138,7 @@ def run_wrk(url: str, body: bytes, folder: Path) -> float:
 
 def open_loadgen(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
     """Run MLPerf's loadgen in its server scenario; 32 threads send what it issues."""
-    import mlperf_loadgen as loadgen
+    loadgen: Any = import_module("mlperf_loadgen")
 
     issued: queue.SimpleQueue[int] = queue.SimpleQueue()
 

@@ -178,14 +178,15 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # are what was reached, and fall: the goals are 83,000 lines, of which servable 22,500, servable_local
 # 18,800, infra 21,500, model_packaging 5,600, and benchmarks with scripts 3,600. A bound rises only with a
 # feature that needs it; since 90,770: AWS's names (349), the bootstrapped local AWS and the new demo (193),
-# invoke -i (205), openapi (165), serve --reload (464), and imports that requirements.lock shows (25).
-MOST_LINES = 91_240
+# invoke -i (205), openapi (165), serve --reload (464), imports that requirements.lock shows (25), and the benchmark of
+# the load generator beside Locust, wrk, and loadgen (185).
+MOST_LINES = 91_410
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 27_450,
+    ("servable",): 27_430,
     ("servable_local",): 20_080,
     ("infra", "stacks", "app"): 21_970,
     ("model_packaging",): 6_540,
-    ("benchmarks", "scripts"): 3_630,
+    ("benchmarks", "scripts"): 3_815,
     ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_590,
 }
 

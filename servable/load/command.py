@@ -18,7 +18,7 @@ from servable.project.completion import complete_environments
 def load(what: str | None, folder: str, **values: Any) -> int:
     """Measure how much load ENV takes: users are added until throughput no longer grows.
 
-    Ctrl-C ends the test and keeps what was measured.
+    Ctrl-C ends the test and keeps the complete steps.
     """
     options = LoadOptions(**values)
     if options.joined:

@@ -115,7 +115,7 @@ def _announced(schedule: Schedule, pace: Pace) -> str:
     return (
         f"{schedule.first:g}, {schedule.first * schedule.growth:g} … {what} until more bring no more "
         f"throughput, then loads around the knee: usually {STEPS_USUAL} steps, {each}; "
-        "Ctrl-C keeps what was measured"
+        "Ctrl-C keeps the complete steps"
     )
 
 
@@ -280,7 +280,7 @@ def _lines(
             "measured on this computer: comparable between settings, not with an AWS instance"
         )
     if curve.ended == "interrupted":
-        lines.append("interrupted; what was measured until then is kept")
+        lines.append("interrupted; the complete steps are kept")
     return lines
 
 

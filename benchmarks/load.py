@@ -40,9 +40,6 @@ BOUNDS = {f"{OURS} / {LOCUST}, requests/s": (0.9, float("inf"))} | {
 }
 REPEATS, SECONDS, USERS, RATE, SEEDS = 5, 5, 16, 150, 3
 OPEN_USERS, OPEN_SECONDS = 50, 10
-STEADY = Pace(warm_up_seconds=1.0, least_seconds=SECONDS, most_seconds=SECONDS)
-# Every request counts, as on the server.
-WHOLE = Pace(warm_up_seconds=0.0, least_seconds=OPEN_SECONDS, most_seconds=OPEN_SECONDS)
 
 
 def measure(folder: Path, log: Log) -> Result:
@@ -84,7 +81,8 @@ def run_ours(url: str, body: bytes) -> float:
     """Run the closed loop with Servable's generator. Raises RuntimeError if a request fails."""
     bodies = [Body(content=body, content_type=JSON)]
     with LoadGenerator(container(url), bodies, loop="closed") as generator:
-        step = generator.step(USERS, STEADY)
+        pace = Pace(warm_up_seconds=1.0, least_seconds=SECONDS, most_seconds=SECONDS)
+        step = generator.step(USERS, pace)
     if step.failed:
         raise RuntimeError(f"requests failed: {step.errors}")
     return step.throughput_rps.value
@@ -94,7 +92,10 @@ def open_ours(url: str, body: bytes, seed: int) -> list[float]:
     """Run the open loop with Servable's generator."""
     bodies = [Body(content=body, content_type=JSON)]
     with LoadGenerator(container(url), bodies, loop="open") as generator:
-        step = generator.step(RATE, WHOLE)
+        # Every request counts, as on the server.
+        seconds = OPEN_SECONDS
+        pace = Pace(warm_up_seconds=0.0, least_seconds=seconds, most_seconds=seconds)
+        step = generator.step(RATE, pace)
     return [step.latencies.percentile_ms(percent) for percent in PERCENTILES]
 
 

@@ -101,7 +101,8 @@ class Coordinator:
         )
         if any(digest != self._digest for digest in self._here.values()):
             raise GeneratorError("a process joined with a different locustfile; use the same file")
-        self._runner.stop()
+        if self._runner.user_count:
+            self._runner.stop()
         self._runner.environment.host = LoadTarget(**plan["target"]).base
         self._runner.send_message(PLAN, plan)
 

@@ -73,7 +73,7 @@ bench-client: .venv/.everything  # what the client costs, compared with plain bo
 bench-synth: .venv/.everything  # how long servable check and synth take, compared with an empty app (2 minutes)
 	$(BENCHMARK)
 
-bench-load: .venv/.everything  # the load generator, compared with Locust, and its knee (5 minutes)
+bench-load: .venv/.everything  # the load generator, compared with Locust, MLPerf's loadgen, and wrk (8 minutes)
 	$(BENCHMARK)
 
 bench-search: .venv/.everything  # how good tune's search is, compared with TPE and random search (12 minutes)

@@ -9,8 +9,9 @@ from pathlib import Path
 import boto3
 import numpy as np
 
-from benchmarks.endpoints import make_rows, start_null_server
+from benchmarks.endpoints import make_rows
 from benchmarks.frame import Log, Result, divide, repeat_ways, spread
+from benchmarks.null_server import start_null_server
 from servable_client import Endpoint
 from servable_client.formats import content_type, encode
 from servable_client.options import Selection
@@ -41,7 +42,7 @@ Way = Callable[[], Array]
 
 def measure(_: Path, log: Log) -> Result:
     """Measure every way in turn."""
-    with start_null_server() as url:
+    with start_null_server() as (url, _end):
         ways = list_ways(url)
         for way in [*ways.values()] * 3:  # connections made, caches filled
             way()

@@ -1,13 +1,10 @@
-"""Start endpoints on this computer, make what they are sent, and measure what they cost.
+"""Endpoints on this computer, what they are sent, and what they cost.
 
     python -m benchmarks.endpoints FOLDER
 
 writes a model that sums each row, in a process of its own: the benchmark stays without TensorFlow's threads.
-Without FOLDER it is a server that answers at once, which prints its port, and ends with its input. With
-uvloop and httptools one core answers some ten times what a load generator sends.
 """
 
-import asyncio
 import functools
 import http.client
 import io
@@ -16,16 +13,13 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
-import httptools
 import numpy as np
 import psutil
-import uvloop
 
 from model_packaging.inputs import request_path
 from servable_local.container.launch import EndpointProcess
@@ -133,43 +127,5 @@ def _save_model(folder: Path) -> None:
     tf.saved_model.save(model, str(folder), signatures={"serving_default": model.serve})
 
 
-# With asyncio's 100 the kernel drops handshakes that a generator opens at once.
-BACKLOG = 4096
-ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{"outputs":[0.5]}'
-
-
-@contextmanager
-def start_null_server() -> Iterator[str]:
-    """Start the server in a process of its own, and yield its URL."""
-    command = [sys.executable, "-m", "benchmarks.endpoints"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-
-
-class Null(asyncio.Protocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transport isn't a subclass of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-        self._parser = httptools.HttpRequestParser(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
-
-    def on_message_complete(self) -> None:
-        self._transport.write(ANSWER)
-
-
-async def serve() -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(Null, "127.0.0.1", 0, backlog=BACKLOG)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await loop.run_in_executor(None, sys.stdin.readline)
-    server.close()
-
-
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        _save_model(Path(sys.argv[1]))
-    else:
-        uvloop.run(serve())
+    _save_model(Path(sys.argv[1]))

@@ -1,70 +1,178 @@
-"""Rate and punctuality of the load generator, compared with Locust."""
+"""Rate of the load generator and correctness of its percentiles, compared with other generators."""
 
+import http.client
 import json
 import os
+import queue
+import re
+import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from benchmarks.endpoints import JSON, make_body, start_null_server
+from benchmarks.endpoints import JSON, make_body
 from benchmarks.frame import Log, Result, divide, repeat_ways, spread
+from benchmarks.null_server import KINDS, PERCENTILES, start_null_server
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, Pace, container
 
 TITLE = "Load"
 CLAIMS = False
 TEXT = """\
-One process sends a row of 256 numbers as JSON to a server that answers at once, beside Locust's
-FastHttpUser: 16 users in a closed loop. In an open loop of 1,500 requests/s, a request is late if it's sent
-after the moment at which it was due; the second ratio compares that with the latency of the closed loop.
+One process sends a row of 256 numbers as JSON to a server that responds at once: 16 users in a closed loop.
+In an open loop of 150 requests/s, a server that knows its own delays tells the true p50, p90, and p99: it
+holds all requests for 100 ms every two seconds (stalls), serves one at a time for 4 ms (M/D/1), or delays
+70 % by 5 ms and 30 % by 40 ms (two peaks). An error of 1 is 3 % of the truth or 1 ms, whichever is larger; a
+cell shows the largest error of the three percentiles, over three seeds. wrk has a closed loop only, and
+MLPerf's loadgen sends through a client of the benchmark, in an open loop only.
 Tests compare the knee that a load test finds with that of simulated M/M/c queues, which is known exactly.
 """
-OURS, LOCUST = "Servable", "Locust"
-BOUNDS = {
-    f"{OURS} / {LOCUST}, requests/s": (1.5, float("inf")),
-    "late, p99 / time of a request in the closed loop": (0.0, 10.0),
+OURS, LOCUST, WRK, LOADGEN = "Servable", "Locust's FastHttpUser", "wrk", "MLPerf's loadgen"
+RPS = "requests/s, closed loop"
+BOUNDS = {f"{OURS} / {LOCUST}, requests/s": (0.9, float("inf"))} | {
+    f"{OURS}, error, {kind}": (0.0, 1.0) for kind in KINDS
 }
-REPEATS, SECONDS, USERS, RATE = 5, 5, 16, 1500.0
-RPS, LATE = "requests/s, closed loop", "late, p99, ms, open loop"
+REPEATS, SECONDS, USERS, RATE, SEEDS = 5, 5, 16, 150, 3
+OPEN_USERS, OPEN_SECONDS = 50, 10
 
 
-def measure(_: Path, log: Log) -> Result:
-    """Run both generators in turn."""
+def measure(folder: Path, log: Log) -> Result:
+    """Run all generators in turn."""
     body = make_body(JSON, 1)
-    with start_null_server() as url:
+    with start_null_server() as (url, _):
         ways = {OURS: partial(run_ours, url, body), LOCUST: partial(run_locust, url, body)}
-        runs = repeat_ways(ways, REPEATS, log)
-    rates = {way: [run[RPS] for run in of_way] for way, of_way in runs.items()}
-    late = [run[LATE] for run in runs[OURS]]
-    request_ms = [1000 * USERS / rate for rate in rates[OURS]]
+        if shutil.which("wrk"):
+            ways[WRK] = partial(run_wrk, url, body, folder)
+        rates = repeat_ways(ways, REPEATS, log)
     table = {way: {RPS: spread(values)} for way, values in rates.items()}
-    table[OURS][LATE] = spread(late)
-    ratios = [divide(rates[OURS], rates[LOCUST]), divide(late, request_ms)]
+    ratios = [divide(rates[OURS], rates[LOCUST])]
+    openings: dict[str, Callable[[str, bytes, int], list[float]]] = {
+        OURS: open_ours,
+        LOCUST: partial(open_locust, folder),
+    }
+    if find_spec("mlperf_loadgen"):
+        openings[LOADGEN] = partial(open_loadgen, folder)
+    for kind in KINDS:
+        for way, run in openings.items():
+            errors = []
+            for seed in range(SEEDS):
+                with start_null_server(kind, str(seed)) as (url, end):
+                    found = run(url, body, seed)
+                    errors.append(compare(found, true := end()))
+                log(f"{kind}, {way}: {found}, true {true}")
+            table.setdefault(way, {})[f"error, {kind}"] = spread(errors)
+            if way == OURS:
+                ratios.append(spread([max(errors)]))
     return {"table": table, "ratios": dict(zip(BOUNDS, ratios, strict=True))}
 
 
-def run_ours(url: str, body: bytes) -> dict[str, float]:
-    """Run both loops with Servable's generator. Raises RuntimeError if a request fails."""
+def compare(found: list[float], true: list[float]) -> float:
+    """Return the largest error, as a multiple of 3 % of the truth or 1 ms."""
+    return max(abs(a - b) / max(1.0, 0.03 * b) for a, b in zip(found, true, strict=True))
+
+
+def run_ours(url: str, body: bytes) -> float:
+    """Run the closed loop with Servable's generator. Raises RuntimeError if a request fails."""
     bodies = [Body(content=body, content_type=JSON)]
-    pace = Pace(
-        warm_up_seconds=1.0, least_seconds=SECONDS, most_seconds=SECONDS, arrivals="constant"
-    )
     with LoadGenerator(container(url), bodies, loop="closed") as generator:
-        closed = generator.step(USERS, pace)
-        generator.aim(container(url), bodies, loop="open")
-        opened = generator.step(RATE, pace)
-    if closed.failed or opened.failed:
-        raise RuntimeError(f"requests failed: {closed.errors} {opened.errors}")
-    return {RPS: closed.throughput_rps.value, LATE: opened.send_lags.p99_ms}
+        pace = Pace(warm_up_seconds=1.0, least_seconds=SECONDS, most_seconds=SECONDS)
+        step = generator.step(USERS, pace)
+    if step.failed:
+        raise RuntimeError(f"requests failed: {step.errors}")
+    return step.throughput_rps.value
 
 
-def run_locust(url: str, body: bytes) -> dict[str, float]:
-    """Run the closed loop with Locust. Raises CalledProcessError if a request fails."""
+def open_ours(url: str, body: bytes, seed: int) -> list[float]:
+    """Run the open loop with Servable's generator."""
+    bodies = [Body(content=body, content_type=JSON)]
+    with LoadGenerator(container(url), bodies, loop="open") as generator:
+        # Every request counts, as on the server.
+        seconds = OPEN_SECONDS
+        pace = Pace(warm_up_seconds=0.0, least_seconds=seconds, most_seconds=seconds)
+        step = generator.step(RATE, pace)
+    return [step.latencies.percentile_ms(percent) for percent in PERCENTILES]
+
+
+def start_locust(url: str, users: int, seconds: int, **variables: str) -> bytes:
+    """Run Locust, and return what it prints. Raises CalledProcessError if a request fails."""
     file = str(Path(__file__).with_name("locust_user.py"))
     command = [sys.executable, "-m", "locust", "--locustfile", file, "--host", url, "--headless"]
-    command += ["--users", str(USERS), "--spawn-rate", str(USERS), "--run-time", f"{SECONDS}s"]
-    environment = {**os.environ, "BODY": body.decode()}
-    ran = subprocess.run([*command, "--json"], env=environment, check=True, capture_output=True)
-    (total,) = json.loads(ran.stdout)
-    return {RPS: total["num_requests"] / (total["last_request_timestamp"] - total["start_time"])}
+    command += ["--users", str(users), "--spawn-rate", str(users), "--run-time", f"{seconds}s"]
+    environment = {**os.environ, **variables}
+    return subprocess.run(
+        [*command, "--json"], env=environment, check=True, capture_output=True
+    ).stdout
+
+
+def run_locust(url: str, body: bytes) -> float:
+    """Run the closed loop with Locust."""
+    (total,) = json.loads(start_locust(url, USERS, SECONDS, BODY=body.decode()))
+    seconds = total["last_request_timestamp"] - total["start_time"]
+    return float(total["num_requests"] / seconds)
+
+
+def open_locust(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
+    """Run users with a constant throughput, Locust's way to a rate."""
+    file = folder / "latencies.json"
+    each = {"BODY": body.decode(), "USER_RATE": str(RATE / OPEN_USERS)}
+    variables = each | {"LATENCIES": str(file)}
+    start_locust(url, OPEN_USERS, OPEN_SECONDS, **variables)
+    found: list[float] = json.loads(file.read_bytes())
+    return found
+
+
+def run_wrk(url: str, body: bytes, folder: Path) -> float:
+    """Run the closed loop with wrk, in one thread."""
+    script = folder / "post.lua"
+    headers = f'wrk.method = "POST"\nwrk.headers["Content-Type"] = "{JSON}"\n'
+    script.write_text(f"{headers}wrk.body = '{body.decode()}'\n", encoding="utf-8")
+    command = ["wrk", "-t1", f"-c{USERS}", f"-d{SECONDS}s", "-s", str(script), f"{url}/invocations"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(printed.partition("Requests/sec:")[2].split()[0])
+
+
+def open_loadgen(folder: Path, url: str, body: bytes, seed: int) -> list[float]:
+    """Run MLPerf's loadgen in its server scenario; 32 threads send what it issues."""
+    loadgen: Any = import_module("mlperf_loadgen")
+
+    issued: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def send() -> None:
+        connection = http.client.HTTPConnection(url.removeprefix("http://"))
+        while True:
+            query = issued.get()
+            connection.request("POST", "/invocations", body, {"Content-Type": JSON})
+            connection.getresponse().read()
+            loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(query, 0, 0)])
+
+    def issue(queries: list[Any]) -> None:
+        for each in queries:
+            issued.put(each.id)
+
+    for _ in range(32):
+        threading.Thread(target=send, daemon=True).start()
+    settings = loadgen.TestSettings()
+    settings.scenario, settings.mode = (
+        loadgen.TestScenario.Server,
+        loadgen.TestMode.PerformanceOnly,
+    )
+    settings.server_target_qps, settings.schedule_rng_seed = RATE, seed + 1
+    settings.min_query_count = settings.max_query_count = RATE * OPEN_SECONDS
+    settings.min_duration_ms = 1
+    logs, output = loadgen.LogSettings(), loadgen.LogOutputSettings()
+    output.outdir = str(folder)
+    logs.log_output = output
+    system = loadgen.ConstructSUT(issue, lambda: None)
+    library = loadgen.ConstructQSL(64, 64, lambda _: None, lambda _: None)
+    loadgen.StartTestWithLogSettings(system, library, settings, logs)
+    loadgen.DestroyQSL(library)
+    loadgen.DestroySUT(system)
+    summary = (folder / "mlperf_log_summary.txt").read_text(encoding="utf-8")
+    found = [re.search(rf"{p}.00 percentile latency.*: (\d+)", summary) for p in PERCENTILES]
+    return [int(match[1]) / 1e6 for match in found if match]

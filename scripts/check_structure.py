@@ -182,7 +182,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # chained constructs with models in S3 and of the registry, their errors, and their reference (560).
 MOST_LINES = 91_800
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 27_450,
+    ("servable",): 27_430,
     ("servable_local",): 20_080,
     ("infra", "stacks", "app"): 22_510,
     ("model_packaging",): 6_540,

@@ -14,7 +14,7 @@ from model_packaging.refusal import install_command
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "batch": ("aws", "boto3"),
-    "golden": ("tune", "httptools"),
+    "golden": ("tune", "locust"),
     "history": ("aws", "boto3"),
     "invoke": ("aws", "boto3"),
     "load": ("tune", "locust"),

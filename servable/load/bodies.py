@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from infra.parameters.loading import ValidFile
@@ -52,15 +53,12 @@ def bodies_of(
 def _weighed(option: str) -> tuple[Path, float]:
     name, equals, weight = option.rpartition("=")
     if equals and not Path(option).exists():
-        try:
-            number = float(weight)
-        except ValueError:
-            raise BodyError(
-                f"--body {option}: {weight!r} is not a weight; write for example FILE=3"
-            ) from None
-        if not 0 < number < float("inf"):
-            raise BodyError(f"--body {option}: a weight is a number above 0")
-        return Path(name), number
+        with suppress(ValueError):
+            if 0 < float(weight) < float("inf"):
+                return Path(name), float(weight)
+        raise BodyError(
+            f"--body {option}: {weight!r} isn't a weight; write a number above 0, as FILE=3"
+        )
     return Path(option), 1.0
 
 

@@ -18,15 +18,17 @@ from servable.project.completion import complete_environments
 def load(what: str | None, folder: str, **values: Any) -> int:
     """Measure how much load ENV takes: users are added until throughput no longer grows.
 
-    Ctrl-C ends the test and keeps what was measured.
+    Ctrl-C ends the test and keeps the complete steps.
     """
     options = LoadOptions(**values)
     if options.joined:
         if what:
-            raise click.UsageError("--join takes ENV and everything else from where it joins")
+            raise click.UsageError(
+                "--join takes ENV and all options but --locustfile from the other computer"
+            )
         from servable.load.load_generator import join
 
-        join(*options.joined)
+        join(*options.joined, options.locustfile)
         return 0
     checked(what, options)
     assert what is not None  # checked

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import TypeAdapter
@@ -24,33 +24,13 @@ from servable.load.measurement import LoadStep, Loop
 
 Progress = Callable[[dict[str, Any]], None]
 _STEP = TypeAdapter(LoadStep)
-
+_MODULE = [sys.executable, "-m", "servable.load.generator"]
 LOCALHOST = "127.0.0.1"
 _END_SECONDS = 5.0
 
 
 class LoadError(Exception):
     """The load could not be sent. `str()` is a whole sentence: what failed, what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeneratorProcesses:
-    """Number of sending processes. One sends some thousands of requests per second."""
-
-    here: int = 1
-    """Processes on this computer."""
-    elsewhere: int = 0
-    """Processes on other computers, each started by `servable load --join HOST:PORT`."""
-    listen: tuple[str, int] = (LOCALHOST, 0)
-    """Address where they join, unencrypted: for a private network. Port 0: any free one."""
-
-    @property
-    def distributed(self) -> bool:
-        return self.here + self.elsewhere > 1 or self.elsewhere > 0
-
-
-ONE = GeneratorProcesses()
-"""One process on this computer."""
 
 
 class LoadGenerator:
@@ -60,28 +40,33 @@ class LoadGenerator:
         bodies: Sequence[Body],
         *,
         loop: Loop,
-        processes: GeneratorProcesses = ONE,
+        processes: int = 1,
+        listen: tuple[str, int] | None = None,
+        locustfile: Path | None = None,
         variables: Mapping[str, str] | None = None,
-        joined_at: Callable[[str, int], None] = lambda host, port: None,
+        on_listen: Callable[[str, int], None] = lambda host, port: None,
     ) -> None:
-        """Start the processes. `variables`: their environment; default: that of this process.
+        """Start the processes, each of which sends some thousands of requests per second. Raises LoadError.
 
-        `joined_at` is called with the address where other computers join. Raises LoadError.
+        `listen`: address where the processes join with `servable load --join`, unencrypted, so for a private
+        network; port 0: any free one. None: they are started here. `locustfile`: the users' classes; None:
+        users that send `bodies`. `variables`: environment of the processes; None: that of this process.
         """
         self._variables = None if variables is None else dict(variables)
+        self._file = [] if locustfile is None else [str(locustfile.resolve())]
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._workers: list[subprocess.Popen[bytes]] = []
-        host, port = processes.listen
-        count = str(processes.here + processes.elsewhere)
-        role = ("master", host, str(port), count) if processes.distributed else ("alone",)
-        self._head = self._started(*role)
+        host, port = listen or (LOCALHOST, 0)
+        alone = processes == 1 and listen is None
+        self._head = self._start(
+            *(["alone"] if alone else ["master", host, str(port), str(processes)])
+        )
         try:
-            if processes.distributed:
-                port = self._heard("port")
-                joined_at(host, port)
-                for _ in range(processes.here):
-                    address = LOCALHOST if host == "*" else host
-                    self._workers.append(self._started("worker", address, str(port)))
+            if not alone:
+                port = self._read("port")
+                on_listen(host, port)
+            if not alone and listen is None:
+                self._workers = [self._start("worker", host, str(port)) for _ in range(processes)]
             self.aim(target, bodies, loop=loop)
         except BaseException:  # Ctrl-C while waiting leaves nothing either
             self.close()
@@ -94,27 +79,18 @@ class LoadGenerator:
             dataclasses.asdict(body) | {"content": base64.b64encode(body.content).decode()}
             for body in bodies
         ]
-        self._tell(plan={"target": dataclasses.asdict(target), "bodies": sent, "loop": loop})
-        self._heard("ready")
+        self._write(plan={"target": dataclasses.asdict(target), "bodies": sent, "loop": loop})
+        self._read("ready")
 
     def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
-        """Hold a load: users, or requests per second. Raises LoadError, KeyboardInterrupt.
-
-        After KeyboardInterrupt `interrupted()` gives what was measured until then.
-        """
+        """Hold a load: users, or requests per second. Raises LoadError."""
         options: dict[str, Any] = dataclasses.asdict(pace) | {
             "users": round(load) if self._loop == "closed" else None,
             "rate_rps": load if self._loop == "open" else None,
             "timeout_seconds": self._target.timeout_seconds,
         }
-        self._tell(step=options)
-        return _STEP.validate_python(self._heard("done", progress))
-
-    def interrupted(self) -> LoadStep | None:
-        """End the running step, if any, and return the measurements of the last one."""
-        self._tell(stop=True)
-        measured = self._heard("stopped")
-        return None if measured is None else _STEP.validate_python(measured)
+        self._write(step=options)
+        return _STEP.validate_python(self._read("done", progress))
 
     def close(self) -> None:
         """End the processes. Idempotent."""
@@ -136,9 +112,9 @@ class LoadGenerator:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def _started(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            [sys.executable, "-m", "servable.load.generator", *arguments],
+            [*_MODULE, *arguments, *self._file],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if arguments[0] != "worker" else subprocess.DEVNULL,
             stderr=self._words,
@@ -146,46 +122,47 @@ class LoadGenerator:
             process_group=0,  # Ctrl-C goes to this process, which ends the others
         )
 
-    def _tell(self, **what: Any) -> None:
-        assert self._head.stdin is not None  # asked for as a pipe
+    def _write(self, **message: Any) -> None:
+        assert self._head.stdin is not None  # a pipe
         try:
-            self._head.stdin.write(json.dumps(what).encode() + b"\n")
+            self._head.stdin.write(json.dumps(message).encode() + b"\n")
             self._head.stdin.flush()
         except BrokenPipeError:
-            raise self._ended() from None
+            raise self._describe_end() from None
 
-    def _heard(self, wanted: str, progress: Progress = lambda found: None) -> Any:
-        assert self._head.stdout is not None  # asked for as a pipe
+    def _read(self, wanted: str, progress: Progress = lambda found: None) -> Any:
+        assert self._head.stdout is not None  # a pipe
         for line in iter(self._head.stdout.readline, b""):
             try:
                 message = json.loads(line)
             except ValueError:
-                continue  # the rest of a line over which this process was interrupted
+                continue  # the rest of a line over which this process was interrupted, or a locustfile's
             if "error" in message:
                 raise LoadError(message["error"])
             if wanted in message:
                 return message[wanted]
             if "progress" in message:
                 progress(message["progress"])
-        raise self._ended()
+        raise self._describe_end()
 
-    def _ended(self) -> LoadError:
+    def _describe_end(self) -> LoadError:
         self._words.seek(0)
         lines = self._words.read().decode(errors="replace").splitlines()[-10:]
         log = "\n".join(["", *lines]) if lines else ""
         return LoadError(f"the load generator's process has ended.{log}")
 
 
-def join(host: str, port: int) -> None:
+def join(host: str, port: int, locustfile: Path | None = None) -> None:
     """Run a sending process for a test on another computer until it ends, or KeyboardInterrupt."""
+    file = [] if locustfile is None else [str(locustfile.resolve())]
     worker = subprocess.Popen(
-        [sys.executable, "-m", "servable.load.generator", "worker", host, str(port)],
+        [*_MODULE, "worker", host, str(port), *file],
         stdin=subprocess.PIPE,
         process_group=0,
     )
     try:
         worker.wait()
     finally:
-        assert worker.stdin is not None  # asked for as a pipe
+        assert worker.stdin is not None  # a pipe
         worker.stdin.close()
         worker.wait()

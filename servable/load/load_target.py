@@ -1,10 +1,8 @@
-"""What a sending process is told: target, bodies, and pace of a load test, and the messages of a replay."""
+"""The target, bodies, and pace of a load test."""
 
-import json
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Literal
+from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
@@ -50,8 +48,15 @@ class LoadTarget:
         return urlsplit(self.url)
 
     @property
-    def encrypted(self) -> bool:
-        return self.parts.scheme == "https"
+    def origin(self) -> str:
+        """Scheme, host, and port, as http://127.0.0.1:8080."""
+        return f"{self.parts.scheme}://{self.parts.netloc.rpartition('@')[2]}"
+
+    @property
+    def base(self) -> str:
+        """What precedes /invocations, as Locust's `host`; the origin of any other address."""
+        end = "/invocations"
+        return self.url.removesuffix(end) if self.url.endswith(end) else self.origin
 
 
 def container(url: str) -> LoadTarget:
@@ -101,25 +106,3 @@ def times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
         moments = now + np.cumsum(gaps)
         yield from moments.tolist()
         now = float(moments[-1])
-
-
-_LENGTHS = struct.Struct(">II")
-
-
-def frame(message: dict[str, Any], *bodies: bytes) -> bytes:
-    """Return one message. `bodies` are joined; the message says how long each is."""
-    head = json.dumps(message).encode()
-    body = b"".join(bodies)
-    return _LENGTHS.pack(len(head), len(body)) + head + body
-
-
-def read_frame(file: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
-    """Return (message, bodies); None at the end of the file, also in the middle of a message."""
-    lengths = file.read(_LENGTHS.size)
-    if len(lengths) < _LENGTHS.size:
-        return None
-    head_bytes, body_bytes = _LENGTHS.unpack(lengths)
-    content = file.read(head_bytes + body_bytes)
-    if len(content) < head_bytes + body_bytes:
-        return None
-    return json.loads(content[:head_bytes]), content[head_bytes:]

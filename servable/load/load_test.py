@@ -9,9 +9,10 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psutil
@@ -124,35 +125,33 @@ class Schedule:
         return float(round(load)) if self.loop == "closed" else load
 
 
-_BYTES_PER_MIB = 1024**2
 # The kernel walks all pages of a process for it: more often it would cost too much.
-MEMORY_SECONDS = 2.0
-LOOK_SECONDS = 0.5
+_MEMORY_SECONDS = 2.0
+_LOOK_SECONDS = 0.5
 # Lowers the endpoint's CPU share to a third: the generator comes first, and beside other work on this
 # computer the endpoint still gets a share.
-NICENESS = 5
+_NICENESS = 5
 
 
 class UsageWatch:
-    """CPU and memory of a process tree between calls of `look()`; `found()` returns them."""
+    """CPU and memory of a process tree between the calls of `look()`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._looks: list[tuple[float, float]] = []
-        self._memory_mib = 0.0
-        self._memory_at = float("-inf")
+        self._memory_mib, self._memory_at = 0.0, float("-inf")
 
     def look(self) -> None:
-        if self._looks and time.monotonic() - self._looks[-1][0] < LOOK_SECONDS:
-            return
-        processes = _processes(self._pid)
-        self._looks.append((time.monotonic(), sum(map(_cpu_seconds, processes))))
         now = time.monotonic()
-        if now - self._memory_at >= MEMORY_SECONDS:
+        if self._looks and now - self._looks[-1][0] < _LOOK_SECONDS:
+            return
+        processes = _list_processes(self._pid)
+        self._looks.append((now, sum(_read_each(processes, _read_cpu_seconds))))
+        if now - self._memory_at >= _MEMORY_SECONDS:
             self._memory_at = now
-            self._memory_mib = max(self._memory_mib, sum(map(_pss_mib, processes)))
+            self._memory_mib = max(self._memory_mib, sum(_read_each(processes, _read_pss_mib)))
 
-    def found(self) -> Usage | None:
+    def compute_usage(self) -> Usage | None:
         """Return the usage; None if there were fewer than two looks."""
         if len(self._looks) < 2:
             return None
@@ -165,22 +164,22 @@ class UsageWatch:
 def yielding(pid: int, *, entirely: bool = False) -> None:
     """Lower the priority of a process and its children; on Linux, of each of their threads.
 
-    `entirely`: run only when nothing else wants a core (SCHED_IDLE). Beside other work such an
-    endpoint stops answering, so this is for a quiet computer.
+    `entirely`: run only when nothing else wants a core (SCHED_IDLE). Beside other work such an endpoint stops
+    responding, so this is for a quiet computer.
     """
-    for process in _processes(pid):
+    for process in _list_processes(pid):
         with suppress(psutil.Error, OSError):  # it, or one of its threads, has ended
             if not psutil.LINUX:
-                process.nice(NICENESS)
+                process.nice(_NICENESS)
                 continue
             for thread in process.threads():
                 if entirely:
                     os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
                 else:
-                    os.setpriority(os.PRIO_PROCESS, thread.id, NICENESS)
+                    os.setpriority(os.PRIO_PROCESS, thread.id, _NICENESS)
 
 
-def _processes(pid: int) -> list[psutil.Process]:
+def _list_processes(pid: int) -> list[psutil.Process]:
     """Return a process and all its descendants; none if it has ended."""
     try:
         head = psutil.Process(pid)
@@ -189,20 +188,22 @@ def _processes(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
-    try:
-        return float(sum(process.cpu_times()[:2]))
-    except psutil.Error:
-        return 0.0
+def _read_each(
+    processes: Sequence[psutil.Process], read: Callable[[psutil.Process], float]
+) -> Iterator[float]:
+    for process in processes:
+        with suppress(psutil.Error):  # it has ended
+            yield read(process)
 
 
-def _pss_mib(process: psutil.Process) -> float:
-    """Return the proportional set size in MiB: shared pages count in equal parts. Source: proc(5)."""
-    try:
-        memory = process.memory_full_info()
-        return float(getattr(memory, "pss", memory.uss)) / _BYTES_PER_MIB  # macOS: its own pages
-    except psutil.Error:
-        return 0.0
+def _read_cpu_seconds(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:2]))
+
+
+def _read_pss_mib(process: psutil.Process) -> float:
+    """Return the proportional set size: shared pages count in equal parts. Source: proc(5)."""
+    memory = process.memory_full_info()
+    return float(getattr(memory, "pss", memory.uss)) / 1024**2  # macOS: its own pages
 
 
 Kept = Callable[[LoadCurve], None]
@@ -222,27 +223,20 @@ def measure(
 ) -> LoadCurve:
     """Measure every step; `kept` is called after each, `progress` often. Raises LoadError.
 
-    Ctrl-C ends it: the curve says "interrupted" and has all that was measured until then.
-    `target_pid`: process of a target on this computer, whose CPU and memory are watched. `attempts`: so often
-    at most a step is measured whose requests were sent late; the last one is kept.
+    Ctrl-C ends it: the curve says "interrupted" and has the steps that were complete. `target_pid`: process
+    of a target on this computer, whose CPU and memory are watched. `attempts`: maximum measurements of a step
+    whose requests were sent late; the last one is kept.
     """
     curve = LoadCurve(asked=asked, loop=schedule.loop, steps=(), ended="interrupted")
     try:
         while (load := schedule.next(curve.steps)) is not None:
-            try:
-                for left in reversed(range(attempts)):
-                    watch = UsageWatch(target_pid) if target_pid else None
-                    step = generator.step(load, pace, _watched(curve, load, watch, progress))
-                    if step.refused is None or not left:
-                        break
-            except KeyboardInterrupt:
-                last = generator.interrupted()
-                # One that had hardly begun knows nothing, and would be read as if it did.
-                if last and last.throughput_rps.low > 0:
-                    curve = curve.with_step(_used(last, watch))
-                    kept(curve)
-                raise
-            curve = curve.with_step(_used(step, watch))
+            for left in reversed(range(attempts)):
+                watch = UsageWatch(target_pid) if target_pid else None
+                step = generator.step(load, pace, partial(_look, curve, load, watch, progress))
+                if step.refused is None or not left:
+                    break
+            used = dataclasses.replace(step, target=watch.compute_usage() if watch else None)
+            curve = curve.with_step(used)
             kept(curve)
     except KeyboardInterrupt:
         return curve
@@ -251,16 +245,13 @@ def measure(
     return curve
 
 
-def _watched(
-    curve: LoadCurve, load: float, watch: UsageWatch | None, progress: Progress
-) -> Callable[[dict[str, Any]], None]:
-    def told(so_far: dict[str, Any]) -> None:
-        if watch and so_far["seconds"] > 0:
-            watch.look()
-        progress(curve, load, so_far)
-
-    return told
-
-
-def _used(step: LoadStep, watch: UsageWatch | None) -> LoadStep:
-    return dataclasses.replace(step, target=watch.found() if watch else None)
+def _look(
+    curve: LoadCurve,
+    load: float,
+    watch: UsageWatch | None,
+    progress: Progress,
+    found: dict[str, Any],
+) -> None:
+    if watch and found["seconds"] > 0:
+        watch.look()
+    progress(curve, load, found)

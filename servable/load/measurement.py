@@ -70,6 +70,8 @@ class LoadStep:
     """For each kind of error that came as an answer the body of the first, at most 4,096 bytes."""
     timeouts: int = 0
     """Not answered in time, those still under way at the end included. Never among latencies."""
+    from_due: bool = True
+    """Whether latency counts from when a request was due; False: from sending."""
     send_lags: Latencies
     """Delays of requests behind their scheduled times; part of their latency."""
     generator_cpu_share: float

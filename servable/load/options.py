@@ -79,6 +79,11 @@ OPTIONS = (
     BODY,
     CONTENT_TYPE,
     click.option(
+        "--locustfile",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="File with Locust's user classes, which send instead of --body.",
+    ),
+    click.option(
         "--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request, in seconds."
     ),
     # --- how much
@@ -134,20 +139,13 @@ OPTIONS = (
     ),
     # --- by whom
     click.option(
-        "--processes", type=click.IntRange(0), default=1, help="Sending processes on this computer."
-    ),
-    click.option(
-        "--workers",
-        type=click.IntRange(0),
-        default=0,
-        help="Sending processes on other computers, started with --join.",
+        "--processes", type=click.IntRange(1), default=1, help="Number of sending processes."
     ),
     click.option(
         "--listen",
         type=Address(),
-        default=("127.0.0.1", 0),
-        show_default="127.0.0.1, a free port: this computer only",
-        help="Address here where --join connects, HOST:PORT; unencrypted, for private networks.",
+        help="Wait here, at HOST:PORT, until all processes --join from other computers; unencrypted, for "
+        "private networks.",
     ),
     click.option(
         "--join",
@@ -180,6 +178,7 @@ class LoadOptions(TargetOptions):
     instance_type: str | None
     files: tuple[str, ...]
     content_type: str | None
+    locustfile: Path | None
     timeout_seconds: float
     users: tuple[float, ...] | None
     rates: tuple[float, ...] | None
@@ -192,8 +191,7 @@ class LoadOptions(TargetOptions):
     step_seconds: float
     arrivals: Literal["poisson", "constant"]
     processes: int
-    workers: int
-    listen: tuple[str, int]
+    listen: tuple[str, int] | None
     joined: tuple[str, int] | None
     output: Path | None
     as_json: bool
@@ -229,8 +227,10 @@ def checked(what: str | None, options: LoadOptions) -> None:
         raise click.UsageError("--local applies to --target deployed or sagemaker")
     if (options.target == "sagemaker") != (options.dollars is not None):
         raise click.UsageError("--target sagemaker costs money: give it together with --dollars")
-    if options.processes + options.workers < 1:
-        raise click.UsageError("no sending process: give --processes or --workers")
+    if options.locustfile and (options.files or options.content_type):
+        raise click.UsageError(
+            "--locustfile sends its own requests: leave out --body and --content-type"
+        )
     if is_url(what) and (options.variant or options.sets or options.target != "local"):
         raise click.UsageError(
             "--variant, --set and --target apply to an environment, not to an address"

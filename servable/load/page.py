@@ -33,6 +33,10 @@ class LoadContent:
         return max(below, key=lambda step: step.load, default=steps[0])
 
 
+FROM_SENDING = (
+    "latency starts at sending, because not every class of the locustfile is an EndpointUser: what a request "
+    "waits before it is sent isn't part of it"
+)
 NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."
 
 
@@ -189,7 +193,9 @@ def _about(content: LoadContent) -> About:
     digest = measured.model_sha256[:12] if measured.model_sha256 else measured.model_at
     place = measured.instance_type or measured.machine
     parts = (f"{measured.target} {measured.address}", place, f"model {digest or 'unknown'}")
-    where = (*parts, measured.started_at, *measured.bodies)
+    steps = content.curve.steps
+    note = "" if all(step.from_due for step in steps) else FROM_SENDING
+    where = (*parts, measured.started_at, *measured.bodies, note)
     return About(f"{content.label}: {_answer(content)}", " · ".join(filter(None, where)))
 
 

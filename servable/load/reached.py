@@ -119,14 +119,11 @@ def deployed(
     reached = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
-    if component is not None:
-        # Every request names one, and no variant.
-        headers = {"X-Amzn-SageMaker-Inference-Component": component}
-        asked = dataclasses.replace(reached.asked, variant=component)
-    elif whole and variant is None:
-        headers, asked = {}, reached.asked  # without the header that names one
-    else:
+    if component is None and not (whole and variant is None):
         return reached
+    # Every request names the component and no variant, or neither.
+    headers = {"X-Amzn-SageMaker-Inference-Component": component} if component else {}
+    asked = dataclasses.replace(reached.asked, variant=component or chosen)
     target = dataclasses.replace(reached.target, headers=headers)
     return dataclasses.replace(reached, target=target, asked=asked)
 

@@ -3,31 +3,29 @@
 import json
 import math
 import textwrap
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.live import Live
 from rich.table import Table
 
 from infra.parameters.loading import ValidFile
 from model_packaging.beside import private_folder
 from model_packaging.refusal import PackagingError
-from servable.console.lines import SILENT_SECONDS, EscapingConsole
+from servable.console.lines import EscapingConsole, progress_line
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, verdict
-from servable.load.load_generator import LOCALHOST, GeneratorProcesses, LoadError, LoadGenerator
-from servable.load.load_target import Pace
-from servable.load.load_test import Progress, Schedule, measure
+from servable.load.load_generator import LOCALHOST, LoadError, LoadGenerator
+from servable.load.load_target import Body, Pace
+from servable.load.load_test import Schedule, measure
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.objective import Knee, Objective, Saturation, knee, saturation
 from servable.load.options import LoadOptions, is_url
-from servable.load.page import write_load_report
+from servable.load.page import FROM_SENDING, write_load_report
 from servable.load.reached import reached_by, run_folder
 from servable.load.temporary.endpoints import TemporaryError
 from servable.measured.precision import readable
@@ -54,9 +52,13 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
     loaded = None if is_url(what) else environment_with_endpoint(what, folder, options.sets)[0]
     if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
-    bodies, names = bodies_of(
-        options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
-    )
+    if options.locustfile:
+        bodies: list[Body] = []
+        names = [f"locustfile {options.locustfile.name}"]
+    else:
+        bodies, names = bodies_of(
+            options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
+        )
     output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)
     reached = held.enter_context(reached_by(what, loaded, names, output, options))
@@ -72,15 +74,15 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
             replace(reached.target, timeout_seconds=options.timeout_seconds),
             bodies,
             loop=schedule.loop,
-            processes=GeneratorProcesses(
-                here=options.processes, elsewhere=options.workers, listen=options.listen
-            ),
+            processes=options.processes,
+            listen=options.listen,
+            locustfile=options.locustfile,
             variables=reached.variables,
-            joined_at=_joined_at if options.workers else lambda host, port: None,
+            on_listen=_print_address if options.listen else lambda host, port: None,
         )
     )
     click.echo(_announced(schedule, pace), err=True)
-    with _live_table() as progress:
+    with progress_line() as show:
         curve = measure(
             generator,
             schedule,
@@ -88,35 +90,16 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
             reached.asked,
             target_pid=reached.pid,
             kept=lambda curve: curve.write(output / CURVE),
-            progress=progress,
+            progress=lambda *step: show(lambda: _describe_progress(*step)),
         )
     return _ended(curve, schedule.objective, output, options)
 
 
-@contextmanager
-def _live_table() -> Iterator[Progress]:
-    """Show the measurements so far on a terminal; elsewhere print a line when a step takes long."""
-    console = EscapingConsole(stderr=True)
-    if not console.is_terminal:
-        yield _lines_every(SILENT_SECONDS)
-        return
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda curve, load, found: live.update(table(curve, (load, found)), refresh=True)
-
-
-def _lines_every(seconds: float) -> Progress:
-    said_at = time.monotonic()
-
-    def progress(curve: LoadCurve, load: float, known: dict[str, Any]) -> None:
-        nonlocal said_at
-        if time.monotonic() - said_at > seconds:
-            said_at = time.monotonic()
-            unit = "users" if curve.loop == "closed" else "requests/s sent"
-            rps, done = readable(known["rps"]), len(curve.steps)
-            steps = f"{done} step{'s' if done != 1 else ''} done"
-            click.echo(f"{steps}; at {readable(load)} {unit}: {rps} answered/s", err=True)
-
-    return progress
+def _describe_progress(curve: LoadCurve, load: float, known: dict[str, Any]) -> str:
+    unit = "users" if curve.loop == "closed" else "requests/s sent"
+    rps, done = readable(known["rps"]), len(curve.steps)
+    steps = f"{done} step{'s' if done != 1 else ''} done"
+    return f"{steps}; at {readable(load)} {unit}: {rps} answered/s"
 
 
 def _announced(schedule: Schedule, pace: Pace) -> str:
@@ -132,7 +115,7 @@ def _announced(schedule: Schedule, pace: Pace) -> str:
     return (
         f"{schedule.first:g}, {schedule.first * schedule.growth:g} … {what} until more bring no more "
         f"throughput, then loads around the knee: usually {STEPS_USUAL} steps, {each}; "
-        "Ctrl-C keeps what was measured"
+        "Ctrl-C keeps the complete steps"
     )
 
 
@@ -174,10 +157,10 @@ def _schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
     )
 
 
-def _joined_at(host: str, port: int) -> None:
+def _print_address(host: str, port: int) -> None:
     click.echo(f"waiting: servable load --join {host}:{port}", err=True)
     if host == LOCALHOST:
-        click.echo("only this computer reaches it; for others, --listen ADDRESS:PORT", err=True)
+        click.echo("only this computer can join; for others, use its address", err=True)
 
 
 # Sentence, allowed values and remedy of one problem; the rest stands in the curve's file.
@@ -187,7 +170,8 @@ MESSAGES = ("OriginalMessage", "error", "description")
 COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
 
 
-def table(curve: LoadCurve, now: tuple[float, dict[str, Any]] | None = None) -> Table:
+def table(curve: LoadCurve) -> Table:
+    """Return the table of a curve's steps."""
     shown = Table(box=None, padding=(0, 1), header_style="bold")
     for column in ("users" if curve.loop == "closed" else "sent/s", *COLUMNS):
         shown.add_column(column, justify="right")
@@ -195,9 +179,6 @@ def table(curve: LoadCurve, now: tuple[float, dict[str, Any]] | None = None) -> 
     for step in curve.steps:
         unsure = "" if step.known else "not known within 5 %"
         shown.add_row(*_row(step), "refused: sent late" if step.refused else unsure)
-    if now:
-        load, so_far = now
-        shown.add_row(readable(load), *_so_far(so_far), style="dim")
     return shown
 
 
@@ -211,21 +192,6 @@ def _row(step: LoadStep) -> Sequence[str]:
         f"{step.failed_share:.1%}" if step.failed else "0",
         _ms(step.send_lags.p99_ms),
         f"{step.generator_cpu_share:.0%}",
-    )
-
-
-def _so_far(so_far: dict[str, Any]) -> Sequence[str]:
-    within, p50, p99 = so_far["known_within"], so_far["p50_ms"], so_far["p99_ms"]
-    return (
-        f"{so_far['rps']:,.1f}",
-        "" if within is None else f"{min(within, 9.99):.0%}",
-        "" if p50 is None else _ms(p50),
-        "",
-        "" if p99 is None else _ms(p99),
-        str(so_far["failed"]),
-        "",
-        "",
-        f"{so_far['seconds']:.0f} s" if so_far["seconds"] else "warming up",
     )
 
 
@@ -307,12 +273,14 @@ def _lines(
     lines += [
         f"refused, {step.load:g} {unit}: {step.refused}" for step in curve.steps if step.refused
     ]
+    if not all(step.from_due for step in curve.steps):
+        lines.append(FROM_SENDING)
     if curve.asked.relative and curve.valid:
         lines.append(
             "measured on this computer: comparable between settings, not with an AWS instance"
         )
     if curve.ended == "interrupted":
-        lines.append("interrupted; what was measured until then is kept")
+        lines.append("interrupted; the complete steps are kept")
     return lines
 
 

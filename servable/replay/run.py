@@ -23,12 +23,13 @@ from model_packaging.beside import write_beside
 from servable.captured.lines import CapturedRequest, RecordedAnswer, line_id
 from servable.console.lines import REFRESH_SECONDS, duration, progress_line
 from servable.load.load_generator import LoadError
-from servable.load.load_target import LoadTarget, frame, read_frame
+from servable.load.load_target import LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary, read_pairs
+from servable.replay.frames import frame, read_frame
 from servable.replay.index import CaptureIndex, utc_text
 
 _END_SECONDS = 5.0
-_MODULE = "servable.load.generator.replay_worker"
+_MODULE = "servable.replay.replay_worker"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ SMALL: dict[Any, dict[str, Any]] = {
     serving: {"REPEATS": 2, "SLICES": 1, "REQUESTS": {1: 2, 111: 2, 2_230: 1}},
     client: {"REPEATS": 2, "CALLS": 2, "SLOW_CALLS": 1},
     synth: {"REPEATS": 2},
-    load: {"REPEATS": 2, "SECONDS": 3},
+    load: {"REPEATS": 1, "SECONDS": 2, "SEEDS": 1, "OPEN_SECONDS": 5},
     search: {"SURFACES": 1},
     batch: {"COUNT": 1_000, "LOOP_ROWS": 10},
     articles: {"REPEATS": 2, "SECONDS": 0.1},

@@ -1,17 +1,18 @@
 """A generator's process, which reads and writes lines of JSON.
 
-    python -m servable.load.generator alone
-    python -m servable.load.generator master HOST PORT WORKERS    port 0: any; it says which
-    python -m servable.load.generator worker HOST PORT
+    python -m servable.load.generator alone [LOCUSTFILE]
+    python -m servable.load.generator master HOST PORT WORKERS [LOCUSTFILE]    port 0: any free port
+    python -m servable.load.generator worker HOST PORT [LOCUSTFILE]
 
-In: {"plan": …}, {"step": …}, {"stop": true}. Out: {"port": …}, {"ready": true}, {"progress": …},
-{"done": …}, {"stopped": …}, {"error": …}. Ends when its standard input does, and so with whoever started it.
-Locust's runner runs the steps: in this process, or over processes and computers.
+In: {"plan": …}, {"step": …}. Out: {"port": …}, {"ready": true}, {"progress": …}, {"done": …},
+{"error": …}. It ends when its standard input does. Locust's runner runs the steps: in this process, or over
+processes and computers.
 """
 
 import locust  # noqa: F401  (first: it patches the process for gevent)
 
 # isort: split
+import hashlib
 import json
 import logging
 import os
@@ -20,17 +21,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import gevent
 import zmq
 from gevent.fileobject import FileObject
-from locust.env import Environment
+from locust import events
 from locust.rpc import zmqrpc
 from locust.runners import LocalRunner, MasterRunner
+from locust.util.load_locustfile import load_locustfile
 from pydantic import TypeAdapter
 
-from servable.load.generator.connection import MissingCredentialsError
 from servable.load.generator.load_worker import (
     END,
     HERE,
@@ -38,11 +40,130 @@ from servable.load.generator.load_worker import (
     REPORT,
     REPORT_SECONDS,
     STEP,
-    Caller,
     LoadWorker,
+    find_problem,
 )
 from servable.load.generator.step_report import Tally
+from servable.load.load_target import LoadTarget
 from servable.load.measurement import LoadStep
+from servable.load.users import BodyUser, MissingCredentialsError
+
+_STEP = TypeAdapter(LoadStep)
+_READY_SECONDS = 60.0
+# Each load worker reports several times a second.
+_LOST_SECONDS = 8.0
+# For the message to other computers, which would otherwise wait for a minute.
+_QUIT_SECONDS = 2.0
+_POLL_SECONDS = 0.02
+
+
+class GeneratorError(Exception):
+    """The generator failed. `str()` is a whole sentence."""
+
+
+class Coordinator:
+    def __init__(self, runner: LocalRunner | MasterRunner, workers: int, digest: str) -> None:
+        """`workers`: number of sending processes. `digest`: of the locustfile, which all must have."""
+        self._runner = runner
+        self._workers = workers
+        self._digest = digest
+        self._here: dict[str, str] = {}
+        self._tally = Tally(workers)
+        self._number = 0
+        runner.register_message(REPORT, self._add_report)
+        runner.register_message(HERE, lambda environment, msg: self._here.update(msg.data))
+
+    def obey(self, lines: FileObject) -> None:
+        """Do what each line says until there are no more, and end this process."""
+        for line in lines:
+            gevent.spawn(self._do, json.loads(line))  # the end of the input ends a step
+        with gevent.Timeout(_QUIT_SECONDS, False):
+            self._runner.quit()  # also the processes on other computers
+        os._exit(0)
+
+    def _do(self, message: dict[str, Any]) -> None:
+        try:
+            if "plan" in message:
+                self._plan(message["plan"])
+                _say(ready=True)
+            else:
+                _say(done=_STEP.dump_python(self._run_step(message["step"]), mode="json"))
+        except (GeneratorError, MissingCredentialsError) as error:
+            _say(error=str(error))
+
+    def _plan(self, plan: dict[str, Any]) -> None:
+        """Wait for the processes, stop the users of an earlier target, and tell all about this one."""
+        if problem := find_problem(self._runner.user_classes, plan["loop"]):
+            raise GeneratorError(f"the locustfile can't be used: {problem}")
+        self._wait(
+            lambda: len(self._here) >= self._workers,
+            f"only {len(self._here)} of {self._workers} generator processes have joined",
+        )
+        if any(digest != self._digest for digest in self._here.values()):
+            raise GeneratorError("a process joined with a different locustfile; use the same file")
+        if self._runner.user_count:
+            self._runner.stop()
+        self._runner.environment.host = LoadTarget(**plan["target"]).base
+        self._runner.send_message(PLAN, plan)
+
+    def _run_step(self, options: dict[str, Any]) -> LoadStep:
+        """Run a step. Raises GeneratorError."""
+        self._number += 1
+        users = options["users"] or self._workers
+        # Per second, also downwards: all at once.
+        self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
+        self._wait(
+            lambda: self._runner.user_count == users and self._runner.state == "running",
+            f"{users} users have not started",
+        )
+        self._tally = tally = Tally(self._workers)
+        message = options | {"number": self._number}
+        if options["rate_rps"]:
+            message["rate_rps"] = options["rate_rps"] / self._workers
+        self._runner.send_message(STEP, message)
+        self._hold(options, tally)
+        wait_seconds = options["timeout_seconds"] + 1.0
+        self._runner.send_message(END, {"wait_seconds": wait_seconds})
+        self._wait(lambda: tally.complete, "a step's results have not come", wait_seconds + 10.0)
+        return tally.step(options)
+
+    def _hold(self, options: dict[str, Any], tally: Tally) -> None:
+        """Wait until the throughput is known or the time is over."""
+        known = 0
+        measured, moved_at = 0.0, time.monotonic() + options["warm_up_seconds"]
+        while True:
+            gevent.sleep(REPORT_SECONDS)
+            _say(progress=tally.progress())
+            if tally.seconds > measured:
+                measured, moved_at = tally.seconds, time.monotonic()
+            if time.monotonic() - moved_at > _LOST_SECONDS:
+                raise GeneratorError(
+                    f"a generator process has not reported for {_LOST_SECONDS:g} s: it has ended, or "
+                    "its computer cannot be reached; start the load test again"
+                )
+            # Twice: among many checks one is good by chance.
+            known = known + 1 if tally.known else 0
+            enough = tally.seconds >= options["least_seconds"] and known >= 2
+            if enough or tally.seconds >= options["most_seconds"]:
+                return
+
+    def _add_report(self, environment: Any, msg: Any) -> None:
+        if msg.data["step"] == self._number:
+            self._tally.add(msg.data)
+
+    def _wait(
+        self, is_ready: Callable[[], bool], problem: str, seconds: float = _READY_SECONDS
+    ) -> None:
+        """Wait until it is ready. Raises GeneratorError, with what users raised."""
+        until = time.monotonic() + seconds
+        while not is_ready():
+            if time.monotonic() > until:
+                raised = {str(error["msg"]) for error in self._runner.exceptions.values()}
+                raise GeneratorError(
+                    "; ".join([f"{problem} within {seconds:g} s", *sorted(raised)])
+                )
+            gevent.sleep(_POLL_SECONDS)
+
 
 _MAKE = zmqrpc.BaseSocket.__init__
 
@@ -58,159 +179,47 @@ def _make(server: Any, socket_type: int, *more: Any) -> None:
         server.socket.setsockopt(zmq.ZAP_DOMAIN, b"servable")
 
 
-_STEP: TypeAdapter[LoadStep | None] = TypeAdapter(LoadStep | None)
-_READY_SECONDS = 60.0
-# Each load worker reports several times a second.
-_LOST_SECONDS = 8.0
-# For the message to those on other computers, who would otherwise wait for a minute.
-_QUIT_SECONDS = 2.0
-
-
-class GeneratorError(Exception):
-    """The generator failed. `str()` is a whole sentence."""
-
-
-class Coordinator:
-    def __init__(self, runner: LocalRunner | MasterRunner, workers: int) -> None:
-        """`workers`: processes that send; 1 for a runner that sends by itself."""
-        self._runner = runner
-        self._workers = workers
-        self._here: set[str] = set()
-        self._tally = Tally(self._workers)
-        self._number = 0
-        self._busy = False
-        self._last: LoadStep | None = None
-        """Result of the last step; None while one runs."""
-        self._stopping = False
-        self._runner.register_message(REPORT, self._reported)
-        self._runner.register_message(HERE, lambda environment, msg: self._here.add(msg.node_id))
-
-    def obey(self, lines: FileObject) -> None:
-        """Do what each line says until there are no more, and end this process."""
-        for line in lines:
-            message = json.loads(line)
-            # Beside this: a step can be stopped.
-            if "stop" in message:
-                gevent.spawn(self._stop)
-            else:
-                gevent.spawn(self._do, message)
-        with gevent.Timeout(_QUIT_SECONDS, False):
-            self._runner.quit()  # also the processes on other computers
-        os._exit(0)
-
-    def _do(self, message: dict[str, Any]) -> None:
-        try:
-            if "plan" in message:
-                self._wait(
-                    lambda: len(self._here) >= self._workers, "generator processes have not come"
-                )
-                self._runner.send_message(PLAN, message["plan"])
-                _say(ready=True)
-                return
-            self._busy, self._last = True, None
-            try:
-                self._last = self._step(message["step"])
-            finally:
-                self._busy = False
-            _say(done=_STEP.dump_python(self._last, mode="json"))
-        except (GeneratorError, MissingCredentialsError) as error:
-            _say(error=str(error))
-
-    def _stop(self) -> None:
-        """Stop the step, keep what it measured, and answer once, whether it had ended by itself or not."""
-        self._stopping = True
-        while self._busy:
-            gevent.sleep(0.02)
-        _say(stopped=_STEP.dump_python(self._last, mode="json"))
-
-    def _step(self, options: dict[str, Any]) -> LoadStep:
-        """Run a step. Raises GeneratorError."""
-        self._number += 1
-        self._stopping = False
-        users = options.get("users") or self._workers
-        # Per second, also downwards: all at once.
-        self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
-        self._wait(
-            lambda: self._runner.user_count == users and self._runner.state == "running",
-            f"{users} callers have not started",
-        )
-        self._tally = tally = Tally(self._workers)
-        message = options | {"number": self._number}
-        if options.get("rate_rps"):
-            message["rate_rps"] = options["rate_rps"] / self._workers
-        self._runner.send_message(STEP, message)
-        self._hold(options, tally)
-        wait_seconds = 1.0 if self._stopping else options["timeout_seconds"] + 1.0
-        over = {"wait_seconds": wait_seconds, "count_rest": not self._stopping}
-        self._runner.send_message(END, over)
-        for _ in range(int((wait_seconds + 10.0) / 0.02)):
-            if tally.complete:
-                return tally.step(options)
-            gevent.sleep(0.02)
-        raise GeneratorError("a generator process has not reported the end of its step")
-
-    def _hold(self, options: dict[str, Any], tally: Tally) -> None:
-        """Wait until the throughput is known, the time is over, or the step is stopped."""
-        known = 0
-        measured, moved_at = 0.0, time.monotonic() + options["warm_up_seconds"]
-        while not self._stopping:
-            gevent.sleep(REPORT_SECONDS)
-            _say(progress=tally.progress())
-            if tally.seconds > measured:
-                measured, moved_at = tally.seconds, time.monotonic()
-            if time.monotonic() - moved_at > _LOST_SECONDS:
-                raise GeneratorError(
-                    f"a generator process has not reported for {_LOST_SECONDS:g} s: it has ended, or "
-                    "its computer cannot be reached; start the load test again"
-                )
-            if tally.seconds >= options["most_seconds"]:
-                return
-            # Twice: among many looks one is good by chance.
-            known = known + 1 if tally.known else 0
-            if tally.seconds >= options["least_seconds"] and known >= 2:
-                return
-
-    def _reported(self, environment: Any, msg: Any) -> None:
-        if msg.data["step"] == self._number:
-            self._tally.add(msg.data)
-
-    def _wait(self, ready: Callable[[], bool], problem: str) -> None:
-        for _ in range(int(_READY_SECONDS / 0.02)):
-            if ready() or self._stopping:
-                return
-            gevent.sleep(0.02)
-        raise GeneratorError(f"{problem} within {_READY_SECONDS:g} s")
-
-
 # isort: split
 
 
-def main(role: str, *where: str) -> None:
-    # Ctrl-C goes to the whole group: who started us decides when we end.
+def main(role: str, *arguments: str) -> None:
+    # Ctrl-C goes to the whole group: our parent decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.ERROR)
-    # Each request of an open loop that waits holds a connection.
+    # Each waiting request of an open loop needs a connection.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    environment = Environment(user_classes=[Caller], reset_stats=False)
     lines = FileObject(sys.stdin.fileno(), "rb", closefd=False)
-    if role == "worker":
-        gevent.spawn(_end_with, lines)
-        worker = environment.create_worker_runner(where[0], int(where[1]))
-        LoadWorker(worker)
-        worker.send_message(HERE)
-        worker.greenlet.join()
-        return
+    count = {"alone": 0, "worker": 2, "master": 3}[role]
+    where, file = arguments[:count], "".join(arguments[count:])
+    user_classes: list[Any] = [BodyUser]
+    if file:
+        try:
+            user_classes = list(load_locustfile(file)[0].values())
+        except Exception as error:
+            _say(error=f"{file}: can't be loaded: {type(error).__name__}: {error}")
+            sys.exit(1)
+    digest = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+    worker, hooks = LoadWorker(user_classes), cast(Any, events)
     if role == "master":
         refuse_http()
-        master = environment.create_master_runner(where[0], int(where[1]))
+        master = worker.environment.create_master_runner(where[0], int(where[1]))
         _say(port=master.server.port)
-        coordinator = Coordinator(master, int(where[2]))
+        coordinator = Coordinator(master, int(where[2]), digest)
+    elif role == "worker":
+        gevent.spawn(_end_with, lines)
+        joined = worker.environment.create_worker_runner(where[0], int(where[1]))
+        worker.bind(joined)
+        hooks.init.fire(environment=worker.environment, runner=joined, web_ui=None)
+        joined.send_message(HERE, {joined.client_id: digest})
+        joined.greenlet.join()
+        return
     else:
-        alone = environment.create_local_runner()
-        coordinator = Coordinator(alone, 1)
-        LoadWorker(alone)
-        alone.send_message(HERE)
+        alone = worker.environment.create_local_runner()
+        coordinator = Coordinator(alone, 1, digest)
+        worker.bind(alone)
+        alone.send_message(HERE, {"alone": digest})
+    hooks.init.fire(environment=worker.environment, runner=worker.environment.runner, web_ui=None)
     gevent.spawn(coordinator.obey, lines).join()
 
 

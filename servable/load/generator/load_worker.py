@@ -1,23 +1,38 @@
-"""One sending process: its callers, and their current step.
+"""One sending process: its users, and their current step.
 
-The coordinator controls it by Locust's messages, in this process or on another computer.
+Locust runs the users and their tasks. The step decides when a user may start its next task: in a closed
+loop after its `wait_time`, in an open loop when the next arrival is due. Locust's messages control the
+process, on this computer or on another one.
 """
 
 import base64
 import gc
-import ssl
+import os
+import random
+import sys
 import time
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import gevent
 import gevent.event
 import gevent.pool
-from locust import User, constant, task
+import gevent.ssl
+from locust import FastHttpUser, TaskSet, User, events
+from locust.env import Environment
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.generator.connection import MOST_UNDER_WAY, Connection, PreparedRequests
-from servable.load.generator.step_report import Recorder
+from servable.load.generator.step_report import Recorder, describe_outcome
 from servable.load.load_target import Body, LoadTarget, times
+from servable.load.users import (
+    DUE,
+    BodyUser,
+    EndpointUser,
+    MissingCredentialsError,
+    TargetHeaders,
+    mix_requests,
+)
 
 PLAN, STEP, END, REPORT, HERE = (
     f"servable.{message}" for message in ("plan", "step", "end", "report", "here")
@@ -25,59 +40,86 @@ PLAN, STEP, END, REPORT, HERE = (
 REPORT_SECONDS = 0.25
 # Often enough for a percentile in a step of seconds, and next to no work.
 _BEAT_SECONDS = 0.01
-# A connection is refused at once: callers that ask again at once only burn a core.
+# libev rounds a timer up to whole milliseconds. Waking half of one early, and polling until an arrival is
+# due, makes the mean lateness an eighth of a millisecond; at the highest rate that costs 6 % of a core.
+_EARLY_SECONDS, _EARLY_RPS = 0.0005, 500.0
+# A connection is refused at once: users that retry at once only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
-
-
-class Caller(User):
-    """Locust's user. Closed loop: one caller. Open loop: all arrivals of this process."""
-
-    wait_time = constant(0)
-    worker: "LoadWorker"
-    """The load worker of this process; Locust creates the users."""
-
-    @task
-    def serve(self) -> None:
-        self.worker.serve()
+# A server closes an idle connection, after 75 s in the image, and fails a request that is sent meanwhile.
+_IDLE_SECONDS = 30.0
+# Maximum connections of one process: below the usual limit of open files.
+MOST_UNDER_WAY = 4000
 
 
 class LoadWorker:
-    def __init__(self, runner: LocalRunner | WorkerRunner) -> None:
-        Caller.worker = self
-        self._runner = runner
-        self._prepared: PreparedRequests | None = None
-        self._target: LoadTarget | None = None
-        self._loop = "closed"
-        self._encryption: ssl.SSLContext | None = None
+    def __init__(self, user_classes: Sequence[type[User]]) -> None:
+        """Listen to the users' requests; `bind` adds the runner, which listens after this."""
+        # A class of only ours counts from the due time; of others, only Locust's own latency is known.
+        self._from_due = all(issubclass(each, EndpointUser) for each in user_classes)
+        self._classes = [_add_turns(each, self) for each in user_classes]
+        self.environment = Environment(
+            user_classes=self._classes, events=events, reset_stats=False, catch_exceptions=True
+        )
+        self._headers: TargetHeaders | None = None
+        self.is_open = False
         self._recorder = Recorder(begin=float("inf"))
         self._step: dict[str, Any] = {}
-        self._idle: list[Connection] = []
         self._running = gevent.event.Event()
+        # Of an open loop: users that wait for an arrival, due times that wait for a user, all its users.
+        self._idle: list[gevent.event.AsyncResult] = []
+        self._waiting: deque[float] = deque()
+        self._users = gevent.pool.Group()
+        hooks: Any = events
+        hooks.request.add_listener(self._record)
+        hooks.user_error.add_listener(self._record_error)
+
+    def bind(self, runner: LocalRunner | WorkerRunner) -> None:
+        """Obey this runner's messages."""
+        self._runner = runner
         for kind, listener in ((PLAN, self._plan), (STEP, self._begin), (END, self._finish)):
-            self._runner.register_message(kind, listener)
+            runner.register_message(kind, listener)
 
     # --- messages
 
     def _plan(self, environment: Any, msg: Any) -> None:
+        target = LoadTarget(**msg.data["target"])
+        self.is_open = msg.data["loop"] == "open"
+        try:
+            self._headers = TargetHeaders(target)
+        except MissingCredentialsError as error:
+            if isinstance(self._runner, LocalRunner):
+                raise
+            print(error, file=sys.stderr)
+            os._exit(1)
+        self._users.kill()
+        self._idle.clear()
+        self.environment.host = target.base
         bodies = [
             Body(**(body | {"content": base64.b64decode(body["content"])}))
             for body in msg.data["bodies"]
         ]
-        self._target = LoadTarget(**msg.data["target"])
-        self._loop = msg.data["loop"]
-        self._idle = []
-        self._encryption = ssl.create_default_context() if self._target.encrypted else None
-        seed = 1000 * max(0, self._runner.worker_index)
-        self._prepared = PreparedRequests(self._target, bodies, seed=seed)
-        # What lives until the end is not looked at by the garbage collector again.
+        # A context costs 20 ms, so all users share one.
+        context = gevent.ssl.create_default_context()
+        for each in self._classes:
+            each.host = target.base
+            if issubclass(each, EndpointUser):
+                each.network_timeout = each.connection_timeout = target.timeout_seconds
+                each.ssl_context_factory = staticmethod(lambda *_, **__: context)
+            if issubclass(each, BodyUser):
+                seed = 1000 * max(0, self._runner.worker_index)
+                each.requests = mix_requests(target, bodies, seed=seed)
+        # The garbage collector doesn't look again at what lives until the end.
         gc.collect()
         gc.freeze()
 
     def _begin(self, environment: Any, msg: Any) -> None:
         self._step = msg.data
         self._recorder = Recorder(begin=time.perf_counter() + self._step["warm_up_seconds"])
+        self._recorder.from_due = self._from_due
         self._running.set()
         gevent.spawn(self._watch, self._recorder)
+        if self.is_open:
+            gevent.spawn(self._send_arrivals, self._recorder)
 
     def _finish(self, environment: Any, msg: Any) -> None:
         self._recorder.end = time.perf_counter()
@@ -86,89 +128,148 @@ class LoadWorker:
 
     def _watch(self, recorder: Recorder) -> None:
         """Send reports, and record how late this process wakes up, the send lag of a closed loop."""
-        closed = self._loop == "closed"
         report_at = time.perf_counter() + REPORT_SECONDS
         while recorder.end == float("inf"):
             due = time.perf_counter() + _BEAT_SECONDS
             gevent.sleep(_BEAT_SECONDS)
             now = time.perf_counter()
-            if closed:
-                recorder.late(now - due)
+            if not self.is_open:
+                recorder.late(due, now - due)
             recorder.watch_cpu()
             if now >= report_at:
                 self._report(recorder)
                 report_at = now + REPORT_SECONDS
 
     def _drain(self, recorder: Recorder, options: dict[str, Any]) -> None:
-        """Wait for the answers of sent requests: late answers must count."""
+        """Wait for the responses to sent requests: late responses must count."""
         until = time.perf_counter() + options["wait_seconds"]
-        while recorder.under_way and time.perf_counter() < until:
+        while recorder.under_way + len(self._waiting) and time.perf_counter() < until:
             gevent.sleep(0.02)
-        if options["count_rest"]:
-            recorder.count_rest()
+        recorder.count_rest(len(self._waiting))
+        self._waiting.clear()
         self._report(recorder, final=True)
 
     def _report(self, recorder: Recorder, *, final: bool = False) -> None:
         about = {"step": self._step["number"], "worker": self._runner.client_id, "final": final}
         self._runner.send_message(REPORT, recorder.report() | about)
 
-    # --- callers
+    # --- users
 
-    def serve(self) -> None:
-        """Send requests until the user is stopped."""
-        connection: Connection | None = None
-        while True:
+    def prepare(self, user: User) -> None:
+        """Give a new user's client the target's headers."""
+        assert self._headers is not None  # the plan comes before the first user
+        self._headers.add_to(getattr(user, "client", None))
+
+    def wait_for_turn(self, user: Any) -> None:
+        """Return when the user may start its next task."""
+        if not self.is_open:
             self._running.wait()
-            if self._loop == "open":
-                self._send_arrivals(self._recorder)
-                continue
-            if connection is None or connection.target is not self._target:
-                connection = self._connection()
-            recorder = self._recorder
-            while recorder.end == float("inf"):
-                kind = self._ask(connection, recorder, None)
-                if kind and not kind[0].isdigit():
-                    gevent.sleep(_AFTER_FAILURE_SECONDS)
+        else:
+            while not self._waiting:
+                turn = gevent.event.AsyncResult()
+                self._idle.append(turn)
+                turn.get()
+            user.due = due = self._waiting.popleft()
+            self._recorder.late(due, time.perf_counter() - due)
+        if time.perf_counter() - user.idle_since > _IDLE_SECONDS and isinstance(user, FastHttpUser):
+            user.client.client.clientpool.close()  # the next request opens another connection
+        user.recorder = self._recorder
+        user.recorder.under_way += 1
 
-    def _connection(self) -> Connection:
-        assert self._target is not None  # told before there are users
-        return Connection(self._target, self._encryption)
-
-    def _ask(self, connection: Connection, recorder: Recorder, due: float | None) -> str:
-        assert self._prepared is not None
-        request = self._prepared.next()
-        sent = time.perf_counter()
-        recorder.under_way += 1
-        try:
-            kind = connection.ask(request)
-            now = time.perf_counter()
-            answer = connection.refusal if kind else ""
-            if due is None:
-                recorder.done(sent, None, now, kind, answer)
-            else:
-                recorder.done(due, sent, now, kind, answer)
-        finally:
+    def end_turn(self, user: Any) -> None:
+        """Note that the user's task has ended. Idempotent."""
+        if (recorder := user.recorder) is not None:
             recorder.under_way -= 1
-        return kind
+            # Nothing has read the due time, so the latency began at sending.
+            recorder.from_due &= not self.is_open or user.due is None
+            user.recorder, user.idle_since = None, time.perf_counter()
 
     def _send_arrivals(self, recorder: Recorder) -> None:
-        step, idle = self._step, self._idle
-        start = time.perf_counter()
+        step, start = self._step, time.perf_counter()
+        weights = [each.weight for each in self._classes]
+        early = _EARLY_SECONDS if step["rate_rps"] <= _EARLY_RPS else 0.0
         seed = max(0, self._runner.worker_index)
         for moment in times(step["rate_rps"], step["arrivals"], seed):
             due = start + moment
-            # Also when it is late: those who were sent must come to read their answers.
-            gevent.sleep(max(0.0, due - time.perf_counter()))
+            # Also when it is late: users must run to read their responses.
+            gevent.sleep(max(0.0, due - early - time.perf_counter()))
+            while time.perf_counter() < due:
+                gevent.sleep(0)
             if recorder.end != float("inf"):
                 return
-            if recorder.under_way >= MOST_UNDER_WAY:
-                recorder.never_sent(due, f"not sent: {MOST_UNDER_WAY} were under way")
+            if recorder.under_way + len(self._waiting) >= MOST_UNDER_WAY:
+                recorder.fail(due, f"not sent: {MOST_UNDER_WAY} were under way")
                 continue
-            connection = idle.pop() if idle else self._connection()
-            gevent.spawn(self._arrived, connection, recorder, due, idle)
+            self._waiting.append(due)
+            if self._idle:
+                self._idle.pop().set()
+            else:
+                (chosen,) = random.choices(self._classes, weights)
+                chosen(self.environment).start(self._users)
 
-    def _arrived(
-        self, connection: Connection, recorder: Recorder, due: float, idle: list[Connection]
+    def _record(
+        self,
+        response_time: float,
+        exception: BaseException | None = None,
+        response: Any = None,
+        context: dict[str, Any] | None = None,
+        **_: Any,
     ) -> None:
-        self._ask(connection, recorder, due)
-        idle.append(connection)
+        now = time.perf_counter()
+        due = (context or {}).get(DUE, now - response_time / 1000)
+        kind, body = describe_outcome(exception, response)
+        self._recorder.done(due, now, kind, body)
+        if kind and not kind[0].isdigit() and not self.is_open:
+            gevent.sleep(_AFTER_FAILURE_SECONDS)
+
+    def _record_error(self, user_instance: Any, exception: BaseException, **_: Any) -> None:
+        """Count a task that raised an exception, whose request may not have been counted."""
+        user = getattr(user_instance, "user", user_instance)  # Locust passes the TaskSet of a task
+        kind = f"{type(user).__name__} raised {type(exception).__name__}: {exception}"
+        self._recorder.fail(time.perf_counter(), kind)
+        gevent.sleep(_AFTER_FAILURE_SECONDS)
+
+
+def _add_turns(user_class: type[User], worker: LoadWorker) -> type[User]:
+    """Return a subclass of the same name whose users wait for their turn before each task."""
+
+    class Turns(user_class):  # type: ignore[misc,valid-type]
+        recorder: Recorder | None = None
+        idle_since = float("inf")
+        due: float | None = None
+
+        def __init__(self, environment: Environment) -> None:
+            super().__init__(environment)
+            worker.prepare(self)
+
+        def on_start(self) -> None:
+            super().on_start()
+            worker.wait_for_turn(self)
+
+        def wait_time(self) -> float:
+            worker.end_turn(self)
+            if not worker.is_open and (pause := super().wait_time):
+                gevent.sleep(pause())
+            worker.wait_for_turn(self)
+            return 0.0
+
+        def on_stop(self) -> None:
+            worker.end_turn(self)
+            super().on_stop()
+
+    Turns.__name__ = Turns.__qualname__ = user_class.__name__
+    return Turns
+
+
+def find_problem(user_classes: Sequence[type[User]], loop: str) -> str | None:
+    """Return why these classes can't be used; None if they can."""
+    if not user_classes:
+        return "it has no user class; write a subclass of locust's User with a @task"
+    for each in user_classes:
+        nested = [one for one in each.tasks if isinstance(one, type) and issubclass(one, TaskSet)]
+        if loop == "open" and nested:
+            return (
+                f"{each.__name__} has the TaskSet {nested[0].__name__}, and an open loop starts each task by "
+                "itself; use methods with @task, or a closed loop (--users)"
+            )
+    return None

@@ -4,19 +4,55 @@ A request is recorded with two list appends; everything else is done for many at
 report is made. Times are of `time.perf_counter()`.
 """
 
+import json
 import math
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from servable.load.generator.connection import OK, TIMEOUT
 from servable.load.measurement import KNOWN_SHARE, LoadStep
 from servable.measured.precision import WINDOW_SECONDS, Interval, Latencies, percentile, throughput
 
 BLOCK_SECONDS = 0.5
+
+
+OK = ""
+TIMEOUT = "timeout"
+_MOST_ERROR_BYTES = 4096
+# By the name of the exception's class, or of one of its bases.
+_ERRORS = {
+    "TimeoutError": TIMEOUT,
+    "Timeout": TIMEOUT,
+    "ConnectionRefusedError": "connection refused",
+    "gaierror": "address not found",
+    "SSLError": "TLS",
+    "ConnectionResetError": "connection broken",
+    "BrokenPipeError": "connection broken",
+    "HTTPConnectionClosed": "connection broken",
+    "HTTPParseError": "the response isn't HTTP",
+}
+
+
+def describe_outcome(exception: BaseException | None, response: Any) -> tuple[str, str]:
+    """Return (OK, TIMEOUT, or the kind of error such as "500" or "connection refused", the error's body)."""
+    status = getattr(response, "status_code", 0) or 0
+    if exception is None and status < 300:
+        return OK, ""
+    if status < 300:  # none came, or a locustfile rejects it
+        error = getattr(exception, "original", exception)  # of geventhttpclient's RetriesExceeded
+        kinds = (_ERRORS.get(base.__name__) for base in type(error).__mro__)
+        return next(filter(None, kinds), str(error) or type(error).__name__), ""
+    content = (response.content or b"")[:_MOST_ERROR_BYTES]
+    error_type = (response.headers or {}).get("x-amzn-errortype", "").partition(":")[0]
+    kind = f"{status} {error_type}".rstrip()
+    with suppress(ValueError, KeyError, TypeError):  # a body without the container's status
+        if error_type:
+            kind += f", {json.loads(content)['OriginalStatusCode']} from the container"
+    return kind, content.decode(errors="replace").strip()
 
 
 class Recorder:
@@ -25,88 +61,80 @@ class Recorder:
         self.begin = begin
         self.end = float("inf")
         self.under_way = 0
+        self.from_due = True
+        """Whether every latency counts from the due time, and none from sending."""
+        self._cpu_began: float | None = None
+        self._cpu_seconds = 0.0
+        self._first_answers: dict[str, str] = {}
+        self._clear()
+
+    def _clear(self) -> None:
         self._finished: list[float] = []
         self._due: list[float] = []
         self._took: list[float] = []
         self._lags: list[float] = []
         self._failed: list[float] = []
         self._errors: Counter[str] = Counter()
-        self._first_answers: dict[str, str] = {}
-        self._timeouts = 0
-        self._cpu_began: float | None = None
-        self._cpu_seconds = 0.0
 
-    def done(self, due: float, sent: float | None, now: float, kind: str, answer: str) -> None:
-        """Record the end at `now` of a request that was to be sent at `due` and was sent at `sent`.
-
-        `sent` None: a closed loop's, sent when it was due; how late is told by `late()`. `answer`: the body
-        of a refusal, of which the first of each kind is kept.
-        """
-        if kind == OK and self.begin <= now < self.end:
-            self._finished.append(now)
-        if not self.begin <= due < self.end:
+    def done(self, due: float, now: float, kind: str, body: str) -> None:
+        """Record a request that was due at `due` and ended at `now`; keep the first body of each error."""
+        if kind != OK:
+            self.fail(due, kind, body)
             return
-        if sent is not None:
-            self._lags.append(sent - due)
-        if kind == OK:
+        if self.begin <= now < self.end:
+            self._finished.append(now)
+        if self.begin <= due < self.end:
             self._due.append(due)
             self._took.append(now - due)
-            return
-        self._failed.append(due)
-        if kind == TIMEOUT:
-            self._timeouts += 1
-        else:
-            self._errors[kind] += 1
-            if answer:
-                self._first_answers.setdefault(kind, answer)
 
-    def never_sent(self, due: float, kind: str) -> None:
+    def fail(self, due: float, kind: str, body: str = "") -> None:
+        """Record a request that failed or wasn't sent."""
         if self.begin <= due < self.end:
             self._failed.append(due)
             self._errors[kind] += 1
+            if body:
+                self._first_answers.setdefault(kind, body)
 
-    def late(self, seconds: float) -> None:
-        """Record by how much this process woke up late, which a caller that was ready had to wait."""
-        if time.perf_counter() >= self.begin:
+    def late(self, due: float, seconds: float) -> None:
+        """Record by how much this process was late for something that was due."""
+        if self.begin <= due < self.end:
             self._lags.append(seconds)
 
-    def count_rest(self) -> None:
-        """Count the requests that are still under way as timeouts."""
-        self._timeouts += self.under_way
+    def count_rest(self, waiting: int) -> None:
+        """Count the tasks that are still running, and those that never started, as timeouts."""
+        self._errors[TIMEOUT] += self.under_way + waiting
 
     def watch_cpu(self) -> None:
         """Call it often: from the first call after `begin` until `end` it counts."""
-        now = time.perf_counter()
-        if self.begin <= now and self.end == float("inf"):
+        if self.begin <= time.perf_counter() and self.end == float("inf"):
             if self._cpu_began is None:
                 self._cpu_began = time.process_time()
             self._cpu_seconds = time.process_time() - self._cpu_began
 
     def report(self) -> dict[str, Any]:
         """Return all since the last report, as numbers and texts: it goes to another process."""
-        finished, due, took, lags, failed = (
-            np.array(times)
-            for times in (self._finished, self._due, self._took, self._lags, self._failed)
-        )
-        self._finished, self._due, self._took, self._lags, self._failed = [], [], [], [], []
-        errors, timeouts = dict(self._errors), self._timeouts
-        self._errors, self._timeouts = Counter(), 0
-        windows = ((finished - self.begin) / WINDOW_SECONDS).astype(int)
+        due, took = np.array(self._due), 1000 * np.array(self._took)
         blocks = ((due - self.begin) / BLOCK_SECONDS).astype(int)
-        return {
+        report = {
             "elapsed": min(time.perf_counter(), self.end) - self.begin,
-            "windows": dict(Counter(windows.tolist())),
+            "windows": self._count_in(self._finished, WINDOW_SECONDS),
             "blocks": {
-                int(block): asdict(Latencies.of(1000 * took[blocks == block]))
+                int(block): asdict(Latencies.of(took[blocks == block]))
                 for block in np.unique(blocks)
             },
-            "failed": dict(Counter(((failed - self.begin) / BLOCK_SECONDS).astype(int).tolist())),
-            "lags": asdict(Latencies.of(1000 * lags)),
-            "errors": errors,
+            "failed": self._count_in(self._failed, BLOCK_SECONDS),
+            "lags": asdict(Latencies.of(1000 * np.array(self._lags))),
+            "errors": dict(self._errors),
             "first_answers": self._first_answers,
-            "timeouts": timeouts,
             "cpu_seconds": self._cpu_seconds,
+            "from_due": self.from_due,
         }
+        self._clear()
+        return report
+
+    def _count_in(self, moments: list[float], seconds: float) -> dict[int, int]:
+        """Count the moments in each interval of so many seconds since `begin`."""
+        return dict(Counter(int((moment - self.begin) / seconds) for moment in moments))
 
 
 class Tally:
@@ -121,7 +149,7 @@ class Tally:
         self._lags = Latencies()
         self._errors: Counter[str] = Counter()
         self._first_answers: dict[str, str] = {}
-        self._timeouts = 0
+        self._from_due = True
 
     def add(self, report: dict[str, Any]) -> None:
         worker = report["worker"]
@@ -136,7 +164,7 @@ class Tally:
         self._lags += Latencies(**report["lags"])
         self._errors.update(report["errors"])
         self._first_answers = report["first_answers"] | self._first_answers
-        self._timeouts += report["timeouts"]
+        self._from_due &= report["from_due"]
 
     @property
     def complete(self) -> bool:
@@ -158,21 +186,14 @@ class Tally:
         windows = range(round(self.seconds / WINDOW_SECONDS))
         return throughput([self._windows[window] for window in windows], WINDOW_SECONDS)
 
-    def progress(self) -> dict[str, Any]:
-        answered = self._answered()
-        latencies = sum(self._blocks.values(), start=Latencies())
-        return {
-            "seconds": self.seconds,
-            "rps": answered.value,
-            "known_within": answered.half_width_share if answered.value else None,
-            "p50_ms": latencies.p50_ms if latencies.count else None,
-            "p99_ms": latencies.p99_ms if latencies.count else None,
-            "failed": self._errors.total() + self._timeouts,
-        }
+    def progress(self) -> dict[str, float]:
+        """Return the seconds measured so far, and the responses per second."""
+        return {"seconds": self.seconds, "rps": self._answered().value}
 
     def step(self, options: dict[str, Any]) -> LoadStep:
         blocks = [self._blocks[block] for block in sorted(self._blocks)]
         latencies, seconds = sum(blocks, start=Latencies()), self.seconds
+        errors = dict(sorted((+self._errors).items()))
         slow_ms = latencies.p95_ms if latencies.count else 0.0
         parts = range(math.ceil(seconds / BLOCK_SECONDS))
         return LoadStep(
@@ -187,9 +208,10 @@ class Tally:
             failures=tuple(self._failed[block] for block in parts),
             p95_interval_ms=percentile(blocks, 95),
             p99_interval_ms=percentile(blocks, 99),
-            errors=dict(sorted(self._errors.items())),
+            timeouts=errors.pop(TIMEOUT, 0),
+            errors=errors,
             first_answers=dict(sorted(self._first_answers.items())),
-            timeouts=self._timeouts,
+            from_due=self._from_due,
             send_lags=self._lags,
             generator_cpu_share=(
                 sum(self._cpu.values()) / (self._workers * seconds) if seconds else 0.0

@@ -1,11 +1,10 @@
-"""Recognise temporary resources by their marks, and delete them until they are gone.
+"""Recognize temporary resources by their marks, and delete them until they are gone.
 
-Both marks must be there, the name's prefix and the tag: nothing else is ever deleted. A kill -9
-deletes nothing, the next run does: what is abandoned, and not what is in use.
+Both marks must be there, the name's prefix and the tag: nothing else is ever deleted. A kill -9 deletes
+nothing; the next run deletes what is abandoned, and not what is in use.
 """
 
 import datetime
-import os
 import platform
 import time
 import uuid
@@ -27,7 +26,16 @@ def tags(until: datetime.datetime) -> dict[str, str]:
 
 def owner() -> str:
     """Return a text that identifies this process among all that ever ran on this computer."""
-    return _owner(_machine(), os.getpid(), psutil.Process().create_time())
+    return _owner(_machine(), psutil.Process())
+
+
+def _owner(machine: str, process: psutil.Process) -> str:
+    return f"{machine}/{process.pid}/{process.create_time():.0f}"
+
+
+def _machine() -> str:
+    """Name this computer, with its network card's address: containers may all be called localhost."""
+    return f"{platform.node()}-{uuid.getnode():012x}"
 
 
 def is_abandoned(name: str, marks: Mapping[str, str], now: datetime.datetime) -> bool:
@@ -38,31 +46,17 @@ def is_abandoned(name: str, marks: Mapping[str, str], now: datetime.datetime) ->
         if datetime.datetime.fromisoformat(marks[UNTIL]) <= now:
             return True
         machine, pid, _ = marks[OWNER].rsplit("/", 2)
-    except (KeyError, ValueError):
-        return False  # not as we write them: not ours to delete
-    if machine != _machine():
-        return False  # it may run there
-    try:
-        return _owner(machine, int(pid), psutil.Process(int(pid)).create_time()) != marks[OWNER]
+        # One on another computer may run.
+        return machine == _machine() and _owner(machine, psutil.Process(int(pid))) != marks[OWNER]
     except psutil.NoSuchProcess:
         return True
-    except (psutil.Error, ValueError):
-        return False
+    except (KeyError, ValueError, psutil.Error):
+        return False  # marks that are not ours
 
 
-def _machine() -> str:
-    """Name this computer, with its network card's address: containers may all be called localhost."""
-    return f"{platform.node()}-{uuid.getnode():012x}"
-
-
-def _owner(machine: str, pid: int, began: float) -> str:
-    return f"{machine}/{pid}/{began:.0f}"
-
-
-# An endpoint is made, or fails, within an hour at most; its deletion takes minutes.
+# An endpoint is created, or fails, within an hour; its deletion takes minutes.
 _MOST_SECONDS = 3600.0
-_FIRST_WAIT_SECONDS = 0.2
-_MOST_WAIT_SECONDS = 10.0
+_FIRST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 10.0
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
 _REFUSED = ("AccessDenied", "ExpiredToken", "UnrecognizedClient", "InvalidClientToken")
 
@@ -70,8 +64,8 @@ _REFUSED = ("AccessDenied", "ExpiredToken", "UnrecognizedClient", "InvalidClient
 def remove_endpoint(client: Any, name: str) -> None:
     """Delete an endpoint until it is gone. Raises ClientError where it may not be deleted, TimeoutError.
 
-    What else goes wrong, a throttled or lost call, or AWS that refuses while it is made or updated,
-    is asked again: an endpoint that stays costs.
+    Other errors are retried, such as a throttled or lost call, or AWS's refusal during an update: an endpoint
+    that stays costs.
     """
     deadline, wait = time.monotonic() + _MOST_SECONDS, _FIRST_WAIT_SECONDS
     reason = ""
@@ -83,8 +77,8 @@ def remove_endpoint(client: Any, name: str) -> None:
         except (BotoCoreError, ClientError) as error:
             if is_missing(error):
                 return
-            # Whoever asks may not, or no longer: the next hour changes nothing of it.
-            if any(code in _said(error)[0] for code in _REFUSED):
+            # The caller has no permission, or no longer: waiting changes nothing.
+            if any(code in _code_and_message(error)[0] for code in _REFUSED):
                 raise
             reason = f": {error}"
         time.sleep(wait)
@@ -93,55 +87,54 @@ def remove_endpoint(client: Any, name: str) -> None:
 
 
 def remove_config(client: Any, name: str) -> None:
-    _unless_missing(client.delete_endpoint_config, EndpointConfigName=name)
+    _remove_if_there(client.delete_endpoint_config, EndpointConfigName=name)
 
 
 def remove_model(client: Any, name: str) -> None:
-    _unless_missing(client.delete_model, ModelName=name)
+    _remove_if_there(client.delete_model, ModelName=name)
 
 
-def is_missing(error: BotoCoreError | ClientError) -> bool:
-    """Whether it is not there: SageMaker says ValidationException, and "Could not find"."""
-    code, message = _said(error)
-    return code == "ResourceNotFound" or "could not find" in message.lower()
-
-
-def _said(error: BotoCoreError | ClientError) -> tuple[str, str]:
-    """Return (code, message); both empty where nothing was answered."""
-    answered = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
-    return str(answered.get("Code", "")), str(answered.get("Message", ""))
-
-
-def _unless_missing(call: Any, **what: str) -> None:
+def _remove_if_there(delete: Any, **which: str) -> None:
     try:
-        call(**what)
+        delete(**which)
     except ClientError as error:
         if not is_missing(error):
             raise
 
 
+def is_missing(error: BotoCoreError | ClientError) -> bool:
+    """Whether it is not there: SageMaker says ValidationException, and "Could not find"."""
+    code, message = _code_and_message(error)
+    return code == "ResourceNotFound" or "could not find" in message.lower()
+
+
+def _code_and_message(error: BotoCoreError | ClientError) -> tuple[str, str]:
+    answered = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
+    return str(answered.get("Code", "")), str(answered.get("Message", ""))
+
+
 # Endpoints first: they cost, and hold the others.
 _KINDS = (
-    ("list_endpoints", "Endpoints", "Endpoint", remove_endpoint),
-    ("list_endpoint_configs", "EndpointConfigs", "EndpointConfig", remove_config),
-    ("list_models", "Models", "Model", remove_model),
+    ("list_endpoints", "Endpoint", remove_endpoint),
+    ("list_endpoint_configs", "EndpointConfig", remove_config),
+    ("list_models", "Model", remove_model),
 )
 
 
 def sweep(client: Any) -> list[str]:
-    """Remove what is abandoned, and return what it was, as "endpoint servable-temporary-…"."""
+    """Remove what is abandoned, and return what it was, as "Endpoint servable-temporary-…"."""
     now = datetime.datetime.now(datetime.UTC)
     removed = []
-    for operation, key, kind, remove in _KINDS:
+    for operation, kind, remove in _KINDS:
         pages = client.get_paginator(operation).paginate(NameContains=PREFIX)
-        for item in [item for page in pages for item in page[key]]:
+        for item in [item for page in pages for item in page[f"{kind}s"]]:
             name = item[f"{kind}Name"]
             if not name.startswith(PREFIX):
                 continue  # NameContains finds it anywhere in the name
             try:
                 listed = client.list_tags(ResourceArn=item[f"{kind}Arn"])["Tags"]
             except ClientError:
-                continue  # it went meanwhile, or is not ours to look at
+                continue  # it is gone, or we may not read its tags
             if is_abandoned(name, {tag["Key"]: tag["Value"] for tag in listed}, now):
                 remove(client, name)
                 removed.append(f"{kind} {name}")

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-from servable.load.load_target import frame, read_frame
+from servable.replay.frames import frame, read_frame
 
 SEND_LAG_MS = 3.5
 

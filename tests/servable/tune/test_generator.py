@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGenerator
+from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import Body, LoadTarget, Pace, container, endpoint
 from servable.load.measurement import LoadStep, Loop
 from tests.servable.tune.servers import OK, Answer, Server, Stall
@@ -153,7 +153,7 @@ def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
 def two_processes() -> Iterator[LoadGenerator]:
     """Two processes that send, and Locust's master."""
     nowhere = container("http://127.0.0.1:1")
-    with LoadGenerator(nowhere, [BODY], loop="closed", processes=GeneratorProcesses(here=2)) as one:
+    with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as one:
         yield one
 
 
@@ -170,8 +170,7 @@ def test_two_processes_share_the_users_and_the_rate(two_processes: LoadGenerator
 
 def test_a_process_that_ends_during_a_step_ends_the_test() -> None:
     nowhere = container("http://127.0.0.1:1")
-    processes = GeneratorProcesses(here=2)
-    with LoadGenerator(nowhere, [BODY], loop="closed", processes=processes) as generator:
+    with LoadGenerator(nowhere, [BODY], loop="closed", processes=2) as generator:
 
         def kill(found: dict[str, object]) -> None:
             generator._workers[0].kill()

@@ -15,7 +15,10 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from servable.load.bodies import bodies_of
 from servable.load.command import load
+from servable.load.load_generator import LoadGenerator
+from servable.load.load_target import container
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.run import say
 from tests.checkouts import ROOT
@@ -127,6 +130,7 @@ WRONG = {
     "AWS of a local run": ["prod", "--local"],
     "an address's variant": ["http://127.0.0.1:1", "--variant", "a"],
     "nobody sends": ["prod", "--processes", "0"],
+    "two kinds of requests": ["prod", "--locustfile", __file__, "--body", "a.json"],
     "no address to join": ["--join", "here"],
     "two targets": ["prod", "--join", "127.0.0.1:1"],
 }
@@ -158,17 +162,19 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
     assert [step["failed"] for step in steps] == [0, 0], words
 
 
-def test_a_process_that_joins_shares_the_users(body: Path, tmp_path: Path) -> None:
+def test_processes_that_join_share_the_users(body: Path, tmp_path: Path) -> None:
     load_test = ["--users", "4", "--body", str(body), *STEP, "--output", str(tmp_path)]
     with Server(ready) as server:
-        test = started(server.url, *load_test, "--processes", "1", "--workers", "1")
+        test = started(server.url, *load_test, "--processes", "2", "--listen", "127.0.0.1:0")
         assert test.stderr is not None
         # "waiting: servable load --join 127.0.0.1:5557"
-        worker = started("--join", test.stderr.readline().split()[-1])
+        address = test.stderr.readline().split()[-1]
+        workers = [started("--join", address) for _ in range(2)]
         test.communicate(timeout=100)
-        worker.communicate(timeout=30)
+        for worker in workers:
+            worker.communicate(timeout=30)
     users = LoadCurve.read(tmp_path / CURVE).steps[0].users
-    assert (worker.returncode, len(server.ports), users) == (0, 4, 4)
+    assert ([one.returncode for one in workers], len(server.ports), users) == ([0, 0], 4, 4)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +194,9 @@ def test_what_failed_is_shown_with_its_first_answer(
     assert "failed: 7 x 400\n  such as: x: got 3 rows\n" in capsys.readouterr().out
 
 
-def test_no_other_computer_can_join_unless_an_address_is_named() -> None:
-    listen = next(option for option in load.params if option.name == "listen")
-    assert listen.default == ("127.0.0.1", 0)
+def test_no_other_computer_can_join_unless_an_address_is_named(body: Path) -> None:
+    requests = bodies_of((str(body),), content_type=None, loaded=None)[0]
+    nowhere = container("http://127.0.0.1:1")
+    with LoadGenerator(nowhere, requests, loop="closed", processes=2) as generator:
+        connections = psutil.Process(generator._head.pid).net_connections("tcp")
+    assert {one.laddr.ip for one in connections if one.status == "LISTEN"} == {"127.0.0.1"}

@@ -262,19 +262,16 @@ def test_servable_load_refuses_credentials_of_another_account(
     assert (said.return_value, wanted in said.stderr) == (2, True)
 
 
-def test_servable_load_makes_one_loads_it_and_deletes_it(
-    account: Account, client: Any, environment: Any, project: Path
-) -> None:
-    environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
-    body = project / "a.json"
-    body.write_text("{}")
-    told = account.aws.environment(account=account.number)
-    command = "load prod --target sagemaker --dollars 5"
-    command += f" --body {body} --users 1 --warm-up-seconds 0.2 --step-seconds 0.6 --json"
+def run_load(account: Account, project: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    """Return the step of `servable load prod` in the local AWS, and what it printed to standard error."""
     ran = subprocess.run(
-        [sys.executable, "-m", "servable", *command.split()],
+        [sys.executable, "-m", "servable", "load", "prod", *arguments, "--json"],
         cwd=project,
-        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            **account.aws.environment(account=account.number),
+            "PYTHONPATH": str(ROOT),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -282,4 +279,40 @@ def test_servable_load_makes_one_loads_it_and_deletes_it(
     )
     assert ran.stdout, ran.stderr
     (step,) = json.loads(ran.stdout)["steps"]
-    assert (step["failed"], temporary(client)) == (0, []), ran.stderr
+    return step, ran.stderr
+
+
+def test_servable_load_makes_one_loads_it_and_deletes_it(
+    account: Account, client: Any, environment: Any, project: Path
+) -> None:
+    environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
+    (project / "a.json").write_text("{}")
+    command = "--target sagemaker --dollars 5 --body a.json --users 1 --warm-up-seconds 0.2"
+    step, words = run_load(account, project, *command.split(), "--step-seconds", "0.6")
+    assert (step["failed"], temporary(client)) == (0, []), words
+
+
+LOCUSTFILE = """\
+from locust import between, task
+
+from servable.load.users import EndpointUser
+
+
+class Visitor(EndpointUser):
+    wait_time = between(0.5, 2)
+
+    @task
+    def predict(self):
+        self.client.post("/invocations", json={"instances": [[5.1, 3.3, 1.7, 0.5]]})
+"""
+
+
+def test_servable_load_runs_a_locustfile_against_an_endpoint(
+    account: Account, environment: Any, project: Path
+) -> None:
+    environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
+    (project / "locustfile.py").write_text(LOCUSTFILE)
+    command = "--target deployed --locustfile locustfile.py --rates 10 --warm-up-seconds 0.2"
+    step, words = run_load(account, project, *command.split(), "--step-seconds", "1.5")
+    assert (step["failed"], step["from_due"]) == (0, True), words
+    assert step["p50_ms"] > 0

@@ -1,17 +1,16 @@
 """The process that sends a replay: each request at its own moment, its whole answer back.
 
-    python -m gevent.monkey --module servable.load.generator.replay_worker
+    python -m gevent.monkey --module servable.replay.replay_worker
 
 In: frames {"plan": …}, then requests with their bodies, then {"end": true}. Out: {"ready": true},
 {"answered": …} with the bodies of its answers, {"error": …}, and {"ended": true} when all are answered.
-It ends with whoever started it, also while requests wait for their moment. Locust is not needed: nothing is
-counted here. What waits here is bounded: the pipe fills, and whoever writes requests waits.
+It ends with its parent, also while requests wait for their moment. Locust's session sends, and nothing is
+counted here. What waits here is bounded: the pipe fills, and the parent waits.
 """
 
 import os
 import resource
 import signal
-import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -19,18 +18,24 @@ from typing import Any
 
 import gevent
 import gevent.event
+import gevent.ssl
 from gevent.fileobject import FileObject
 from gevent.lock import BoundedSemaphore
 from gevent.queue import Queue
+from locust.contrib.fasthttp import FastHttpSession
+from locust.event import EventHook
 
-from servable.load.generator.connection import (
-    MOST_UNDER_WAY,
-    Connection,
+from servable.load.generator.step_report import describe_outcome
+from servable.load.load_target import Body, LoadTarget
+from servable.load.users import (
     MissingCredentialsError,
-    Signer,
-    request_bytes,
+    TargetHeaders,
+    compose_request,
 )
-from servable.load.load_target import Body, LoadTarget, frame, read_frame
+from servable.replay.frames import frame, read_frame
+
+# Maximum connections: below the usual limit of open files.
+MOST_UNDER_WAY = 4000
 
 # The first request is due after so long: some have come by then.
 _START_SECONDS = 0.25
@@ -69,35 +74,51 @@ class Callers:
 
 
 class ReplayedTarget:
-    """One address: its free connections, and how a request is written for it."""
+    """One address: its free sessions, and the headers of its requests."""
 
     def __init__(self, target: LoadTarget) -> None:
         """Raises MissingCredentialsError."""
         self._target = target
-        self._signer = Signer(target) if target.signing_region else None
-        self._encryption = ssl.create_default_context() if target.encrypted else None
-        self._idle: list[Connection] = []
+        self._headers = TargetHeaders(target)
+        self._context = gevent.ssl.create_default_context()
+        self._idle: list[FastHttpSession] = []
 
-    def ask(self, body: Body) -> tuple[dict[str, Any], bytes]:
-        """Return (what is said of the answer, its body)."""
-        request = request_bytes(self._target, body, self._signer)
-        idle = self._idle
-        connection = (
-            idle.pop() if idle else Connection(self._target, self._encryption, keep_answers=True)
-        )
+    def invoke(self, body: Body) -> tuple[dict[str, Any], bytes]:
+        """Return (description of the response, its body)."""
+        session = self._idle.pop() if self._idle else self._open_session()
+        url, headers = compose_request(self._target, body)
+        content: Any = body.content
         began = time.perf_counter()
-        kind = connection.ask(request)
+        response: Any = session.request(
+            "POST", url, data=content, headers=headers, allow_redirects=False
+        )
         milliseconds = 1000 * (time.perf_counter() - began)
-        idle.append(connection)
-        status, answer = connection.status, connection.answer
-        said = {
+        self._idle.append(session)
+        answer = response.content or b""
+        status = response.status_code or None
+        described = {
             "status": status,
-            "contentType": "" if status is None else connection.content_type,
+            "contentType": "" if status is None else response.headers.get("content-type", ""),
             "ms": milliseconds,
-            "error": kind if status is None else "",
+            "error": describe_outcome(response.error, response)[0] if status is None else "",
             "bytes": len(answer),
         }
-        return said, answer
+        return described, answer
+
+    def _open_session(self) -> FastHttpSession:
+        events: Any = EventHook
+        session = FastHttpSession(
+            None,
+            events(),
+            None,
+            insecure=False,
+            ssl_context_factory=lambda *_, **__: self._context,
+            connection_timeout=self._target.timeout_seconds,
+            network_timeout=self._target.timeout_seconds,
+            concurrency=1,
+        )
+        self._headers.add_to(session)
+        return session
 
 
 class ReplayWorker:
@@ -194,7 +215,7 @@ class ReplayWorker:
         for turn in range(count):
             which = (number + turn) % count
             try:
-                said[which], bodies[which] = self._targets[which].ask(body)
+                said[which], bodies[which] = self._targets[which].invoke(body)
             except Exception as error:  # as credentials that have expired
                 said[which] = _none(f"not sent: {error}")
         if self._callers is not None:

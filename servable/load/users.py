@@ -1,0 +1,171 @@
+"""User classes of a load test: they sign requests, and count latency from when a request was due.
+
+    class Visitor(EndpointUser):
+        @task
+        def predict(self):
+            self.client.post("/invocations", json={"instances": [[1.0]]})
+
+`servable load ENV --locustfile FILE` runs such a file. Importing this module imports Locust, which patches
+the process for gevent.
+"""
+
+import hashlib
+import itertools
+import random
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from locust import FastHttpUser, constant, task
+from locust.contrib.fasthttp import FastHttpSession
+from locust.env import Environment
+
+# isort: split
+import botocore.session
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from requests import PreparedRequest, Session
+
+from servable.load.load_target import Body, LoadTarget
+
+# The key in a request's context.
+DUE = "servable.due"
+
+
+class EndpointUser(FastHttpUser):
+    """A FastHttpUser whose latency counts from when its task was due, not from when it was sent.
+
+    In an open loop each task is due at a time that doesn't depend on responses. If all users are busy, a
+    task starts late, and the lateness is part of the latency of its first request. In a closed loop a
+    task is due when `wait_time` is over. A class that overrides `context` must include this one's.
+    """
+
+    abstract = True
+    wait_time = constant(0)
+    insecure = False
+    concurrency = 1
+    due: float | None = None
+    """When the task was due, by time.perf_counter(), until its first request; None in a closed loop."""
+
+    def context(self) -> dict[str, Any]:
+        """Return what the request event gets: the time at which the task was due."""
+        due, self.due = self.due, None
+        return {} if due is None else {DUE: due}
+
+
+class BodyUser(EndpointUser):
+    """Send the bodies of `servable load --body` in their weighted mix."""
+
+    requests: Iterator[tuple[str, dict[str, str], Any]]
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self.client.client.cookiejar = None  # it costs time, and endpoints set no cookies
+
+    @task
+    def send(self) -> None:
+        """Send the next body."""
+        url, headers, content = next(self.requests)
+        self.client.request("POST", url, data=content, headers=headers, allow_redirects=False)
+
+
+# Long enough that each body comes as often as its weight says.
+_ROUND = 10_007
+
+
+def mix_requests(
+    target: LoadTarget, bodies: Sequence[Body], *, seed: int
+) -> Iterator[tuple[str, dict[str, str], Any]]:
+    """Yield (URL, headers, content) without end. The same seed gives the same order."""
+    requests = [(*compose_request(target, body), body.content) for body in bodies]
+    weights = [body.weight for body in bodies]
+    count = max(_ROUND, 4 * len(bodies))
+    return itertools.cycle(random.Random(seed).choices(requests, weights, k=count))
+
+
+def compose_request(target: LoadTarget, body: Body) -> tuple[str, dict[str, str]]:
+    """Return (URL, headers) of a body, without the target's own headers."""
+    headers = {"Content-Type": body.content_type, "Accept-Encoding": "identity"}
+    if body.custom_attributes:
+        headers["X-Amzn-SageMaker-Custom-Attributes"] = body.custom_attributes
+    if body.accept:
+        headers["Accept"] = body.accept
+    if body.target_model and target.signing_region:
+        headers["X-Amzn-SageMaker-Target-Model"] = body.target_model
+    elif body.target_model:  # a container takes it in the path
+        model = quote(body.target_model, safe="")
+        return f"{target.origin}/models/{model}/invoke", headers
+    return target.url, headers
+
+
+class MissingCredentialsError(Exception):
+    """No AWS credentials were found. `str()` is a whole sentence."""
+
+
+# AWS accepts a signature for 5 minutes, and signing costs more than sending.
+# Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
+SIGNED_FOR_SECONDS = 60.0
+_MOST_SIGNATURES = 4096
+
+
+class TargetHeaders:
+    """The headers that a target needs on each request: its own, and a signature."""
+
+    def __init__(self, target: LoadTarget) -> None:
+        """Raises MissingCredentialsError."""
+        self._target = target
+        self._signatures: dict[tuple[object, ...], tuple[float, dict[str, str]]] = {}
+        self._credentials = None
+        if target.signing_region:
+            self._credentials = botocore.session.Session().get_credentials()
+            if self._credentials is None:
+                raise MissingCredentialsError("no AWS credentials were found; see `aws configure`")
+
+    def add_to(self, client: Any) -> None:
+        """Add the headers to every request of a client to the target; requests elsewhere stay as they are."""
+        if not (self._target.headers or self._target.signing_region):
+            return
+        if isinstance(client, Session):
+
+            def authenticate(request: PreparedRequest) -> PreparedRequest:
+                self._add(str(request.method), str(request.url), request.headers, request.body)
+                return request
+
+            client.auth = authenticate
+        elif isinstance(client, FastHttpSession):
+            agent: Any = client.client
+            send = agent._urlopen
+
+            def send_with_headers(request: Any) -> Any:
+                self._add(request.method, request.url, request.headers, request.payload)
+                return send(request)
+
+            agent._urlopen = send_with_headers
+
+    def _add(self, method: str, url: str, headers: Any, body: Any) -> None:
+        if not url.startswith(f"{self._target.origin}/"):
+            return
+        for name, value in self._target.headers.items():
+            headers[name] = value
+        if self._credentials is None:
+            return
+        content = body.encode() if isinstance(body, str) else body or b""
+        kept = {
+            name: value
+            for name, value in headers.items()
+            if name.lower() == "content-type" or name.lower().startswith("x-amzn-")
+        }
+        key = (method, url, hashlib.sha256(content).digest(), *kept.items())
+        signed_at, signature = self._signatures.get(key, (float("-inf"), {}))
+        if time.monotonic() - signed_at > SIGNED_FOR_SECONDS:
+            if len(self._signatures) >= _MOST_SIGNATURES:
+                self._signatures.clear()
+            request = AWSRequest(method, url, headers=kept, data=content)
+            # Read for each signature, since they may expire.
+            frozen = self._credentials.get_frozen_credentials()
+            SigV4Auth(frozen, "sagemaker", self._target.signing_region).add_auth(request)
+            signature = dict(request.headers.items())
+            self._signatures[key] = (time.monotonic(), signature)
+        for name, value in signature.items():
+            headers[name] = value

@@ -1,0 +1,210 @@
+"""`servable load --locustfile`: a user's own classes, in our steps and with our gate and report."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servable.load import load_generator
+from servable.load.load_generator import LoadError, LoadGenerator
+from servable.load.load_target import LoadTarget, Pace, container, endpoint
+from servable.load.measurement import CURVE, LoadCurve, LoadStep, Loop
+from tests.checkouts import ROOT
+from tests.servable.tune.servers import OK, Answer, Server
+
+pytestmark = pytest.mark.long
+
+PACE = Pace(warm_up_seconds=0.2, least_seconds=1.0, most_seconds=1.0, arrivals="constant")
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "123456789012", "AWS_SECRET_ACCESS_KEY": "nothing"}
+# As the page shows it, with a check of its own: 15 lines.
+DUE = """\
+from locust import between, task
+
+from servable.load.users import EndpointUser
+
+
+class Visitor(EndpointUser):
+    wait_time = between(0.01, 0.02)
+
+    @task
+    def predict(self):
+        with self.client.post(
+            "/invocations", json={"instances": [[1.0]]}, catch_response=True
+        ) as response:
+            if response.status_code == 200 and "outputs" not in response.text:
+                response.failure("no outputs")
+"""
+OTHER = """\
+from locust import HttpUser, constant, task
+
+class Plain(HttpUser):
+    wait_time = constant(0)
+
+    @task
+    def predict(self):
+        self.client.post("/invocations", json={"instances": [[1.0]]})
+"""
+RAISING = DUE.replace("        with self", "        raise ValueError('broken')\n        with self")
+NESTED = """\
+from locust import FastHttpUser, TaskSet, task
+
+class Visitor(FastHttpUser):
+    @task
+    class Pages(TaskSet):
+        pass
+"""
+
+
+def slow(number: int, headers: dict[str, str], body: bytes) -> Answer:
+    time.sleep(0.005)
+    return OK
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(slow) as running:
+        yield running
+
+
+def run(
+    folder: Path, text: str, target: LoadTarget, load: float, loop: Loop, **more: str
+) -> LoadStep:
+    file = folder / "locustfile.py"
+    file.write_text(text)
+    variables = os.environ | {"PYTHONPATH": str(ROOT)} | more
+    with LoadGenerator(target, [], loop=loop, locustfile=file, variables=variables) as generator:
+        return generator.step(load, PACE)
+
+
+def test_a_locustfile_s_users_wait_and_fail_as_it_says(tmp_path: Path, server: Server) -> None:
+    step = run(tmp_path, DUE, container(server.url), 2, "closed")
+    # 2 users, each 5 ms and 10 to 20 ms between.
+    assert 40 < step.throughput_rps.value < 2 / 0.015
+    assert (server.paths, step.failed, step.from_due) == ({"/invocations"}, 0, True)
+
+    with Server(lambda *_: (200, {}, b"nothing")) as empty:
+        step = run(tmp_path, DUE, container(empty.url), 2, "closed")
+    assert step.errors == {"no outputs": step.sent}
+
+
+def test_an_open_loop_ignores_the_users_wait_time_and_counts_from_the_due_time(
+    tmp_path: Path, server: Server
+) -> None:
+    step = run(tmp_path, DUE, container(server.url), 50, "open")
+    assert step.sent / step.seconds == pytest.approx(50, rel=0.2)
+    assert step.from_due
+
+
+IDLE = """\
+import sys
+import servable.load.generator.__main__ as generator
+from servable.load.generator import load_worker
+load_worker._IDLE_SECONDS = 0.2
+generator.main(*sys.argv[1:])
+"""
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = DUE.replace("between(0.01, 0.02)", "between(0.4, 0.4)")
+    run(tmp_path, text, container(server.url), 1, "closed")
+    assert (len(server.asked) > 1, len(server.ports)) == (True, 1)
+    monkeypatch.setattr(load_generator, "_MODULE", [sys.executable, "-c", IDLE])
+    with Server(slow) as other:
+        step = run(tmp_path, text, container(other.url), 1, "closed")
+    assert (len(other.ports), step.failed) == (len(other.asked), 0)
+
+
+def test_any_other_class_counts_from_sending(tmp_path: Path, server: Server) -> None:
+    closed = run(tmp_path, OTHER, container(server.url), 2, "closed")
+    opened = run(tmp_path, OTHER, container(server.url), 50, "open")
+    assert [closed.from_due, opened.from_due] == [False, False]
+    assert opened.sent / opened.seconds == pytest.approx(50, rel=0.2)
+
+
+@pytest.mark.parametrize("text", [DUE, OTHER], ids=["EndpointUser", "HttpUser"])
+def test_our_session_signs_requests_to_the_endpoint_only(tmp_path: Path, text: str) -> None:
+    with Server(slow) as server, Server(slow) as elsewhere:
+        target = endpoint("ranker", region="eu-west-1", runtime_url=server.url, variant="blue")
+        task = f'self.client.post("{elsewhere.url}/other", json={{}})'
+        text += f"\n    @task\n    def call(self):\n        {task}\n"
+        step = run(tmp_path, text, target, 2, "closed", **CREDENTIALS)
+    assert step.failed == 0
+    assert server.paths == {"/endpoints/ranker/invocations"}
+    headers = server.asked[0][0]
+    assert "/eu-west-1/sagemaker/aws4_request" in headers["Authorization"]
+    assert headers["X-Amzn-SageMaker-Target-Variant"] == "blue"
+    assert not any("Authorization" in headers for headers, _ in elsewhere.asked)
+    assert elsewhere.asked
+
+
+def test_a_task_that_raises_is_a_failure(tmp_path: Path, server: Server) -> None:
+    step = run(tmp_path, RAISING, container(server.url), 2, "closed")
+    assert set(step.errors) == {"Visitor raised ValueError: broken"}
+    assert step.latencies.count == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "loop", "problem"),
+    [
+        ("import nothing_of_this_name", "closed", "can't be loaded: ModuleNotFoundError"),
+        ("x = 1", "closed", "it has no user class"),
+        (NESTED, "open", "Visitor has the TaskSet Pages"),
+    ],
+)
+def test_a_locustfile_that_cannot_be_used_is_rejected(
+    tmp_path: Path, text: str, loop: Loop, problem: str
+) -> None:
+    with pytest.raises(LoadError, match=problem):
+        run(tmp_path, text, container("http://127.0.0.1:1"), 1, loop)
+
+
+def load(*arguments: str | Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "servable", "load", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_a_process_joins_with_the_same_locustfile_only(tmp_path: Path, server: Server) -> None:
+    file, other = tmp_path / "locustfile.py", tmp_path / "other.py"
+    file.write_text(DUE)
+    other.write_text(OTHER)
+    for joined, code in ((file, 0), (other, 2)):
+        test = load(
+            server.url, "--locustfile", file, "--users", "2", "--step-seconds", "1",
+            "--listen", "127.0.0.1:0", "--output", tmp_path,
+        )  # fmt: skip
+        assert test.stderr is not None
+        address = test.stderr.readline().split()[-1]
+        worker = load("--join", address, "--locustfile", joined)
+        _, words = test.communicate(timeout=100)
+        worker.communicate(timeout=30)
+        assert ("same file" in words) == bool(code)
+        assert test.returncode == 2 if code else test.returncode in (0, 1)
+
+
+def test_the_report_of_a_locustfile_says_from_where_latency_counts(
+    tmp_path: Path, server: Server
+) -> None:
+    file = tmp_path / "locustfile.py"
+    for text, noted in ((DUE, False), (OTHER, True)):
+        file.write_text(text)
+        ran = load(
+            server.url, "--locustfile", file, "--rates", "20", "--step-seconds", "1", "--json",
+            "--output", tmp_path,
+        )  # fmt: skip
+        said, words = ran.communicate(timeout=100)
+        assert json.loads(said)["steps"][0]["from_due"] is not noted, words
+        assert LoadCurve.read(tmp_path / CURVE).asked.bodies == ("locustfile locustfile.py",)
+        page = (tmp_path / "report.html").read_text()
+        assert ("latency starts at sending" in page) == noted

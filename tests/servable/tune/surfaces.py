@@ -37,10 +37,14 @@ class Surface:
     """0 is a container that does not start."""
     wanted: Sequence[Point]
     """Tried first: today's settings, then the rules of thumb."""
+    known: Values | None = None
+    """`values`, where they are computed all at once."""
 
     @cached_property
     def values(self) -> Values:
         """Requests per second of every point of the space."""
+        if self.known is not None:
+            return self.known
         points = map(self.space.point, range(len(self.space)))
         return np.array([self.rps(point) for point in points])
 
@@ -130,11 +134,16 @@ def queueing(seed: int, *, cores: int) -> Surface:
     return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=cores))
 
 
+def prod_environment() -> ValidFile:
+    loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
+    assert isinstance(loaded, ValidFile)  # `make check` reads it
+    return loaded
+
+
 @functools.cache
 def _prod() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
-    loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
-    assert isinstance(loaded, ValidFile)  # `make check` reads it
+    loaded = prod_environment()
     rows = loaded.environment.traffic.rows_per_request or 1
     return machines(loaded, placements(loaded.environment)[0]), rows
 
@@ -196,7 +205,15 @@ def search_ours(surface: Surface, seed: int, noise: float) -> Answer:
     search = Search(space, surface.wanted, seed=seed, confirm=CONFIRM)
     result = search.run(measure_point, Budget(trials=TRIALS))
     choice = result.choice
+    import os
+
+    log = (
+        [(space.number(t.point), t.confirms) for t in result.trials]
+        if os.environ.get("TLOG")
+        else None
+    )
     return {
+        "log": log,
         "point": (choice and space.number(choice.kept)) or 0,
         "measurements": len(result.trials),
         "better": choice is not None and choice.better,

@@ -217,7 +217,9 @@ def test_another_alarm_or_price_is_a_new_run(
 
 
 def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> None:
-    assert "at most 9.5: two load curves of about" in shown.result.stderr
+    assert "at most 9: two load curves of about" in shown.result.stderr
+    assert "they show a gain of" in shown.result.stderr
+    assert "not tried: gunicorn_worker_class, gunicorn_threads" in shown.result.stderr
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
     assert "+++ environments/prod.toml" in shown.result.stdout
     lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
@@ -277,6 +279,8 @@ def test_programs_are_told_the_same_and_nothing_is_measured_again(told: Result) 
     wanted = (choice, True, len(content.trials))
     assert (said["settings"], said["better"], said["trials"]) == wanted
     assert (said["relative"], "alarms" in said["diff"]) == (True, False)
+    assert said["not_tried"]["inter_op_threads"] == "it isn't among --setting"
+    assert "rows_per_request isn't stated" in said["not_tried"]["batching.batch_threads"]
     assert not [line for line in told.stderr.splitlines() if "/12 " in line]
 
 

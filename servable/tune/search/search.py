@@ -98,15 +98,17 @@ def starts(space: Space, wanted: Sequence[Point], *, count: int, seed: int) -> l
     return found
 
 
-# Measured first, before a model is asked.
-STARTS = 10
+# Measured first, before a model is asked; of a large space fewer, since a point far away tells little of it.
+STARTS, STARTS_OF_MANY = 10, 6
 # Every second one differs in one setting from one of the best: the others look everywhere.
 LOCAL_EVERY, AROUND = 2, 3
 # From here on (of TRIALS; of more as much later) every second one, and the last ones, repeat what could
 # still be the best: it is one of those known that is recommended.
 AGAIN_FROM, AGAIN_EVERY, LAST = 25, 2, 3
-# A model predicts every point of a space as large as this, and of a larger one so many by chance.
-ALL_OF, SAMPLE, NEAR = 8000, 1000, 2
+# Of a space with more points than this a model predicts those that differ in few settings from the best, and
+# some by chance. Only the last ones repeat, and two of three differ in one setting from one of the best: a
+# model of the good ones alone (logarithms below the best) sees their small differences.
+MANY, DIFFERING, BY_CHANCE = 8000, 2, 1000
 GOOD, FAR_EVERY = 0.7, 3
 # Far less than a load test may gain, on the average; but it is the average of many small losses
 # and a few large ones. With 0.001 the worst of the development seeds lost 11 %.
@@ -149,47 +151,42 @@ def propose(
     learnt = ran & calm if ran.any() else ~ran
     measured = np.unique(numbers[learnt])
     model = GaussianProcess(at[numbers[learnt]], bent(logs[learnt]), noise=noise)
+    highest = measured[np.argsort(-model.expected(at[measured]).mean, kind="stable")[:AROUND]]
     # How many settings differ from one of the best that were measured.
-    highest = np.argsort(-model.expected(at[measured]).mean, kind="stable")[:AROUND]
-    differs = space.differences(measured[highest]).min(axis=1)
-    near = differs <= 1
-    looked_at = _looked_at(differs <= NEAR, numbers)
-    known = np.searchsorted(looked_at, measured)
+    differing = space.differences(highest).min(axis=1)
+    looked_at = _looked_at(differing, numbers)
+    known, near = np.searchsorted(looked_at, measured), differing[looked_at] <= 1
     runs = chance_to_run(at[looked_at], at[numbers], ran)
     expected = model.expected(at[looked_at])
     gains = runs * expected_improvement(expected, float(expected.mean[known].max()))
-    most = float(gains.max())
+    most, many = float(gains.max()), len(space) > MANY
     if most < WORTH and len(tried) >= STOP_FROM:
         sentence = f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
         return Proposal(number=None, stopped=sentence)
-    last = len(tried) >= trials - LAST
-    turn = len(tried) % AGAIN_EVERY == 0 and len(space) <= ALL_OF
-    if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (turn or last):
+    turn = len(tried) % AGAIN_EVERY == 0 and not many
+    if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (
+        turn or len(tried) >= trials - LAST
+    ):
         return Proposal(number=int(measured[gains[known].argmax()]))
-    if len(space) > ALL_OF:
-        # So much is not tried yet that a repeat is worth less, until the last ones.
+    good = learnt & (logs > logs.max() - GOOD)
+    if many and len(tried) % FAR_EVERY and good.sum() > 1:
+        model = GaussianProcess(at[numbers[good]], logs[good], noise=noise)
+        top = float(model.expected(at[highest]).mean.max())
+        gains = runs * expected_improvement(model.expected(at[looked_at]), top) * near
+    elif not many and len(tried) % LOCAL_EVERY == 0 and (gains * near).max() > 0:
+        gains = gains * near
+    if many:
         gains[known] = 0.0
-        good = learnt & (logs > logs.max() - GOOD)
-        if len(tried) % FAR_EVERY and good.sum() > 1:
-            # What is far worse says little of small differences between the good ones.
-            model = GaussianProcess(at[numbers[good]], logs[good], noise=noise)
-            expected = model.expected(at[looked_at])
-            top = float(model.expected(at[measured[highest]]).mean.max())
-            gains = (differs[looked_at] == 1) * runs * expected_improvement(expected, top)
-            gains[known] = 0.0
-    local = gains * near[looked_at]
-    if len(tried) % LOCAL_EVERY == 0 and len(space) <= ALL_OF and local.max() > 0:
-        gains = local
     return Proposal(number=int(looked_at[gains.argmax()]))
 
 
-def _looked_at(near: NDArray[np.bool_], tried: Ranks) -> Ranks:
+def _looked_at(differing: Ranks, tried: Ranks) -> Ranks:
     """Return the points that are predicted: all of a small space; of a large one the near, and a sample."""
-    if len(near) <= ALL_OF:
-        return np.arange(len(near))
+    if len(differing) <= MANY:
+        return np.arange(len(differing))
     chance = np.random.default_rng([10, len(tried)])
-    sample = chance.choice(len(near), size=SAMPLE, replace=False)
-    return np.unique(np.concatenate([tried, np.flatnonzero(near), sample]))
+    sample = chance.choice(len(differing), size=BY_CHANCE, replace=False)
+    return np.unique(np.concatenate([tried, np.flatnonzero(differing <= DIFFERING), sample]))
 
 
 def expected_improvement(prediction: Prediction, best: float) -> Array:
@@ -246,7 +243,8 @@ class Search:
         file: Path | None = None,
     ) -> None:
         self._space, self._confirm, self._file = space, confirm, file
-        self._starts = starts(space, wanted, count=STARTS, seed=seed)
+        count = STARTS if len(space) <= MANY else STARTS_OF_MANY
+        self._starts = starts(space, wanted, count=count, seed=seed)
         self._trials = [] if file is None else kept_trials(file)
 
     def trials(self) -> tuple[Trial, ...]:
@@ -290,7 +288,8 @@ class Search:
         calm = undisturbed(numbers, values)
         noise = noise_of(numbers[calm], np.log(values[calm]))
         today = values[(numbers == self._starts[0]) & calm]
-        gain = math.log(values[calm].max() / today.mean()) if len(today) else 0.0
+        # The best of many was lucky: by about two standard deviations.
+        gain = math.log(values[calm].max() / today.mean()) - 2 * noise if len(today) else 0.0
         return pairs_planned(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
 
     def _proposal(self, trials: int) -> Proposal:

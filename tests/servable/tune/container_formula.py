@@ -17,6 +17,7 @@ from infra.parameters.placement import placements
 from infra.policy.container import Batching, ContainerSettings
 from servable.tune.container_space import Machines, current, machines
 from servable.tune.search.space import BATCH_SIZE, Space
+from tests.servable.tune import surfaces
 from tests.servable.tune.surfaces import USERS_PER_CORE, Surface, prod_environment
 
 Values = NDArray[np.float64]
@@ -136,3 +137,14 @@ def container(seed: int, *, lies_in: str) -> Surface:
         wanted=found.wanted,
         known=values,
     )
+
+
+FAMILIES = surfaces.FAMILIES | {
+    f"optimum in {name}": functools.partial(container, lies_in=name) for name in LIES_IN
+}
+
+
+# All searches of one seed follow each other.
+@functools.lru_cache(maxsize=2)
+def make_surface(family: str, seed: int) -> Surface:
+    return FAMILIES[family](seed)

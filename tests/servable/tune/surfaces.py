@@ -181,12 +181,6 @@ Answer = dict[str, Any]
 """`point`: the number of the recommended point; `better`: the verdict of our search."""
 
 
-# All searches of one seed follow each other.
-@functools.lru_cache(maxsize=2)
-def make_surface(family: str, seed: int) -> Surface:
-    return FAMILIES[family](seed)
-
-
 def draw_disturbances(seed: int, noise: float) -> Iterator[float]:
     """Yield factors of one measurement after the other, the same for every search."""
     chance = np.random.default_rng([7, seed])
@@ -205,15 +199,7 @@ def search_ours(surface: Surface, seed: int, noise: float) -> Answer:
     search = Search(space, surface.wanted, seed=seed, confirm=CONFIRM)
     result = search.run(measure_point, Budget(trials=TRIALS))
     choice = result.choice
-    import os
-
-    log = (
-        [(space.number(t.point), t.confirms) for t in result.trials]
-        if os.environ.get("TLOG")
-        else None
-    )
     return {
-        "log": log,
         "point": (choice and space.number(choice.kept)) or 0,
         "measurements": len(result.trials),
         "better": choice is not None and choice.better,

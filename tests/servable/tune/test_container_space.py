@@ -9,19 +9,24 @@ import pytest
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.placement import Placement, placements
+from infra.policy.container import ContainerSettings
 from infra.policy.sizing import memory
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, check_all, errors
 from servable.load.load_target import Body
 from servable.tune.container_space import (
+    NEVER_PROPOSED,
+    QUEUE,
+    Machine,
     Machines,
     SettingsGrid,
     current,
     grid,
+    is_distinct,
     machines,
     settings_at,
     space,
 )
-from servable.tune.search.space import BATCH_SIZE, Point, Space
+from servable.tune.search.space import BATCH_SIZE, WORKER_CLASS, WORKER_THREADS, Point, Space
 from tests.preflight.overlay import overlaid
 
 Prod = tuple[ValidFile, Placement, Space]
@@ -67,6 +72,92 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
     other = ValidFile(**{**vars(loaded), "draft": changed})
     assert not errors(check(other))
+
+
+def test_no_point_has_settings_without_effect_or_that_check_rejects(prod: Prod) -> None:
+    loaded, placement, tried = prod
+    points = [tried.point(number) for number in range(len(tried))]
+    pairs = {(point[WORKER_CLASS], point[WORKER_THREADS]) for point in points}
+    assert pairs == {("sync", 1), ("gevent", 1), ("gthread", 2), ("gthread", 8)}
+    machine = Machine(loaded=loaded, placement=placement)
+    for point in points[:: len(points) // 12]:
+        rules = {one.rule for one in check_all(machine.at(point))}
+        assert not rules & NEVER_PROPOSED
+        assert not errors(check(machine.at(point)))
+
+
+def changed(**container: object) -> Placement:
+    """Prod, with these settings of its container."""
+    loaded, _ = placed("prod")
+    variant = loaded.environment.variants["primary"]
+    written = variant.container.model_copy(update=container)
+    variants = {"primary": variant.model_copy(update={"container": written})}
+    return placements(loaded.environment.model_copy(update={"variants": variants}))[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "threads"),
+    [
+        ({"gunicorn_worker_class": "sync", "gunicorn_threads": 4}, "gthread", 4),
+        ({"gunicorn_worker_class": "gevent", "gunicorn_threads": 4}, "gevent", 1),
+        ({}, "gevent", 1),
+    ],
+    ids=["threads make sync gthread", "gevent reads no threads", "the image's default"],
+)
+def test_todays_worker_class_is_the_one_that_runs(
+    settings: dict[str, object], kind: str, threads: int
+) -> None:
+    today = current(changed(**settings))
+    assert (today[WORKER_CLASS], today[WORKER_THREADS]) == (kind, threads)
+
+
+def test_todays_own_values_are_among_those_tried() -> None:
+    loaded, _ = placed("prod")
+    values = grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)).values
+    assert (3 in values["gunicorn_workers"], 5 in values["inter_op_threads"]) == (True, True)
+
+
+TODAY: Point = {
+    "tfs_processes": 1,
+    "gunicorn_workers": 16,
+    WORKER_CLASS: "sync",
+    WORKER_THREADS: 1,
+    QUEUE: 16,
+}
+
+
+@pytest.mark.parametrize(
+    ("point", "distinct"),
+    [
+        ({QUEUE: 256}, False),
+        ({QUEUE: 256, "gunicorn_workers": 32}, True),
+        ({QUEUE: 256, "gunicorn_workers": 32, "tfs_processes": 2}, False),
+        ({QUEUE: 256, WORKER_CLASS: "gevent"}, True),
+        ({WORKER_THREADS: 8}, False),
+        ({WORKER_CLASS: "gthread"}, False),
+        ({WORKER_CLASS: "gthread", WORKER_THREADS: 8}, True),
+    ],
+)
+def test_a_queue_is_tried_where_it_can_fill_and_threads_with_gthread(
+    point: Point, distinct: bool
+) -> None:
+    assert is_distinct(point, TODAY) == distinct
+
+
+def test_what_is_not_tried_has_a_reason() -> None:
+    loaded, placement = placed("prod")
+    left_out = grid(loaded, placement).left_out
+    assert left_out[QUEUE].startswith("at most 8.3 requests are at one instance at once")
+    assert "no throughput" in left_out["nginx_read_timeout_seconds"]
+    alone = dataclasses.replace(placement.served, has_code=False)
+    left_out = grid(loaded, dataclasses.replace(placement, served=alone)).left_out
+    assert "no Gunicorn runs" in left_out[WORKER_CLASS]
+    known = machines(loaded, placement, only=(WORKER_THREADS, "onednn"))
+    assert known.left_out["tfs_processes"] == "it isn't among --setting"
+    # Today's class is gevent, which has no threads.
+    assert known.left_out[WORKER_THREADS].startswith("no other value")
+    tried = {*grid(loaded, placement).values, *left_out, "batching"}
+    assert tried >= ContainerSettings.model_fields.keys()
 
 
 def test_only_named_settings_change_and_unknown_settings_and_types_are_named() -> None:

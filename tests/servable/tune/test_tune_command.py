@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -27,7 +28,7 @@ from servable.tune.page import RUN, Content
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import SearchResult
 from servable.tune.search.space import Point
-from servable.tune.trials import NotServedError
+from servable.tune.trials import LocalTrials, NotServedError
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials, value
@@ -181,6 +182,24 @@ def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPa
     assert (
         f"servable tune: today's settings: {late.refused}; the same command goes on when it is quiet"
         in said.stderr
+    )
+
+
+def test_a_busy_computer_is_reported_before_any_trial(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter([80.0, 60.0, 10.0, 90.0])
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: next(seconds))
+    busy_share = LocalTrials.busy_share
+    assert busy_share(Mock()) == 0.1  # the first idle second
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: 80.0)
+    monkeypatch.setattr(FormulaTrials, "busy_share", busy_share)
+    monkeypatch.setattr(FormulaTrials, "fails", LoadError)
+    lines = returned("--p99-ms", "81").stderr.splitlines()
+    said = [line for line in lines if "other programs use 80% of this computer's CPU" in line]
+    assert len(said) == 1
+    assert lines.index(said[0]) < next(
+        at for at, line in enumerate(lines) if "combinations" in line
     )
 
 

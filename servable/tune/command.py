@@ -23,7 +23,7 @@ from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, w
 from servable.load.temporary.endpoints import TemporaryError
 from servable.measured.precision import readable
 from servable.project import environment_edit
-from servable.project.account import Account, account_of
+from servable.project.account import account_of
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.project.provided import LaunchError
@@ -238,8 +238,8 @@ def tune(
     Exit 0: better ones were shown; 1: none are; 3: it cannot be told; 2: it could not be measured.
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
-    aws = {name: values.pop(name) for name in ("target", "local")}
-    _refuse_combinations(**aws, dollars=dollars, instance_types=values["instance_types"])
+    here, local = values.pop("target") == "local", values.pop("local")
+    _refuse_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
     loaded, _ = environment_with_endpoint(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
@@ -250,8 +250,10 @@ def tune(
         bodies, names = bodies_of(
             values.pop("files"), content_type=values.pop("content_type"), loaded=loaded
         )
-        account = _account(loaded, **aws)
-        if minutes is None and account is None:
+        account = None if here else account_of(loaded.environment, local=local)
+        if account is not None:
+            account.meant()
+        elif minutes is None:
             minutes = LOCAL_MINUTES
         options = TuneOptions(
             bodies=bodies,
@@ -278,14 +280,13 @@ def tune(
 
 
 def _refuse_combinations(
-    *, target: str, local: bool, dollars: float | None, instance_types: tuple[str, ...]
+    here: bool, *, local: bool, dollars: float | None, types: tuple[str, ...]
 ) -> None:
-    here = target == "local"
     if here and local:
         raise click.UsageError("--local applies to --target sagemaker")
     if here != (dollars is None):
         raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
-    if here and instance_types:
+    if here and types:
         raise click.UsageError(
             "--instance-types needs --target sagemaker: this computer cannot become another instance type"
         )
@@ -302,12 +303,3 @@ def _placement(loaded: ValidFile, variant: str | None) -> Placement:
             "tune its model in an environment of its own, and write the settings into its table"
         )
     return placed[name]
-
-
-def _account(loaded: ValidFile, *, target: str, local: bool) -> Account | None:
-    """Return the AWS account to measure in; None: the local container on this computer."""
-    if target == "local":
-        return None
-    account = account_of(loaded.environment, local=local)
-    account.meant()
-    return account

@@ -263,7 +263,12 @@ class Search:
             if stopped is None and confirming:
                 stopped = "the choice of an earlier run was being confirmed; --new searches again"
             if stopped is None:
-                proposal = self._proposal(kept.fit(self.trials()))
+                measured = values_of(self._space, self._trials)
+                tried, values = [one for one, _ in measured], [value for _, value in measured]
+                # From the kept trials alone, so that a resumed search asks for the same point.
+                proposal = propose(
+                    self._space, self._starts, tried, values, kept.fit(self.trials())
+                )
                 stopped = proposal.stopped
                 if proposal.number is not None:
                     self._measure(self._space.point(proposal.number), measure, told)
@@ -291,12 +296,6 @@ class Search:
         # The best of many was lucky: by about two standard deviations.
         gain = math.log(values[calm].max() / today.mean()) - 2 * noise if len(today) else 0.0
         return pairs_planned(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
-
-    def _proposal(self, trials: int) -> Proposal:
-        """Propose a point from the recorded trials alone, so that a resumed search asks for the same one."""
-        measured = values_of(self._space, self._trials)
-        tried, values = [number for number, _ in measured], [value for _, value in measured]
-        return propose(self._space, self._starts, tried, values, trials)
 
     def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
         """Measure and keep a point: what was under way when the process was killed is measured anew."""

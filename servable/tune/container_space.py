@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -340,15 +341,13 @@ class Machines:
     @property
     def wanted(self) -> list[Point]:
         """Points to try first: today's settings, then rules of thumb, each for every type in turn."""
+        inherited: Point = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
         by_kind = [
-            [
-                {**current(machine.placement), **point, INSTANCE_TYPE: kind}
-                for point in rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)
-            ]
+            [{**current(machine.placement), **point, INSTANCE_TYPE: kind} for point in rules]
             for kind, machine in self.kinds.items()
+            for rules in [rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)]
         ]
-        inherited = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
-        return [inherited, *(point for several in zip(*by_kind, strict=True) for point in several)]
+        return [inherited, *itertools.chain.from_iterable(zip(*by_kind, strict=True))]
 
 
 def machines(
@@ -395,14 +394,13 @@ def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -
 
 
 def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
-    """Join every type's own points; a value that only another type has is no choice on this one."""
-    names = {part.names for part in spaces.values()}
-    if len(names) > 1:
-        raise ValueError(f"{', '.join(spaces)}: their containers have different settings")
+    """Join every type's own points, in the settings that are tried on all of them."""
+    first, *others = spaces.values()
     by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
     grid: dict[str, tuple[Value, ...]] = {INSTANCE_TYPE: tuple(by_size)}
-    for name in names.pop():
-        grid[name] = _sorted(*(value for part in spaces.values() for value in part.grid[name]))
+    for name in first.names:
+        if all(name in part.grid for part in others):
+            grid[name] = _sorted(*(value for part in spaces.values() for value in part.grid[name]))
     points = (
         {INSTANCE_TYPE: kind, **part.point(number)}
         for kind, part in spaces.items()

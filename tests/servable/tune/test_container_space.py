@@ -19,6 +19,7 @@ from servable.tune.container_space import (
     Machine,
     Machines,
     SettingsGrid,
+    _together,
     current,
     grid,
     is_distinct,
@@ -214,19 +215,16 @@ def test_each_instance_type_has_its_own_values_and_load(both: Machines) -> None:
     assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
 
 
-def test_on_several_types_the_settings_that_all_try_are_tried() -> None:
-    loaded, placement = placed("prod")
-    # 33 requests at once: more than the queue of 16 vCPUs holds, and less than that of 36.
-    environment = loaded.environment
-    traffic = environment.traffic.model_copy(update={"peak_rps": 4000.0})
-    draft = environment.model_copy(update={"traffic": traffic})
-    loaded = dataclasses.replace(loaded, draft=draft)
-    only = ("gunicorn_workers",)
-    assert QUEUE in grid(loaded, placement).values
-    names = machines(loaded, placement, only=only, instance_types=("ml.c5.9xlarge",)).space.names
-    assert names == ("instance_type", *only)
-    with pytest.raises(ValueError, match="max_enqueued_batches: at most 33 requests"):
-        machines(loaded, placement, only=(QUEUE,), instance_types=("ml.c5.9xlarge",))
+def test_on_several_types_the_settings_that_all_try_are_tried(both: Machines) -> None:
+    # A queue of a small type may fill where that of a large one does not.
+    small, large = both.kinds
+    spaces = {
+        small: Space({"onednn": (False, True), QUEUE: (4, 64)}),
+        large: Space({"onednn": (True,)}),
+    }
+    joined = _together(spaces, both.kinds)
+    assert joined.names == ("instance_type", "onednn")
+    assert joined.keys == ((small, False), (small, True), (large, True))
 
 
 def body(content_type: str, size: int) -> Body:

@@ -11,12 +11,7 @@ from typing import Any
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
-from infra.policy.container import (
-    Batching,
-    ContainerSettings,
-    is_upstream,
-    worker_class_of,
-)
+from infra.policy.container import Batching, ContainerSettings, is_upstream, worker_class_of
 from infra.policy.derived_settings import derive
 from infra.policy.sizing import memory
 from infra.preflight.check import check, check_all, errors

@@ -41,8 +41,6 @@ from servable.tune.search.space import Measurement, Point
 
 # Loads of one trial, and of a curve up to a hundred users, refined around the knee.
 TRIAL_STEPS, CURVE_STEPS = 3, 8
-
-
 # A limit from the file that one caller already comes near to on this computer ranks nothing.
 NEAR = 0.5
 SLOWER_THAN_ALONE = 4.0
@@ -101,11 +99,11 @@ class Trials(ABC):
 
     def seconds_expected(self) -> tuple[float, float]:
         """Return the seconds of a load curve and of a trial, before one was measured."""
-        curve, trial = (
-            self.start_seconds + steps * (pace.warm_up_seconds + pace.least_seconds)
-            for steps, pace in ((CURVE_STEPS, self.curve_pace), (TRIAL_STEPS, self.trial_pace))
+        curve, trial = self.curve_pace, self.trial_pace
+        return (
+            self.start_seconds + CURVE_STEPS * (curve.warm_up_seconds + curve.least_seconds),
+            self.start_seconds + TRIAL_STEPS * (trial.warm_up_seconds + trial.least_seconds),
         )
-        return curve, trial
 
     def price_of(self, kind: str) -> float | None:
         """Return the price of an instance type, or None if neither the file nor the catalog states it."""

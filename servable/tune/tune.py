@@ -139,12 +139,7 @@ def tune(
 
 
 def _time_plan(
-    run: Run,
-    trials: Trials,
-    around: ReferenceLoad | None,
-    done: tuple[Trial, ...],
-    *,
-    refuse: bool,
+    run: Run, trials: Trials, around: ReferenceLoad | None, done: tuple[Trial, ...], *, refuse: bool
 ) -> TimePlan | None:
     """Plan the minutes from measured durations, and before any from the shortest steps; None: no limit.
 

@@ -8,7 +8,7 @@ Source: Montgomery, Design and Analysis of Experiments, section 2.5 (paired comp
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -77,17 +77,12 @@ def confirmation(pairs: Sequence[tuple[float, float]]) -> Confirmation:
     gain, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
     half = _half_width(deviation, len(logs))
     ends = (math.expm1(gain + way * half) for way in (0, -1, 1))
-    found = Confirmation(
-        pairs=len(logs), gain=Interval(**dict(zip(("value", "low", "high"), ends, strict=True)))
-    )
+    interval = Interval(**dict(zip(("value", "low", "high"), ends, strict=True)))
+    found = Confirmation(pairs=len(logs), gain=interval)
     if found.verdict != "cannot be told":
         return found
     told = max(gain, math.log1p(LEAST_GAIN) - gain)
-    return Confirmation(
-        pairs=found.pairs,
-        gain=found.gain,
-        needed=pairs_within(told, deviation, more_than=len(logs)),
-    )
+    return replace(found, needed=pairs_within(told, deviation, more_than=len(logs)))
 
 
 def pairs_planned(noise: float, trials: int, *, least: int, gain: float = 0.0) -> int:

@@ -23,11 +23,7 @@ BATCH_SIZE = "batching.max_batch_size"
 INSTANCE_TYPE = "instance_type"
 WORKER_CLASS, WORKER_THREADS = "gunicorn_worker_class", "gunicorn_threads"
 # Settings of batching: without it they change nothing.
-OF_BATCHING = (
-    "batching.timeout_micros",
-    "batching.batch_threads",
-    "batching.max_enqueued_batches",
-)
+OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads", "batching.max_enqueued_batches")
 # Their product is how many threads may compute at once: what shares the same cores.
 OF_THREADS = ("tfs_processes", "inter_op_threads", "intra_op_threads")
 PRODUCTS = (
@@ -128,17 +124,14 @@ class Space:
 
     def _rank(self, name: str, value: Value) -> float:
         values = self.grid[name]
-        typed, at = [_typed(other) for other in values], 0
-        if _typed(value) in typed:
-            at = typed.index(_typed(value))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            apart = [
-                (abs(other - value), rank)
-                for rank, other in enumerate(values)
-                if isinstance(other, int | float) and not isinstance(other, bool)
-            ]
-            at = min(apart)[1] if apart else 0
-        return at / max(1, len(values) - 1)
+
+        def apart(rank: int) -> float:
+            other = values[rank]
+            if type(value) in (int, float) and type(other) in (int, float):
+                return abs(float(other or 0) - float(value or 0))
+            return 0.0 if _typed(value) == _typed(other) else math.inf
+
+        return min(range(len(values)), key=apart) / max(1, len(values) - 1)
 
 
 def every_point(grid: Mapping[str, tuple[Value, ...]]) -> Iterator[Point]:

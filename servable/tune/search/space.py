@@ -79,13 +79,12 @@ class Space:
         Twice as many are one step, of workers, processes and threads alike. The last columns are how many
         threads, batches, and requests there may be at once, whichever setting they come from.
         """
-        products = [
-            _to_one(sum(self._logs(name) for name in names if name in self.grid))
-            for names in PRODUCTS
-            if names == OF_THREADS or names[-1] in self.grid
-        ]
-        at_once = [np.broadcast_to(one, len(self)) for one in products]
-        return np.column_stack([self._columns(_steps), *at_once])
+        products = []
+        for names in PRODUCTS:
+            if names == OF_THREADS or names[-1] in self.grid:
+                logs = (self._logs(name) for name in names if name in self.grid)
+                products.append(_to_one(sum(logs, np.zeros(len(self)))))
+        return np.column_stack([self._columns(_steps), *products])
 
     def _logs(self, name: str) -> NDArray[np.float64]:
         """Return the logarithm of each point's value; of a class the requests that it takes at once."""
@@ -150,7 +149,7 @@ def _steps(values: tuple[Value, ...]) -> Sequence[float]:
 
 def _to_one(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale values to 0 to 1; all 0 where all are the same."""
-    found = np.atleast_1d(np.array(values, float))
+    found = np.array(values, float)
     low = found.min()
     scaled: NDArray[np.float64] = (found - low) / ((found.max() - low) or 1.0)
     return scaled

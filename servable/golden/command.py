@@ -12,11 +12,11 @@ from servable.golden.frozen import GoldenSelection, frozen, why_not, with_tables
 from servable.load.options import AS_JSON, LOCAL
 from servable.project.account import account_of
 from servable.project.completion import ENVIRONMENT
+from servable.project.environment_edit import diff
+from servable.project.environment_edit import write as write_file
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.replay.index import CaptureIndex
 from servable.replay.places import PlaceError, place_of
-from servable.tune.environment_edit import diff
-from servable.tune.environment_edit import write as write_file
 from servable.verdict import Verdict
 
 MOST = 12

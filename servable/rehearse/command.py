@@ -12,6 +12,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from servable.console.signals import as_ctrl_c
 from servable.load.options import LOCAL, numbers, with_options
+from servable.project import environment_edit
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.rehearse.comparison import compare, list_policies, plan_trials, propose_edit
@@ -30,7 +31,6 @@ from servable.rehearse.rehearsal import (
     rehearse_variant,
 )
 from servable.rehearse.traffic import choose_day
-from servable.tune import environment_edit
 from servable.verdict import EXIT_CODES
 from servable_scaling.rehearsal.traffic import MOST_MINUTES
 

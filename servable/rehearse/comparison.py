@@ -21,10 +21,10 @@ from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
 from servable.measured.student_t import t975
+from servable.project import environment_edit
+from servable.project.environment_edit import KeyChange
 from servable.project.environments import refused
 from servable.rehearse.rehearsal import find_variant
-from servable.tune import environment_edit
-from servable.tune.environment_edit import KeyChange
 from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.scenario import Scenario

@@ -22,11 +22,11 @@ from servable.load.objective import Objective, usd_per_million
 from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, with_options
 from servable.load.temporary.endpoints import TemporaryError
 from servable.measured.precision import readable
-from servable.project.account import Account, account_of
+from servable.project import environment_edit
+from servable.project.account import account_of
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.project.provided import LaunchError
-from servable.tune import environment_edit
 from servable.tune.container_space import Machines
 from servable.tune.recommendation import headline
 from servable.tune.run import TuneError, TuneOptions, TuneProgress
@@ -43,21 +43,22 @@ def speaker(most_trials: int) -> TuneProgress:
     def began(folder: Path, machines: Machines, done: int, objective: Objective) -> None:
         limit = f"p{objective.percent:g} at most {objective.most_ms:g} ms"
         click.echo(f"{len(machines.space):,} combinations of settings; {limit}; {folder}", err=True)
-        for name, why in machines.left_out.items():
-            click.echo(f"not tried: {name}: {why}", err=True)
+        for why in dict.fromkeys(machines.left_out.values()):
+            names = [name for name, reason in machines.left_out.items() if reason == why]
+            click.echo(f"not tried: {', '.join(names)}: {why}", err=True)
         if done:
             click.echo(f"an earlier run made {done} of the trials; going on", err=True)
 
     def trial(one: Trial, seconds_left: float | None) -> None:
         about = one.measured.about
         found = f"{readable(about['rps']['value'])} requests/s" if "rps" in about else "-"
-        cost = about.get("usd_per_million") if about.get("usd") else None
-        found += "" if cost is None else f", {cost:.3g} $ per million"
-        why = f"  ({one.measured.failure})" if one.measured.failure else ""
-        left = (
-            "" if seconds_left is None else f"; at most {seconds_left / 60:.1f} min of trials left"
-        )
-        say_line(f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}{why}{left}")
+        if about.get("usd") and "usd_per_million" in about:
+            found += f", {about['usd_per_million']:.3g} $ per million"
+        line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}"
+        line += f"  ({one.measured.failure})" if one.measured.failure else ""
+        if seconds_left is not None:
+            line += f"; at most {seconds_left / 60:.1f} min of trials left"
+        say_line(line)
 
     def say_line(text: str) -> None:
         nonlocal said_at
@@ -106,13 +107,14 @@ def say(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
 
 
 def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
-    advice = tuned.content.recommendation
+    content, advice = tuned.content, tuned.content.recommendation
     assert advice is not None  # tune() has made it
     choice = advice.choice
     return {
         "settings": choice.point,
         "today": choice.start,
-        "goal": tuned.content.goal,
+        "not_tried": content.left_out,
+        "goal": content.goal,
         "verdict": choice.confirmation.verdict,
         **asdict(choice.confirmation),
         "better": choice.better,
@@ -121,8 +123,8 @@ def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
         "rps": asdict(advice.rps),
         "usd_per_million": _usd_per_million(tuned),
         "relative": advice.relative,
-        "trials": len(tuned.content.trials),
-        "stopped": tuned.content.stopped,
+        "trials": len(content.trials),
+        "stopped": content.stopped,
         "report": str(tuned.report),
         "diff": tuned.diff,
         "written": write and bool(tuned.diff),
@@ -132,13 +134,11 @@ def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
 def _usd_per_million(tuned: TuneResult) -> float | None:
     """Return dollars per million predictions; None if measured on this computer, or without a price."""
     price, advice = tuned.content.usd_per_hour, tuned.content.recommendation
-    if price is None or advice is None:
-        return None
-    return usd_per_million(advice.rps.value, price)
+    return usd_per_million(advice.rps.value, price) if price is not None and advice else None
 
 
 # What the whole search may take where it costs nothing but time.
-LOCAL_MINUTES = 9.5
+LOCAL_MINUTES = 9.0
 EXIT_CODES: dict[Verdict, int] = {"better": 0, "not better": 1, "cannot be told": 3}
 
 
@@ -238,8 +238,8 @@ def tune(
     Exit 0: better ones were shown; 1: none are; 3: it cannot be told; 2: it could not be measured.
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
-    aws = {name: values.pop(name) for name in ("target", "local")}
-    _refuse_combinations(**aws, dollars=dollars, instance_types=values["instance_types"])
+    here, local = values.pop("target") == "local", values.pop("local")
+    _refuse_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
     loaded, _ = environment_with_endpoint(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
@@ -250,8 +250,10 @@ def tune(
         bodies, names = bodies_of(
             values.pop("files"), content_type=values.pop("content_type"), loaded=loaded
         )
-        account = _account(loaded, **aws)
-        if minutes is None and account is None:
+        account = None if here else account_of(loaded.environment, local=local)
+        if account is not None:
+            account.meant()
+        elif minutes is None:
             minutes = LOCAL_MINUTES
         options = TuneOptions(
             bodies=bodies,
@@ -278,14 +280,13 @@ def tune(
 
 
 def _refuse_combinations(
-    *, target: str, local: bool, dollars: float | None, instance_types: tuple[str, ...]
+    here: bool, *, local: bool, dollars: float | None, types: tuple[str, ...]
 ) -> None:
-    here = target == "local"
     if here and local:
         raise click.UsageError("--local applies to --target sagemaker")
     if here != (dollars is None):
         raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
-    if here and instance_types:
+    if here and types:
         raise click.UsageError(
             "--instance-types needs --target sagemaker: this computer cannot become another instance type"
         )
@@ -302,12 +303,3 @@ def _placement(loaded: ValidFile, variant: str | None) -> Placement:
             "tune its model in an environment of its own, and write the settings into its table"
         )
     return placed[name]
-
-
-def _account(loaded: ValidFile, *, target: str, local: bool) -> Account | None:
-    """Return the AWS account to measure in; None: the local container on this computer."""
-    if target == "local":
-        return None
-    account = account_of(loaded.environment, local=local)
-    account.meant()
-    return account

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,68 +11,92 @@ from typing import Any
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
-from infra.policy.container import Batching, ContainerSettings, is_upstream
+from infra.policy.container import Batching, ContainerSettings, is_upstream, worker_class_of
 from infra.policy.derived_settings import derive
 from infra.policy.sizing import memory
 from infra.preflight.check import check, check_all, errors
 from model_packaging.inputs import wants_ours
 from servable.load.load_target import Body
 from servable.tune.search.search import rules_of_thumb
-from servable.tune.search.space import BATCH_SIZE, INSTANCE_TYPE, Point, Space, Value
+from servable.tune.search.space import (
+    BATCH_SIZE,
+    INSTANCE_TYPE,
+    OF_BATCHING,
+    WORKER_CLASS,
+    WORKER_THREADS,
+    Point,
+    Space,
+    Value,
+    every_point,
+)
 
 TRANSPORT, FROM_BYTES = "transport", "grpc_from_bytes"
+BATCH_THREADS, QUEUE = "batching.batch_threads", "batching.max_enqueued_batches"
 # What the handler may relay to the model server's REST port as it is.
 RELAYED = ("application/json", "application/jsonlines", "text/csv")
 # Sizes of requests so many times apart may be worth two ways.
 SIZES_APART = 2.0
 # Fewer requests than two at once are no batch.
 ENOUGH_AT_ONCE = 2.0
-# Beside errors: what a file may say at its own risk, and no search proposes. Requests of a model with
-# a fixed first dimension cannot be merged, be it of a signature that nobody calls by default.
-NEVER_PROPOSED = frozenset({"batch-fixed-shape"})
+# From the class that takes one request at a time to the one that takes any number.
+WORKER_CLASSES = ("sync", "gthread", "gevent")
+# Beside errors, warnings of what no search proposes: it fails for some callers, or has no effect.
+NEVER_PROPOSED = frozenset({"batch-fixed-shape", "batch-queue-short", "threads-with-gevent"})
 
-# Settings whose rules look at each other are checked together, the others as they are now.
+# Settings whose rules look at each other are checked together, the others as they are now. The first two
+# decide how much memory is needed.
 TOGETHER = (
-    ("tfs_processes", "gunicorn_workers"),
+    ("tfs_processes", "gunicorn_workers", BATCH_SIZE, QUEUE),
+    (WORKER_CLASS, WORKER_THREADS),
     (BATCH_SIZE, "batching.timeout_micros"),
     ("inter_op_threads", "intra_op_threads", "tfs_processes"),
-    ("onednn",),
-    ("omp_threads",),
-    (TRANSPORT,),
-    (FROM_BYTES,),
+    *(("onednn",), ("omp_threads",), (TRANSPORT,), (FROM_BYTES,)),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsGrid:
     values: dict[str, tuple[Value, ...]]
-    """setting -> its values, smallest first. Halves and doubles of what the instance has."""
+    """setting -> its values, today's among them, smallest first."""
     left_out: dict[str, str]
     """setting -> why it is not tried."""
 
 
 def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -> SettingsGrid:
-    """Return the values to try. `bodies`: what is sent; transport is tried only for what is known of them."""
-    vcpus, served = placement.instance.vcpus, placement.served
-    values: dict[str, tuple[Value, ...]] = {}
-    left_out = {}
-    if not served.multi_model:
-        values["tfs_processes"] = _counts(1, 2, vcpus // 4, vcpus // 2, vcpus)
-    if served.has_code is not False:
-        values["gunicorn_workers"] = _counts(1, vcpus // 2, vcpus, 2 * vcpus)
-    else:
-        left_out["gunicorn_workers"] = "the model has no code, so no Gunicorn runs"
-    values["inter_op_threads"] = _counts(1, 2, vcpus // 2, vcpus)
-    values["intra_op_threads"] = _counts(1, 2, vcpus)
-    values["onednn"] = (False, True)
-    if not is_upstream(placement.tensorflow):
-        values["omp_threads"] = _counts(1, vcpus)
-    else:
-        left_out["omp_threads"] = f"TensorFlow {placement.tensorflow} has no OpenMP"
-    for found in (_batching(loaded, placement), _transport(loaded, placement, bodies)):
-        values |= {name: of for name, of in found.items() if not isinstance(of, str)}
-        left_out |= {name: why for name, why in found.items() if isinstance(why, str)}
-    return SettingsGrid(values=values, left_out=left_out)
+    """Return the values to try, each setting only where it can matter: the rule stands next to it.
+
+    `bodies`: what is sent; transport is tried only for what is known of them.
+    """
+    vcpus, today = placement.instance.vcpus, current(placement)
+    found: dict[str, tuple[Value, ...] | str] = {
+        "tfs_processes": (1, 2, vcpus // 4, vcpus // 2, vcpus),
+        "gunicorn_workers": (1, vcpus // 2, vcpus, 2 * vcpus),
+        # Where Gunicorn runs: the class decides how many requests one worker takes at once.
+        WORKER_CLASS: WORKER_CLASSES,
+        # Only with gthread, the class that starts threads: see `is_distinct`.
+        WORKER_THREADS: (1, 2, 8),
+        "inter_op_threads": (1, 2, vcpus // 2, vcpus),
+        "intra_op_threads": (1, 2, vcpus),
+        "onednn": (False, True),
+        "omp_threads": (1, vcpus),
+    }
+    if placement.served.has_code is False:
+        why = "the model has no code, so no Gunicorn runs"
+        found |= dict.fromkeys(("gunicorn_workers", WORKER_CLASS, WORKER_THREADS), why)
+    if is_upstream(placement.tensorflow):
+        found["omp_threads"] = f"TensorFlow {placement.tensorflow} has no OpenMP"
+    found |= _batching(loaded, placement)
+    for name, values in found.items():
+        if not isinstance(values, str):
+            # Today's settings are compared as they are, and not as the nearest values.
+            found[name] = _sorted(*values, today.get(name, values[0]))
+    found |= _transport(loaded, placement, bodies)
+    others = (name for name in ContainerSettings.model_fields if name not in (*found, "batching"))
+    found |= dict.fromkeys(others, "it sets a time limit, a log, or memory, and no throughput")
+    return SettingsGrid(
+        values={name: tried for name, tried in found.items() if not isinstance(tried, str)},
+        left_out={name: why for name, why in found.items() if isinstance(why, str)},
+    )
 
 
 def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
@@ -79,22 +104,31 @@ def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Val
 
     A file that batches keeps batching: a table that is inherited cannot be taken back by a file.
     """
-    written, environment = placement.variant.container.batching, loaded.environment
-    rows = environment.traffic.rows_per_request if environment else None
-    least = max(rows or 0, written.max_batch_size if written else 0)
+    written, vcpus = placement.variant.container.batching, placement.instance.vcpus
+    rows = loaded.environment.traffic.rows_per_request or 0
+    least = max(rows, written.max_batch_size if written else 0)
+    at_once = _requests_at_once(loaded, placement)
+    few = f"at most {at_once:.2g} requests are at one instance at once, by traffic.peak_rps and the alarm"
+    why = None
     if not least:
-        why = (
-            "traffic.rows_per_request is not stated, and a batch smaller than a request refuses it"
-        )
-        return {"batching": why}
-    if not written and (at_once := _requests_at_once(loaded, placement)) < ENOUGH_AT_ONCE:
-        why = f"at most {at_once:.2g} requests are at one instance at once, by traffic.peak_rps and the alarm"
-        return {"batching": why}
-    batched, now = (_refused_for(loaded, placement, one) for one in ({BATCH_SIZE: least}, {}))
-    if not written and batched - now:
-        return {"batching": "`servable check` refuses it for this model; its error says why"}
-    sizes = (least, 4 * least) if written else (None, least, 4 * least)
-    return {BATCH_SIZE: sizes, "batching.timeout_micros": (0, 1000, 5000)}
+        why = "traffic.rows_per_request isn't stated, and a request larger than a batch fails"
+    elif not written and at_once < ENOUGH_AT_ONCE:
+        why = few
+    elif not written and _rejects(loaded, placement, {BATCH_SIZE: least}) - _rejects(
+        loaded, placement, {}
+    ):
+        why = "`servable check` rejects it for this model; its error says why"
+    if why:
+        return dict.fromkeys((BATCH_SIZE, *OF_BATCHING), why)
+    queue = int(current(placement)[QUEUE] or vcpus)
+    return {
+        BATCH_SIZE: (least, 4 * least) if written else (None, least, 4 * least),
+        "batching.timeout_micros": (0, 1000, 5000),
+        # With batching: so many batches compute at once.
+        BATCH_THREADS: (1, vcpus // 4, vcpus),
+        # Where more requests may be at one instance than its queue holds: the next one is an error.
+        QUEUE: f"{few}, and its queue holds {queue}" if at_once <= queue else (16 * vcpus,),
+    }
 
 
 def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
@@ -113,16 +147,13 @@ def _transport(
     """Return values of the handler's transport, or of its size limit; or reasons to try none."""
     model, written = placement.model, placement.variant.container
     if model.handler is None and not (model.code and wants_ours(model.code.path)):
-        return {
-            TRANSPORT: f'models.{placement.variant.model} has no handler = "servable" to read it'
-        }
-    if not bodies:
-        return {TRANSPORT: "the content type of the requests is not known"}
+        why = f'models.{placement.variant.model} has no handler = "servable" to read it'
+        return {TRANSPORT: why, FROM_BYTES: why}
     text = {one.content_type.partition(";")[0].strip() in RELAYED for one in bodies}
-    if len(text) > 1:
-        return {
-            TRANSPORT: "some requests are JSON or CSV and some are tensors, and auto serves both"
-        }
+    if len(text) != 1:
+        why = "some requests are JSON or CSV and some are tensors, and auto serves both"
+        why = why if bodies else "the content type of the requests is not known"
+        return {TRANSPORT: why, FROM_BYTES: why}
     ways = dict.fromkeys(
         ["auto", "grpc" if text == {True} else "rest", written.transport or "auto"]
     )
@@ -150,18 +181,14 @@ def space(
     Left out is what does not fit into memory, and what preflight refuses. Raises ValueError.
     """
     known = grid(loaded, placement, bodies)
-    whole = known.values
     for name in only:
-        if name not in whole:
-            why = known.left_out.get(name) or known.left_out.get(
-                name.partition(".")[0], "no setting to try"
-            )
-            raise ValueError(f"{name}: {why}; allowed: {', '.join(whole)}")
-    chosen = {name: values for name, values in whole.items() if not only or name in only}
-    everything = Space(chosen)
-    points = [everything.point(number) for number in range(len(everything))]
-    refused = _refused(loaded, placement)
-    return Space(chosen, [one for one in points if _fits(one, placement) and not refused(one)])
+        if name not in known.values:
+            why = known.left_out.get(name, "no setting to try")
+            raise ValueError(f"{name}: {why}; allowed: {', '.join(known.values)}")
+    chosen = {name: values for name, values in known.values.items() if not only or name in only}
+    today, allowed = current(placement), _allowed(loaded, placement)
+    points = (one for one in every_point(chosen) if is_distinct(one, today) and allowed(one))
+    return Space(chosen, points)
 
 
 def settings_at(point: Point, placement: Placement) -> ContainerSettings:
@@ -178,6 +205,10 @@ def settings_at(point: Point, placement: Placement) -> ContainerSettings:
 def current(placement: Placement) -> Point:
     """Return today's deployment as a point: the file's settings, and derived ones for the rest."""
     settings = placement.settings
+    threads = settings.gunicorn_threads or 1
+    kind = worker_class_of(settings, placement.tensorflow, multi_model=placement.served.multi_model)
+    # Gunicorn itself takes gthread for a sync worker with threads.
+    kind = "gthread" if kind == "sync" and threads > 1 else kind
     point: dict[str, Value] = {
         "tfs_processes": settings.tfs_processes or 1,
         "gunicorn_workers": settings.gunicorn_workers or 1,
@@ -185,12 +216,16 @@ def current(placement: Placement) -> Point:
         "intra_op_threads": settings.intra_op_threads or placement.instance.vcpus,
         "onednn": settings.onednn is not False,
         "omp_threads": settings.omp_threads or 1,
+        WORKER_CLASS: kind,
+        WORKER_THREADS: threads if kind == "gthread" else 1,
+        QUEUE: max(placement.instance.vcpus, placement.workers),
         BATCH_SIZE: settings.batching.max_batch_size if settings.batching else None,
         TRANSPORT: settings.transport or "auto",
         FROM_BYTES: settings.grpc_from_bytes,
     }
     if settings.batching:
-        point["batching.timeout_micros"] = settings.batching.timeout_micros
+        written = settings.batching.model_dump(exclude_none=True)
+        point |= {f"batching.{name}": value for name, value in written.items()}
     return point
 
 
@@ -209,39 +244,55 @@ def _with(settings: ContainerSettings, point: Point) -> ContainerSettings:
     return ContainerSettings.model_validate(values)
 
 
-def _counts(*wanted: int) -> tuple[Value, ...]:
-    return tuple(sorted({max(1, one) for one in wanted}))
+def _sorted(*values: Value) -> tuple[Value, ...]:
+    """Sort numbers; None is off, and comes first. Words keep their order."""
+    if any(isinstance(value, str) for value in values):
+        return tuple(dict.fromkeys(values))
+    return tuple(sorted(set(values), key=lambda value: (value is not None, value or 0)))
 
 
-def _fits(point: Point, placement: Placement) -> bool:
-    settings = settings_at(point, placement)
-    workers = 0 if placement.served.has_code is False else settings.gunicorn_workers or 1
-    needed = memory(
-        placement.instance, placement.served, processes=settings.tfs_processes or 1, workers=workers
-    )
-    return needed is None or needed.needed_gib <= placement.instance.memory_gib
+def is_distinct(point: Point, today: Point) -> bool:
+    """Whether a point does what no other does. `today`: what the file says, for what the point leaves out."""
+    whole = {**today, **point}
+    kind, threads = whole[WORKER_CLASS], int(whole[WORKER_THREADS] or 1)
+    if kind == "gthread" and threads == 1:  # as sync
+        return kind == today[WORKER_CLASS] and threads == today[WORKER_THREADS]
+    if kind != "gthread" and threads > 1:  # Gunicorn reads them with gthread alone
+        return False
+    if kind == "gevent" or whole.get(QUEUE) == today[QUEUE]:
+        return True
+    # No more requests than the workers take at once are in the queues of the model servers.
+    room = int(whole["tfs_processes"] or 1) * int(today[QUEUE] or 1)
+    return int(whole["gunicorn_workers"] or 1) * threads > room
 
 
-def _refused(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
-    """Whether preflight refuses a point for one of its parts; each part is looked at once."""
+def _allowed(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
+    """Return whether a point fits into memory and `check` rejects none of its parts; each is checked once."""
+    now = _rejects(loaded, placement, {})
 
     @functools.cache
-    def refused(part: tuple[tuple[str, Value], ...]) -> bool:
-        return bool(part) and bool(_refused_for(loaded, placement, dict(part)) - now)
+    def allowed(names: tuple[str, ...], part: tuple[tuple[str, Value], ...]) -> bool:
+        settings = settings_at(dict(part), placement)
+        needed = memory(
+            placement.instance,
+            placement.served,
+            processes=settings.tfs_processes or 1,
+            workers=0 if placement.served.has_code is False else settings.gunicorn_workers or 1,
+        )
+        if names == TOGETHER[0] and needed and needed.needed_gib > placement.instance.memory_gib:
+            return False
+        return not (part and _rejects(loaded, placement, dict(part)) - now)
 
-    now = _refused_for(loaded, placement, {})
-    return lambda point: any(
-        refused(tuple((name, point[name]) for name in names if name in point)) for names in TOGETHER
+    return lambda point: all(
+        allowed(names, tuple((name, point[name]) for name in names if name in point))
+        for names in TOGETHER
     )
 
 
-def _refused_for(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
-    """Return the rules that refuse the variant with these settings."""
-    environment, name = loaded.environment, placement.name
+def _rejects(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
+    """Return the rules that reject the variant with these settings."""
     container = _with(placement.variant.container, point)
-    changed = environment.variants[name].model_copy(update={"container": container})
-    other = environment.model_copy(update={"variants": {**environment.variants, name: changed}})
-    found = check_all(dataclasses.replace(loaded, draft=other))
+    found = check_all(_changed(loaded, placement.name, container=container))
     return {
         one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
     }
@@ -285,15 +336,13 @@ class Machines:
     @property
     def wanted(self) -> list[Point]:
         """Points to try first: today's settings, then rules of thumb, each for every type in turn."""
+        inherited: Point = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
         by_kind = [
-            [
-                {**point, INSTANCE_TYPE: kind}
-                for point in rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)
-            ]
+            [{**current(machine.placement), **point, INSTANCE_TYPE: kind} for point in rules]
             for kind, machine in self.kinds.items()
+            for rules in [rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)]
         ]
-        inherited = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
-        return [inherited, *(point for several in zip(*by_kind, strict=True) for point in several)]
+        return [inherited, *itertools.chain.from_iterable(zip(*by_kind, strict=True))]
 
 
 def machines(
@@ -312,9 +361,15 @@ def machines(
         if kind not in kinds:
             kinds[kind] = _on(loaded, placement, kind, allowed)
     spaces = {kind: space(one.loaded, one.placement, only, bodies) for kind, one in kinds.items()}
-    left_out = grid(loaded, placement, bodies).left_out
+    known = grid(loaded, placement, bodies)
+    left_out = {}
+    for name in known.values:
+        if name not in spaces[today].names:
+            left_out[name] = "it isn't among --setting"
+        elif len({*spaces[today].ranks[name].tolist()}) < 2:
+            left_out[name] = "no other value fits into memory, has an effect, and passes `check`"
     together = _together(spaces, kinds) if instance_types else spaces[today]
-    return Machines(today=today, kinds=kinds, space=together, left_out=left_out)
+    return Machines(today=today, kinds=kinds, space=together, left_out=known.left_out | left_out)
 
 
 def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -> Machine:
@@ -334,25 +389,18 @@ def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -
 
 
 def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
-    """Join every type's own points; a value that only another type has is no choice on this one."""
-    names = {part.names for part in spaces.values()}
-    if len(names) > 1:
-        raise ValueError(f"{', '.join(spaces)}: their containers have different settings")
+    """Join every type's own points, in the settings that are tried on all of them."""
+    first, *others = spaces.values()
     by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
     grid: dict[str, tuple[Value, ...]] = {INSTANCE_TYPE: tuple(by_size)}
-    for name in names.pop():
-        values = {
-            (type(value).__name__, value): value
-            for part in spaces.values()
-            for value in part.grid[name]
-        }
-        # None is off, and comes first.
-        grid[name] = tuple(sorted(values.values(), key=lambda v: (v is not None, v or 0)))
-    points: list[Point] = [
+    for name in first.names:
+        if all(name in part.grid for part in others):
+            grid[name] = _sorted(*(value for part in spaces.values() for value in part.grid[name]))
+    points = (
         {INSTANCE_TYPE: kind, **part.point(number)}
         for kind, part in spaces.items()
         for number in range(len(part))
-    ]
+    )
     return Space(grid, points)
 
 

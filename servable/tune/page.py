@@ -34,6 +34,8 @@ class Content(LoadContent):
     recommendation: Recommendation | None = None
     stopped: str = ""
     goal: Goal = "throughput"
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """{setting: why it wasn't tried}."""
     usd_per_hour: float | None = None
     """Price of the instance; None where no source states it, and on this computer."""
 
@@ -168,6 +170,11 @@ def _search_tabs(contents: Sequence[Content]) -> list[Tab]:
         return []
     ends = [f"{content.label} ended: {content.stopped}." for content in contents if content.stopped]
     table = [_trials(content) for content in contents if content.trials]
+    ends += [
+        f"{content.label} didn't try {name}: {why}."
+        for content in contents
+        for name, why in content.left_out.items()
+    ]
     trials = Picture("trials", "every trial's value", draw_trials(contents))
     effects = [
         Picture(name, "what each value of each setting does", draw_effects(content))

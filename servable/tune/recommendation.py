@@ -10,7 +10,7 @@ from infra.policy.sizing import instances_for
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Goal, Knee
 from servable.measured.precision import Interval, Latencies, readable
-from servable.tune.environment_edit import KeyChange
+from servable.project.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint, Effect
 from servable.tune.search.space import INSTANCE_TYPE, shown
 

@@ -95,8 +95,9 @@ class Run:
             instance_types=options.instance_types,
             bodies=options.bodies,
         )
-        if not len(found.space):
-            raise TuneError("no setting may be tried: all are refused; see `servable check`")
+        if len(found.space) < 2:
+            reasons = "; ".join(f"{name}: {why}" for name, why in found.left_out.items())
+            raise TuneError(f"there are no other settings to try ({reasons}); name others")
         return found
 
     @cached_property

@@ -6,12 +6,13 @@ The endpoint is a local container, or in SageMaker a temporary copy of the live 
 import dataclasses
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import TypeAdapter
 
@@ -39,16 +40,13 @@ from servable.tune.search.space import Measurement, Point
 
 # Loads of one trial, and of a curve up to a hundred users, refined around the knee.
 TRIAL_STEPS, CURVE_STEPS = 3, 8
-
-
-def seconds_expected(steps: int, pace: Pace, start_seconds: float) -> float:
-    """Return the seconds of a load curve before one was measured, from how long its steps last at least."""
-    return start_seconds + steps * (pace.warm_up_seconds + pace.least_seconds)
-
-
 # A limit from the file that one caller already comes near to on this computer ranks nothing.
 NEAR = 0.5
 SLOWER_THAN_ALONE = 4.0
+# One caller is measured so often, and the quietest time counts: what disturbs only slows.
+ALONE = 3
+# Other programs may use this share of the CPU cores. A busy computer is waited for so many seconds.
+BUSY_SHARE, WAIT_SECONDS = 0.15, 10
 # A step whose requests were sent late says nothing of the settings: it is measured again.
 ATTEMPTS = 3
 STARTED_AGAIN = 2
@@ -100,9 +98,10 @@ class Trials(ABC):
 
     def seconds_expected(self) -> tuple[float, float]:
         """Return the seconds of a load curve and of a trial, before one was measured."""
+        curve, trial = self.curve_pace, self.trial_pace
         return (
-            seconds_expected(CURVE_STEPS, self.curve_pace, self.start_seconds),
-            seconds_expected(TRIAL_STEPS, self.trial_pace, self.start_seconds),
+            self.start_seconds + CURVE_STEPS * (curve.warm_up_seconds + curve.least_seconds),
+            self.start_seconds + TRIAL_STEPS * (trial.warm_up_seconds + trial.least_seconds),
         )
 
     def price_of(self, kind: str) -> float | None:
@@ -125,21 +124,31 @@ class Trials(ABC):
     def objective(self) -> Objective:
         """Return the objective of every trial. Decided once: a resumed run keeps it."""
         kept, most_ms = self._run.folder / OBJECTIVE, self._run.options.most_ms
+        busy = self.busy_share()
+        if busy > BUSY_SHARE:
+            self._run.progress.stage(
+                f"other programs use {busy:.0%} of this computer's CPU cores, so trials will vary more; "
+                "end them for a result that you can rely on"
+            )
         if kept.exists():
             return kept_objective(self._run.folder)
         if most_ms is not None:
             objective = Objective(most_ms=most_ms)
         else:
             self._run.progress.stage("one caller alone, at today's settings")
-            objective = self._objective(self._run.environment.alarms.p99_latency_ms)
+            objective = self._objective(self._run.environment.alarms.p99_latency_ms, busy)
         write_beside(kept, _OBJECTIVE.dump_json(objective))
         return objective
 
-    def _objective(self, stated_ms: float | None) -> Objective:
+    def busy_share(self) -> float:
+        """Return the share of the CPU cores that other programs use where trials are measured."""
+        return 0.0
+
+    def _objective(self, stated_ms: float | None, busy: float) -> Objective:
         """Return the file's limit; where this computer is too slow for it, one that it can rank by."""
-        schedule = Schedule(loop="closed", fixed=(1.0,))
+        schedule = Schedule(loop="closed", fixed=(1.0,) * ALONE)
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
-        return limit_beside(curve.steps[0], stated_ms)
+        return limit_beside(curve.steps, stated_ms, busy=busy)
 
     def around(self, objective: Objective) -> ReferenceLoad:
         """Return the load around which trials are measured. Decided once, like the objective."""
@@ -188,26 +197,25 @@ class Trials(ABC):
         raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
 
     def _valued(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
-        price = self.price_of(self.machines.kind_of(point))
+        price, value = self.price_of(self.machines.kind_of(point)), raw.value
         about: dict[str, Any] = {**raw.about, "usd": spent_usd}
-        if price is not None and raw.value > 0:
-            about["usd_per_million"] = usd_per_million(raw.value, price)
-        value = objective_value(self._run.options.goal, raw.value, price) if raw.value > 0 else 0.0
+        if value > 0:
+            if price is not None:
+                about["usd_per_million"] = usd_per_million(value, price)
+            value = objective_value(self._run.options.goal, value, price)
         return dataclasses.replace(raw, value=value, about=about)
 
     def _curve(
         self, point: Point, schedule: Schedule, pace: Pace, *, kept: Path | None
     ) -> LoadCurve:
         with self.reached(point) as reached:
+            bodies = self._run.options.bodies
             if self._generator is None:
                 self._generator = LoadGenerator(
-                    reached.target,
-                    self._run.options.bodies,
-                    loop="closed",
-                    variables=reached.variables,
+                    reached.target, bodies, loop="closed", variables=reached.variables
                 )
             else:
-                self._generator.aim(reached.target, self._run.options.bodies, loop="closed")
+                self._generator.aim(reached.target, bodies, loop="closed")
             curve = measure(
                 self._generator,
                 schedule,
@@ -224,14 +232,18 @@ class Trials(ABC):
         return curve
 
 
-def limit_beside(alone: LoadStep, stated_ms: float | None) -> Objective:
-    """Return the stated limit, or one that this computer can rank by. `alone`: one caller, today's settings.
+def limit_beside(
+    steps: Sequence[LoadStep], stated_ms: float | None, *, busy: float = 0.0
+) -> Objective:
+    """Return the stated limit, or one that this computer can rank by; `steps` are of one caller.
 
-    Raises LoadError where nothing was answered.
+    Raises LoadError if nothing was answered, or if a busy computer would decide the limit.
     """
+    answered = [step for step in steps if step.latencies.count]
+    alone = min(answered or steps, key=lambda step: step.latencies.percentile_ms(Objective.percent))
     if not alone.latencies.count:
-        kinds = [f"{count} {kind}" for kind, count in alone.errors.items()]
-        errors = ", ".join(kinds + [f"{alone.timeouts} timeouts"] * bool(alone.timeouts))
+        kinds = {**alone.errors, **({"timeouts": alone.timeouts} if alone.timeouts else {})}
+        errors = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         raise LoadError(
             f"today's settings answered none of {alone.sent} requests ({errors or 'nothing was sent'}), so "
             "no limit can be set; try the request with servable serve and servable invoke first"
@@ -239,6 +251,11 @@ def limit_beside(alone: LoadStep, stated_ms: float | None) -> Objective:
     alone_ms = alone.latencies.percentile_ms(Objective.percent)
     if stated_ms is not None and alone_ms <= NEAR * stated_ms:
         return Objective(most_ms=stated_ms)
+    if busy > BUSY_SHARE:
+        raise LoadError(
+            f"other programs use {busy:.0%} of this computer's CPU cores, so a latency limit can't be "
+            "measured; end them, or pass --p99-ms"
+        )
     return Objective(most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
 
 
@@ -291,6 +308,14 @@ class LocalTrials(Trials):
             model_sha256=str(run.model),
         )
 
+    def busy_share(self) -> float:
+        # No container is started yet, so whatever is busy is another program.
+        for _ in range(WAIT_SECONDS):
+            busy: float = psutil.cpu_percent(interval=1.0) / 100
+            if busy <= BUSY_SHARE:
+                break
+        return busy
+
     @contextmanager
     def reached(self, point: Point) -> Iterator[ReadyTarget]:
         machine = self.machines.of(point)
@@ -340,11 +365,11 @@ class TemporaryTrials(Trials):
     def spent_usd(self) -> float:
         return self._endpoints.spent_usd
 
-    def _objective(self, stated_ms: float | None) -> Objective:
+    def _objective(self, stated_ms: float | None, busy: float) -> Objective:
         """Return the file's limit, which holds where it is deployed; only without one invoke an endpoint."""
         if stated_ms is not None:
             return Objective(most_ms=stated_ms)
-        return super()._objective(stated_ms)
+        return super()._objective(stated_ms, busy)
 
     def _variables(self, loaded: ValidFile) -> dict[str, str]:
         """Return container variables that the stack would deploy; nothing is packed for them."""

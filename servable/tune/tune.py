@@ -15,13 +15,14 @@ from servable.load.load_generator import LoadError
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective, knee
 from servable.load.temporary.endpoints import BudgetSpentError
-from servable.tune import environment_edit, page
+from servable.project import environment_edit
+from servable.tune import page
 from servable.tune.page import RUN, Content
 from servable.tune.recommendation import recommend
 from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, alone
-from servable.tune.search.recommended import ChosenPoint, effects
+from servable.tune.search.recommended import ChosenPoint, effects, pairs_planned, shown_gain
 from servable.tune.search.search import Search, SearchResult, kept_trials
-from servable.tune.search.space import Budget, Trial
+from servable.tune.search.space import NOISE, Budget, Trial
 from servable.tune.trials import (
     LocalTrials,
     NotServedError,
@@ -43,19 +44,18 @@ LEAST_TRIALS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TimePlan:
-    """`minutes` of everything; `confirm`: the least trials that are kept back to confirm the choice."""
+    """Parts of the `minutes` of everything, and what the trials in them can show."""
 
     minutes: float
     curve_seconds: float
-    """Seconds of one load curve."""
     trial_seconds: float
-    confirm: int
     trials: int
     """At most, those that confirm included."""
+    confirm: int = 2 * CONFIRM
+    """The least trials that are kept back to confirm the choice."""
 
     @property
     def trials_minutes(self) -> float:
-        """Minutes that the load curves leave for the trials."""
         return max(0.0, self.minutes - CURVES * self.curve_seconds / 60)
 
     @property
@@ -80,9 +80,15 @@ class TimePlan:
         seconds = min(60 * self.minutes, 2 * self.curve_seconds + self.fit * self.trial_seconds)
         return (
             f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
-            f"{self.curve_seconds:.0f} s, and about {self.fit} trials of about "
-            f"{self.trial_seconds:.0f} s, from {self.confirm} to half of them to confirm the choice"
+            f"{self.curve_seconds:.0f} s, and about {self.fit} trials of about {self.trial_seconds:.0f} s, "
+            f"from {self.confirm} to half of them to confirm the choice; {promise(self.fit)}"
         )
+
+
+def promise(trials: int) -> str:
+    """Say what so many trials can show."""
+    shown = shown_gain(NOISE, pairs_planned(NOISE, trials, least=CONFIRM))
+    return f"if a trial varies by {NOISE:.0%}, they show a gain of {shown:.0%} in nine of ten runs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +120,11 @@ def tune(
         if anew:
             shutil.rmtree(run.folder, ignore_errors=True)
         with _trials(run) as trials:
-            minutes = run.options.minutes
             # Before anything is measured; a run that goes on knows better already.
-            if minutes is not None and not (run.folder / TRIALS_FILE).exists():
-                refusal = _time_plan(run, trials, minutes, None, ()).refusal
-                if refusal is not None:
-                    raise TuneError(refusal)
+            if not (run.folder / TRIALS_FILE).exists():
+                plan = _time_plan(run, trials, None, (), refuse=True)
+                few = f"at most {options.trials} trials; {promise(options.trials)}"
+                progress.stage(str(plan or few))
             try:
                 objective = trials.objective()
                 found = _searched(run, trials, objective)
@@ -134,17 +139,24 @@ def tune(
 
 
 def _time_plan(
-    run: Run, trials: Trials, minutes: float, around: ReferenceLoad | None, done: tuple[Trial, ...]
-) -> TimePlan:
-    """Plan the minutes from measured durations, and before any from the shortest steps."""
+    run: Run, trials: Trials, around: ReferenceLoad | None, done: tuple[Trial, ...], *, refuse: bool
+) -> TimePlan | None:
+    """Plan the minutes from measured durations, and before any from the shortest steps; None: no limit.
+
+    `refuse`: raise TuneError if no comparison fits.
+    """
+    if run.options.minutes is None:
+        return None
     curve, trial = trials.seconds_expected()
-    return TimePlan(
-        minutes=minutes,
+    plan = TimePlan(
+        minutes=run.options.minutes,
         curve_seconds=around.seconds if around else curve,
         trial_seconds=max((one.seconds for one in done[-5:]), default=trial),
-        confirm=2 * CONFIRM,
         trials=run.options.trials,
     )
+    if refuse and plan.refusal is not None:
+        raise TuneError(plan.refusal + "; the same command goes on from here" * bool(done))
+    return plan
 
 
 def _left_report(run: Run, why: str) -> str:
@@ -170,6 +182,7 @@ def _content(
         trials=trials,
         stopped=stopped,
         goal=run.options.goal,
+        left_out=run.machines.left_out,
     )
 
 
@@ -221,39 +234,28 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> SearchResult:
     run.progress.began(run.folder, machines, len(search.trials()), objective)
     around = trials.around(objective)
     # The choice's curve takes and costs about as much as that of today's settings.
-    minutes = options.minutes
-    if minutes is not None:
-        plan = _time_plan(run, trials, minutes, around, search.trials())
-        if plan.refusal is not None and not search.trials():
-            raise TuneError(plan.refusal)
+    kept = search.trials()
+    plan = _time_plan(run, trials, around, kept, refuse=not kept)
+    if plan:
         run.progress.stage(str(plan))
-        minutes = plan.trials_minutes
-    trials_usd = sum(trial.usd for trial in search.trials())
+    trials_usd = sum(trial.usd for trial in kept)
     usd = options.dollars - (trials.spent_usd - trials_usd) - around.usd
     budget = Budget(
-        trials=options.trials, minutes=minutes, usd=usd if options.account is not None else None
+        trials=options.trials,
+        minutes=plan.trials_minutes if plan else None,
+        usd=usd if options.account is not None else None,
     )
+
+    def told(trial: Trial) -> None:
+        done = search.trials()
+        run.progress.trial(trial, budget.seconds_left(done))
+        if len(done) == 1 and (plan := _time_plan(run, trials, around, done, refuse=True)):
+            run.progress.stage(str(plan))
+
     try:
-        return search.run(
-            lambda point: trials.trial(point, objective, around.users),
-            budget,
-            lambda trial: _told(run, trials, around, search.trials(), budget),
-        )
+        return search.run(lambda point: trials.trial(point, objective, around.users), budget, told)
     except BudgetSpentError as spent:
         return SearchResult(trials=search.trials(), stopped=str(spent), choice=search.choice())
-
-
-def _told(
-    run: Run, trials: Trials, around: ReferenceLoad, done: tuple[Trial, ...], budget: Budget
-) -> None:
-    """Report the last trial. Raises TuneError where the first one shows that no comparison fits."""
-    run.progress.trial(done[-1], budget.seconds_left(done))
-    if run.options.minutes is None or len(done) > 1:
-        return
-    plan = _time_plan(run, trials, run.options.minutes, around, done)
-    if plan.refusal is not None:
-        raise TuneError(f"{plan.refusal}; the same command goes on from here")
-    run.progress.stage(str(plan))
 
 
 def _choice(found: SearchResult, objective: Objective) -> ChosenPoint:

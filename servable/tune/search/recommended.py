@@ -8,7 +8,7 @@ Source: Montgomery, Design and Analysis of Experiments, section 2.5 (paired comp
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -38,6 +38,10 @@ _HALF_WIDTH = 0.075
 _FAR, NORMAL_MAD = 5.0, 1.4826
 # So many of the pairs may be left out because something else slowed one of both; of more, none is.
 _DISTURBED_SHARE = 0.25
+# A normal distribution: nine of ten lie above so many standard deviations below the mean.
+_NINE_OF_TEN = 1.28
+# Of so many pairs one may be left out.
+_PAIRS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,27 +77,29 @@ def confirmation(pairs: Sequence[tuple[float, float]]) -> Confirmation:
     gain, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
     half = _half_width(deviation, len(logs))
     ends = (math.expm1(gain + way * half) for way in (0, -1, 1))
-    found = Confirmation(
-        pairs=len(logs), gain=Interval(**dict(zip(("value", "low", "high"), ends, strict=True)))
-    )
+    interval = Interval(**dict(zip(("value", "low", "high"), ends, strict=True)))
+    found = Confirmation(pairs=len(logs), gain=interval)
     if found.verdict != "cannot be told":
         return found
     told = max(gain, math.log1p(LEAST_GAIN) - gain)
-    return Confirmation(
-        pairs=found.pairs,
-        gain=found.gain,
-        needed=pairs_within(told, deviation, more_than=len(logs)),
-    )
+    return replace(found, needed=pairs_within(told, deviation, more_than=len(logs)))
 
 
-def pairs_planned(noise: float, trials: int, *, least: int) -> int:
+def pairs_planned(noise: float, trials: int, *, least: int, gain: float = 0.0) -> int:
     """Return the pairs that show a gain worth having, of at most half of the `trials`.
 
-    `noise`: relative standard deviation of one measurement. More trials than usual bring as many times more
+    `noise`: relative standard deviation of one measurement. `gain`: logarithm of the gain that the search
+    expects; a third of it is shown by fewer pairs. More trials than usual bring as many times more
     pairs, so that a run with more of them tells what one with fewer could not.
     """
-    enough = pairs_within(_HALF_WIDTH, noise * math.sqrt(2))
+    enough = max(_PAIRS, pairs_within(max(_HALF_WIDTH, gain / 3), noise * math.sqrt(2)))
     return max(least, min(math.ceil(enough * max(1.0, trials / TRIALS)), trials // 4))
+
+
+def shown_gain(noise: float, pairs: int) -> float:
+    """Return the gain that so many pairs show in about nine of ten runs."""
+    deviation = noise * math.sqrt(2)
+    return math.expm1(_half_width(deviation, pairs) + _NINE_OF_TEN * deviation / math.sqrt(pairs))
 
 
 def pairs_within(half: float, deviation: float, *, more_than: int = 1) -> int:

@@ -23,12 +23,17 @@ from servable.tune.search.gaussian_process import Array, GaussianProcess, Predic
 from servable.tune.search.recommended import ChosenPoint, choose, pairs_planned, values_of
 from servable.tune.search.space import (
     BATCH_SIZE,
+    OF_BATCHING,
     TRIALS,
+    WORKER_CLASS,
+    WORKER_THREADS,
     Budget,
     Measurement,
     Point,
+    Ranks,
     Space,
     Trial,
+    Value,
     bent,
     logarithms,
     noise_of,
@@ -51,21 +56,25 @@ def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
     """
     largest = [one for one in space.grid.get(BATCH_SIZE, ()) if isinstance(one, int)]
     smallest = space.grid.get(BATCH_SIZE, (None,))[0]
-    usual: Point = {
-        "omp_threads": 1,
-        "onednn": True,
-        BATCH_SIZE: smallest,
-        "batching.timeout_micros": 1000,
-    }
     fourth = max(1, vcpus // 4)
     every = (
-        (fourth, vcpus, 1 if fourth > 1 else vcpus, 1),
-        (1, vcpus, vcpus, vcpus),
-        (max(1, vcpus // 2), 2 * vcpus, 2, 1),
-        (1, max(1, vcpus // 2), vcpus, 1),
+        (fourth, vcpus, 1 if fourth > 1 else vcpus, 1, "gevent", 1),
+        (1, vcpus, vcpus, vcpus, "sync", 1),
+        (max(1, vcpus // 2), 2 * vcpus, 2, 1, "gthread", 2),
+        (1, max(1, vcpus // 2), vcpus, 1, "gthread", 8),
     )
     names = ("tfs_processes", "gunicorn_workers", "inter_op_threads", "intra_op_threads")
-    points = [{**usual, **dict(zip(names, counts, strict=True))} for counts in every]
+    points: list[dict[str, Value]] = [
+        {
+            **dict(zip((*names, WORKER_CLASS, WORKER_THREADS), settings, strict=True)),
+            "omp_threads": 1,
+            "onednn": True,
+            BATCH_SIZE: smallest,
+            OF_BATCHING[0]: 1000,
+            OF_BATCHING[1]: max(1, vcpus // int(settings[0])),
+        }
+        for settings in every
+    ]
     points[2]["onednn"] = False
     points[3][BATCH_SIZE] = largest[-1] if largest else smallest
     return [*points]
@@ -89,13 +98,18 @@ def starts(space: Space, wanted: Sequence[Point], *, count: int, seed: int) -> l
     return found
 
 
-# Measured first, before a model is asked.
-STARTS = 10
+# Measured first, before a model is asked; of a large space fewer, since a point far away tells little of it.
+STARTS, STARTS_OF_MANY = 10, 6
 # Every second one differs in one setting from one of the best: the others look everywhere.
 LOCAL_EVERY, AROUND = 2, 3
 # From here on (of TRIALS; of more as much later) every second one, and the last ones, repeat what could
 # still be the best: it is one of those known that is recommended.
 AGAIN_FROM, AGAIN_EVERY, LAST = 25, 2, 3
+# Of a space with more points than this a model predicts those that differ in few settings from the best, and
+# some by chance. Only the last ones repeat, and two of three differ in one setting from one of the best: a
+# model of the good ones alone (logarithms below the best) sees their small differences.
+MANY, DIFFERING, BY_CHANCE = 8000, 2, 1000
+GOOD, FAR_EVERY = 0.7, 3
 # Far less than a load test may gain, on the average; but it is the average of many small losses
 # and a few large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
@@ -135,29 +149,44 @@ def propose(
     at = space.features
     # What did not run says nothing of how good it would be; a chance says whether it would run.
     learnt = ran & calm if ran.any() else ~ran
-    fitted = numbers[learnt]
-    model = GaussianProcess(at[fitted], bent(logs[learnt]), noise=noise)
-    runs = chance_to_run(at, at[list(tried)], ran)
-    expected = model.expected(at)
-    gains = runs * expected_improvement(expected, float(expected.mean[fitted].max()))
-    best = int(gains.argmax())
-    most = float(gains[best])
+    measured = np.unique(numbers[learnt])
+    model = GaussianProcess(at[numbers[learnt]], bent(logs[learnt]), noise=noise)
+    highest = measured[np.argsort(-model.expected(at[measured]).mean, kind="stable")[:AROUND]]
+    # How many settings differ from one of the best that were measured.
+    differing = space.differences(highest).min(axis=1)
+    looked_at = _looked_at(differing, numbers)
+    known, near = np.searchsorted(looked_at, measured), differing[looked_at] <= 1
+    runs = chance_to_run(at[looked_at], at[numbers], ran)
+    expected = model.expected(at[looked_at])
+    gains = runs * expected_improvement(expected, float(expected.mean[known].max()))
+    most, many = float(gains.max()), len(space) > MANY
     if most < WORTH and len(tried) >= STOP_FROM:
         sentence = f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
         return Proposal(number=None, stopped=sentence)
-    turn = len(tried) % AGAIN_EVERY == 0
+    turn = len(tried) % AGAIN_EVERY == 0 and not many
     if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (
         turn or len(tried) >= trials - LAST
     ):
-        best = int(fitted[gains[fitted].argmax()])
-    elif len(tried) % LOCAL_EVERY == 0:
-        # Points that differ in one setting at most from one of the best that were measured.
-        measured, at = np.unique(fitted), space.coordinates
-        around = measured[np.argsort(-expected.mean[measured], kind="stable")[:AROUND]]
-        differs = (np.abs(at[:, None, :] - at[around][None]) > 1e-9).sum(axis=-1)
-        near = gains * (differs.min(axis=1) <= 1)
-        best = int(near.argmax()) if near.max() > 0 else best
-    return Proposal(number=best)
+        return Proposal(number=int(measured[gains[known].argmax()]))
+    good = learnt & (logs > logs.max() - GOOD)
+    if many and len(tried) % FAR_EVERY and good.sum() > 1:
+        model = GaussianProcess(at[numbers[good]], logs[good], noise=noise)
+        top = float(model.expected(at[highest]).mean.max())
+        gains = runs * expected_improvement(model.expected(at[looked_at]), top) * near
+    elif not many and len(tried) % LOCAL_EVERY == 0 and (gains * near).max() > 0:
+        gains = gains * near
+    if many:
+        gains[known] = 0.0
+    return Proposal(number=int(looked_at[gains.argmax()]))
+
+
+def _looked_at(differing: Ranks, tried: Ranks) -> Ranks:
+    """Return the points that are predicted: all of a small space; of a large one the near, and a sample."""
+    if len(differing) <= MANY:
+        return np.arange(len(differing))
+    chance = np.random.default_rng([10, len(tried)])
+    sample = chance.choice(len(differing), size=BY_CHANCE, replace=False)
+    return np.unique(np.concatenate([tried, np.flatnonzero(differing <= DIFFERING), sample]))
 
 
 def expected_improvement(prediction: Prediction, best: float) -> Array:
@@ -214,7 +243,8 @@ class Search:
         file: Path | None = None,
     ) -> None:
         self._space, self._confirm, self._file = space, confirm, file
-        self._starts = starts(space, wanted, count=STARTS, seed=seed)
+        count = STARTS if len(space) <= MANY else STARTS_OF_MANY
+        self._starts = starts(space, wanted, count=count, seed=seed)
         self._trials = [] if file is None else kept_trials(file)
 
     def trials(self) -> tuple[Trial, ...]:
@@ -233,7 +263,12 @@ class Search:
             if stopped is None and confirming:
                 stopped = "the choice of an earlier run was being confirmed; --new searches again"
             if stopped is None:
-                proposal = self._proposal(kept.fit(self.trials()))
+                measured = values_of(self._space, self._trials)
+                tried, values = [one for one, _ in measured], [value for _, value in measured]
+                # From the kept trials alone, so that a resumed search asks for the same point.
+                proposal = propose(
+                    self._space, self._starts, tried, values, kept.fit(self.trials())
+                )
                 stopped = proposal.stopped
                 if proposal.number is not None:
                     self._measure(self._space.point(proposal.number), measure, told)
@@ -257,13 +292,10 @@ class Search:
         numbers, values = np.array(measured, float).reshape(-1, 2).T
         calm = undisturbed(numbers, values)
         noise = noise_of(numbers[calm], np.log(values[calm]))
-        return pairs_planned(noise, trials, least=self._confirm) if self._confirm else 0
-
-    def _proposal(self, trials: int) -> Proposal:
-        """Propose a point from the recorded trials alone, so that a resumed search asks for the same one."""
-        measured = values_of(self._space, self._trials)
-        tried, values = [number for number, _ in measured], [value for _, value in measured]
-        return propose(self._space, self._starts, tried, values, trials)
+        today = values[(numbers == self._starts[0]) & calm]
+        # The best of many was lucky: by about two standard deviations.
+        gain = math.log(values[calm].max() / today.mean()) - 2 * noise if len(today) else 0.0
+        return pairs_planned(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
 
     def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
         """Measure and keep a point: what was under way when the process was killed is measured anew."""

@@ -6,7 +6,7 @@ A trial is one measured setting of everything. A budget says how many there may 
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,10 +21,18 @@ Scale = Callable[[tuple[Value, ...]], Sequence[float]]
 
 BATCH_SIZE = "batching.max_batch_size"
 INSTANCE_TYPE = "instance_type"
+WORKER_CLASS, WORKER_THREADS = "gunicorn_worker_class", "gunicorn_threads"
 # Settings of batching: without it they change nothing.
-OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads")
+OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads", "batching.max_enqueued_batches")
 # Their product is how many threads may compute at once: what shares the same cores.
 OF_THREADS = ("tfs_processes", "inter_op_threads", "intra_op_threads")
+PRODUCTS = (
+    OF_THREADS,
+    ("tfs_processes", "batching.batch_threads"),
+    ("gunicorn_workers", WORKER_THREADS, WORKER_CLASS),
+)
+# A gevent worker takes any number of requests: many times as many as one with threads.
+AT_ONCE = {"sync": 1, "gthread": 1, "gevent": 32}
 
 
 class Space:
@@ -38,9 +46,7 @@ class Space:
     ) -> None:
         self.grid = {name: tuple(values) for name, values in grid.items()}
         self.names = tuple(self.grid)
-        if points is None:
-            products = itertools.product(*self.grid.values())
-            points = (dict(zip(self.names, values, strict=True)) for values in products)
+        points = every_point(self.grid) if points is None else points
         self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.key(point) for point in points))
         self._at = {tuple(map(_typed, key)): number for number, key in enumerate(self.keys)}
 
@@ -49,10 +55,10 @@ class Space:
 
     def key(self, point: Point) -> Key:
         """Return the point's values without what differs in nothing."""
-        settings = {name: point[name] for name in self.names}
-        if BATCH_SIZE in settings and settings[BATCH_SIZE] is None:
-            settings |= {name: self.grid[name][0] for name in OF_BATCHING if name in settings}
-        return tuple(settings.values())
+        inert: tuple[str, ...] = OF_BATCHING if point.get(BATCH_SIZE, 0) is None else ()
+        if point.get(WORKER_CLASS, "gthread") != "gthread":
+            inert = (*inert, WORKER_THREADS)
+        return tuple(self.grid[name][0] if name in inert else point[name] for name in self.names)
 
     def point(self, number: int) -> dict[str, Value]:
         return dict(zip(self.names, self.keys[number], strict=True))
@@ -68,50 +74,69 @@ class Space:
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
-        """[points, settings and one more], each 0 to 1: what a model learns from.
+        """[points, settings and products], each 0 to 1: what a model learns from.
 
-        Twice as many are one step, of workers, processes and threads alike. The last column is how
-        many threads may compute at once, whichever setting they come from.
+        Twice as many are one step, of workers, processes and threads alike. The last columns are how many
+        threads, batches, and requests there may be at once, whichever setting they come from.
         """
-        threads = _to_one([math.log(self._threads(key)) for key in self.keys])
-        return np.column_stack([self._columns(_steps), threads])
+        products = []
+        for names in PRODUCTS:
+            if names == OF_THREADS or names[-1] in self.grid:
+                logs = (self._logs(name) for name in names if name in self.grid)
+                products.append(_to_one(sum(logs, np.zeros(len(self)))))
+        return np.column_stack([self._columns(_steps), *products])
+
+    def _logs(self, name: str) -> NDArray[np.float64]:
+        """Return the logarithm of each point's value; of a class the requests that it takes at once."""
+        counts = [AT_ONCE.get(str(value)) or int(value or 1) for value in self.grid[name]]
+        logs: NDArray[np.float64] = np.log(counts)[self.ranks[name]]
+        return logs
+
+    @cached_property
+    def ranks(self) -> dict[str, NDArray[np.intp]]:
+        """{setting: the rank of each point's value}."""
+        ranks = {}
+        for at, (name, values) in enumerate(self.grid.items()):
+            rank_of = {_typed(value): rank for rank, value in enumerate(values)}
+            ranks[name] = np.array([rank_of[_typed(key[at])] for key in self.keys], int)
+        return ranks
 
     def _columns(self, scale: Scale) -> NDArray[np.float64]:
-        at = [
-            dict(zip(map(_typed, values), _to_one(scale(values)), strict=True))
-            for values in self.grid.values()
-        ]
-        rows = [
-            [column[_typed(value)] for column, value in zip(at, key, strict=True)]
-            for key in self.keys
-        ]
-        return np.array(rows, float).reshape(len(self.keys), len(self.names))
+        columns = [_to_one(scale(self.grid[name]))[ranks] for name, ranks in self.ranks.items()]
+        return np.array(columns).T
 
-    def _threads(self, key: Key) -> int:
-        settings = dict(zip(self.names, key, strict=True))
-        return math.prod(int(settings.get(name) or 1) for name in OF_THREADS)
+    def differences(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return how many settings of each point differ from each of these; threads come with their class."""
+        apart = np.abs(self.coordinates[:, None, :] - self.coordinates[numbers][None]) > 1e-9
+        if WORKER_CLASS in self.grid and WORKER_THREADS in self.grid:
+            kind, threads = map(self.names.index, (WORKER_CLASS, WORKER_THREADS))
+            apart[..., threads] &= ~apart[..., kind]
+        found: NDArray[np.intp] = apart.sum(axis=-1)
+        return found
 
     def nearest(self, wanted: Point) -> int:
         """Return the point that differs least: in the fewest settings, and there by the fewest steps."""
-        if wanted.get(BATCH_SIZE) is None and None in self.grid.get(BATCH_SIZE, ()):
-            wanted = {**wanted, **{name: self.grid.get(name, (None,))[0] for name in OF_BATCHING}}
-        target = np.array([self._rank(name, wanted.get(name)) for name in self.names])
+        key = self.key({name: wanted.get(name) for name in self.names})
+        target = np.array([*map(self._rank, self.names, key)])
         apart = np.abs(self.coordinates - target)
         return int(np.argmin((apart > 1e-9).sum(axis=1) + apart.sum(axis=1)))
 
     def _rank(self, name: str, value: Value) -> float:
         values = self.grid[name]
-        typed, at = [_typed(other) for other in values], 0
-        if _typed(value) in typed:
-            at = typed.index(_typed(value))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            apart = [
-                (abs(other - value), rank)
-                for rank, other in enumerate(values)
-                if isinstance(other, int | float) and not isinstance(other, bool)
-            ]
-            at = min(apart)[1] if apart else 0
-        return at / max(1, len(values) - 1)
+
+        def apart(rank: int) -> float:
+            other = values[rank]
+            if type(value) in (int, float) and type(other) in (int, float):
+                return abs(float(other or 0) - float(value or 0))
+            return 0.0 if _typed(value) == _typed(other) else math.inf
+
+        return min(range(len(values)), key=apart) / max(1, len(values) - 1)
+
+
+def every_point(grid: Mapping[str, tuple[Value, ...]]) -> Iterator[Point]:
+    """Yield every combination of the values."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
 
 
 def _steps(values: tuple[Value, ...]) -> Sequence[float]:
@@ -122,10 +147,12 @@ def _steps(values: tuple[Value, ...]) -> Sequence[float]:
     return [math.log(count) for count in counts]
 
 
-def _to_one(values: Sequence[float]) -> list[float]:
+def _to_one(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale values to 0 to 1; all 0 where all are the same."""
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    return [(value - low) / ((high - low) or 1.0) for value in values]
+    found = np.array(values, float)
+    low = found.min()
+    scaled: NDArray[np.float64] = (found - low) / ((found.max() - low) or 1.0)
+    return scaled
 
 
 def _typed(value: Value) -> tuple[str, Value]:

@@ -51,7 +51,7 @@ class FormulaTrials(Trials):
         raise AssertionError("nothing is started")
         yield
 
-    def _objective(self, stated_ms: float | None) -> Objective:
+    def _objective(self, stated_ms: float | None, busy: float) -> Objective:
         return Objective(most_ms=LIMIT_MS)
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:

@@ -37,10 +37,14 @@ class Surface:
     """0 is a container that does not start."""
     wanted: Sequence[Point]
     """Tried first: today's settings, then the rules of thumb."""
+    known: Values | None = None
+    """`values`, where they are computed all at once."""
 
     @cached_property
     def values(self) -> Values:
         """Requests per second of every point of the space."""
+        if self.known is not None:
+            return self.known
         points = map(self.space.point, range(len(self.space)))
         return np.array([self.rps(point) for point in points])
 
@@ -130,11 +134,16 @@ def queueing(seed: int, *, cores: int) -> Surface:
     return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=cores))
 
 
+def prod_environment() -> ValidFile:
+    loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
+    assert isinstance(loaded, ValidFile)  # `make check` reads it
+    return loaded
+
+
 @functools.cache
 def _prod() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
-    loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
-    assert isinstance(loaded, ValidFile)  # `make check` reads it
+    loaded = prod_environment()
     rows = loaded.environment.traffic.rows_per_request or 1
     return machines(loaded, placements(loaded.environment)[0]), rows
 
@@ -170,12 +179,6 @@ FAMILIES: dict[str, Callable[[int], Surface]] = {
 TRIALS = 40
 Answer = dict[str, Any]
 """`point`: the number of the recommended point; `better`: the verdict of our search."""
-
-
-# All searches of one seed follow each other.
-@functools.lru_cache(maxsize=2)
-def make_surface(family: str, seed: int) -> Surface:
-    return FAMILIES[family](seed)
 
 
 def draw_disturbances(seed: int, noise: float) -> Iterator[float]:

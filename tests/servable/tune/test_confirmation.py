@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable.tune.search.recommended import ChosenPoint, choose, confirmation, pairs_planned
+from servable.tune.search.recommended import (
+    ChosenPoint,
+    choose,
+    confirmation,
+    pairs_planned,
+    shown_gain,
+)
 from servable.tune.search.space import TRIALS, Measurement, Space, Trial
 from tests.verdicts.tune import search
 
@@ -109,6 +115,20 @@ def test_pairs_take_at_most_half_of_the_trials(noise: float, trials: int) -> Non
 def test_more_noise_needs_more_pairs() -> None:
     planned = [pairs_planned(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
     assert planned == sorted({*planned})
+
+
+@pytest.mark.parametrize("pairs", [4, 8])
+def test_a_gain_that_pairs_are_said_to_show_is_shown_in_about_nine_of_ten(pairs: int) -> None:
+    chance, gain = np.random.default_rng(pairs), shown_gain(0.06, pairs)
+    measured = np.exp(chance.normal(0, 0.06, (1000, pairs, 2)))
+    measured[..., 0] *= 1 + gain
+    shown = [confirmation(each).verdict == "better" for each in measured.tolist()]
+    assert 0.8 <= np.mean(shown) <= 0.95
+
+
+def test_a_large_gain_needs_fewer_pairs_and_one_may_be_disturbed() -> None:
+    planned = [pairs_planned(0.06, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
+    assert planned[0] == planned[1] > planned[2] == 4
 
 
 @pytest.mark.parametrize("pairs", [3, 10])

@@ -9,19 +9,25 @@ import pytest
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.placement import Placement, placements
+from infra.policy.container import ContainerSettings
 from infra.policy.sizing import memory
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, check_all, errors
 from servable.load.load_target import Body
 from servable.tune.container_space import (
+    NEVER_PROPOSED,
+    QUEUE,
+    Machine,
     Machines,
     SettingsGrid,
+    _together,
     current,
     grid,
+    is_distinct,
     machines,
     settings_at,
     space,
 )
-from servable.tune.search.space import BATCH_SIZE, Point, Space
+from servable.tune.search.space import BATCH_SIZE, WORKER_CLASS, WORKER_THREADS, Point, Space
 from tests.preflight.overlay import overlaid
 
 Prod = tuple[ValidFile, Placement, Space]
@@ -69,6 +75,92 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
     assert not errors(check(other))
 
 
+def test_no_point_has_settings_without_effect_or_that_check_rejects(prod: Prod) -> None:
+    loaded, placement, tried = prod
+    points = [tried.point(number) for number in range(len(tried))]
+    pairs = {(point[WORKER_CLASS], point[WORKER_THREADS]) for point in points}
+    assert pairs == {("sync", 1), ("gevent", 1), ("gthread", 2), ("gthread", 8)}
+    machine = Machine(loaded=loaded, placement=placement)
+    for point in points[:: len(points) // 12]:
+        rules = {one.rule for one in check_all(machine.at(point))}
+        assert not rules & NEVER_PROPOSED
+        assert not errors(check(machine.at(point)))
+
+
+def changed(**container: object) -> Placement:
+    """Prod, with these settings of its container."""
+    loaded, _ = placed("prod")
+    variant = loaded.environment.variants["primary"]
+    written = variant.container.model_copy(update=container)
+    variants = {"primary": variant.model_copy(update={"container": written})}
+    return placements(loaded.environment.model_copy(update={"variants": variants}))[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "threads"),
+    [
+        ({"gunicorn_worker_class": "sync", "gunicorn_threads": 4}, "gthread", 4),
+        ({"gunicorn_worker_class": "gevent", "gunicorn_threads": 4}, "gevent", 1),
+        ({}, "gevent", 1),
+    ],
+    ids=["threads make sync gthread", "gevent reads no threads", "the image's default"],
+)
+def test_todays_worker_class_is_the_one_that_runs(
+    settings: dict[str, object], kind: str, threads: int
+) -> None:
+    today = current(changed(**settings))
+    assert (today[WORKER_CLASS], today[WORKER_THREADS]) == (kind, threads)
+
+
+def test_todays_own_values_are_among_those_tried() -> None:
+    loaded, _ = placed("prod")
+    values = grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)).values
+    assert (3 in values["gunicorn_workers"], 5 in values["inter_op_threads"]) == (True, True)
+
+
+TODAY: Point = {
+    "tfs_processes": 1,
+    "gunicorn_workers": 16,
+    WORKER_CLASS: "sync",
+    WORKER_THREADS: 1,
+    QUEUE: 16,
+}
+
+
+@pytest.mark.parametrize(
+    ("point", "distinct"),
+    [
+        ({QUEUE: 256}, False),
+        ({QUEUE: 256, "gunicorn_workers": 32}, True),
+        ({QUEUE: 256, "gunicorn_workers": 32, "tfs_processes": 2}, False),
+        ({QUEUE: 256, WORKER_CLASS: "gevent"}, True),
+        ({WORKER_THREADS: 8}, False),
+        ({WORKER_CLASS: "gthread"}, False),
+        ({WORKER_CLASS: "gthread", WORKER_THREADS: 8}, True),
+    ],
+)
+def test_a_queue_is_tried_where_it_can_fill_and_threads_with_gthread(
+    point: Point, distinct: bool
+) -> None:
+    assert is_distinct(point, TODAY) == distinct
+
+
+def test_what_is_not_tried_has_a_reason() -> None:
+    loaded, placement = placed("prod")
+    left_out = grid(loaded, placement).left_out
+    assert left_out[QUEUE].startswith("at most 8.3 requests are at one instance at once")
+    assert "no throughput" in left_out["nginx_read_timeout_seconds"]
+    alone = dataclasses.replace(placement.served, has_code=False)
+    left_out = grid(loaded, dataclasses.replace(placement, served=alone)).left_out
+    assert "no Gunicorn runs" in left_out[WORKER_CLASS]
+    known = machines(loaded, placement, only=(WORKER_THREADS, "onednn"))
+    assert known.left_out["tfs_processes"] == "it isn't among --setting"
+    # Today's class is gevent, which has no threads.
+    assert known.left_out[WORKER_THREADS].startswith("no other value")
+    tried = {*grid(loaded, placement).values, *left_out, "batching"}
+    assert tried >= ContainerSettings.model_fields.keys()
+
+
 def test_only_named_settings_change_and_unknown_settings_and_types_are_named() -> None:
     loaded, placement = placed("local")
     assert space(loaded, placement, ("onednn",)).names == ("onednn",)
@@ -97,7 +189,7 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     loaded = overlaid(project, lines)
     assert isinstance(loaded, ValidFile)
     placement = placements(loaded.environment)[0]
-    assert grid(loaded, placement).left_out["batching"].startswith("`servable check` refuses it")
+    assert grid(loaded, placement).left_out[BATCH_SIZE].startswith("`servable check` rejects it")
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +204,7 @@ def test_each_instance_type_has_its_own_values_and_load(both: Machines) -> None:
     points = [both.space.point(number) for number in range(len(both.space))]
     found = {(point["instance_type"], point["gunicorn_workers"]) for point in points}
     small = {("ml.c5.xlarge", workers) for workers in (1, 2, 4, 8)}
-    assert found == small | {("ml.c5.4xlarge", workers) for workers in (1, 8, 16, 32)}
+    assert found == small | {("ml.c5.4xlarge", workers) for workers in (1, 4, 8, 16, 32)}
     assert both.larger({"instance_type": "ml.c5.4xlarge", "gunicorn_workers": 8}) == 4.0
     first = both.space.point(both.space.nearest(both.wanted[0]))
     assert first["instance_type"] == "ml.c5.xlarge"
@@ -121,6 +213,18 @@ def test_each_instance_type_has_its_own_values_and_load(both: Machines) -> None:
     assert isinstance(changed, ValidFile)
     variant = next(iter(changed.environment.variants.values()))
     assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
+
+
+def test_on_several_types_the_settings_that_all_try_are_tried(both: Machines) -> None:
+    # A queue of a small type may fill where that of a large one does not.
+    small, large = both.kinds
+    spaces = {
+        small: Space({"onednn": (False, True), QUEUE: (4, 64)}),
+        large: Space({"onednn": (True,)}),
+    }
+    joined = _together(spaces, both.kinds)
+    assert joined.names == ("instance_type", "onednn")
+    assert joined.keys == ((small, False), (small, True), (large, True))
 
 
 def body(content_type: str, size: int) -> Body:
@@ -159,8 +263,18 @@ TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], dict[str, object]]] =
         {"transport": "rest"},
         {"transport": ("auto", "grpc", "rest"), "grpc_from_bytes": "with transport rest"},
     ),
-    "both kinds": ([SMALL, TENSOR], {}, {"transport": "some requests are JSON or CSV"}),
-    "no request": ([], {}, {"transport": "the content type of the requests is not known"}),
+    "both kinds": (
+        [SMALL, TENSOR],
+        {},
+        dict.fromkeys(("transport", "grpc_from_bytes"), "some requests are JSON or CSV"),
+    ),
+    "no request": (
+        [],
+        {},
+        dict.fromkeys(
+            ("transport", "grpc_from_bytes"), "the content type of the requests is not known"
+        ),
+    ),
 }
 
 
@@ -212,5 +326,5 @@ def test_batches_are_tried_where_requests_meet(monkeypatch: pytest.MonkeyPatch) 
     def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
         return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
 
-    monkeypatch.setattr("servable.tune.container_space._refused_for", refused)
-    assert "`servable check` refuses it" in batched(None).left_out["batching"]
+    monkeypatch.setattr("servable.tune.container_space._rejects", refused)
+    assert "`servable check` rejects it" in batched(None).left_out[BATCH_SIZE]

@@ -38,6 +38,8 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
     ):
         patch.chdir(project)
         patch.setattr(LocalTrials, "trial_pace", QUICK)
+        # Other tests run meanwhile.
+        patch.setattr(LocalTrials, "busy_share", lambda _: 0.0)
         yield made
 
 

@@ -72,7 +72,16 @@ def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
     broken = step(1, 0.0, latencies=Latencies.of([]), errors={"500 Internal Server Error": 3})
     wanted = r"none of 3 requests \(3 500 Internal Server Error\).*servable invoke"
     with pytest.raises(LoadError, match=wanted):
-        limit_beside(broken, None)
+        limit_beside([broken], None)
+
+
+def test_the_limit_comes_from_the_quietest_time_of_one_caller_and_from_no_busy_computer() -> None:
+    steps = [step(1, 100.0, p50_ms) for p50_ms in (30.0, 10.0, 20.0)]
+    alone_ms = steps[1].latencies.p99_ms
+    assert limit_beside(steps, None).most_ms == pytest.approx(4 * alone_ms, rel=0.05)
+    assert limit_beside(steps, 40.0, busy=0.9).most_ms == 40.0
+    with pytest.raises(LoadError, match="other programs use 90% of this computer's CPU cores"):
+        limit_beside(steps, 20.0, busy=0.9)
 
 
 WINDOW_SECONDS = 0.1

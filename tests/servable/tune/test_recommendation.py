@@ -9,7 +9,7 @@ import pytest
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Knee
 from servable.measured.precision import Interval, Latencies
-from servable.tune.environment_edit import KeyChange, diff, edited
+from servable.project.environment_edit import KeyChange, diff, edited
 from servable.tune.recommendation import Recommendation, headline, recommend
 from servable.tune.search.recommended import ChosenPoint, Confirmation, Effect
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval

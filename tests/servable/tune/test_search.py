@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from servable.tune.search.recommended import choose
-from servable.tune.search.search import Proposal, Search, SearchResult, kept_trials, propose
+from servable.tune.search.search import MANY, Proposal, Search, SearchResult, kept_trials, propose
 from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, logarithms
 from servable.tune.tune import TimePlan
+from tests.servable.tune.container_formula import container
 from tests.servable.tune.searching import GRID, search, value
-from tests.servable.tune.surfaces import FAMILIES, make_surface, search_ours
+from tests.servable.tune.surfaces import FAMILIES, search_ours
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIALS = 14
@@ -48,7 +49,7 @@ def uninterrupted() -> SearchResult:
 
 
 def test_noisy_measurements_find_nine_tenths_of_the_best_and_20_percent_that_were_planted() -> None:
-    surface = make_surface("queueing, 4 cores", 0)
+    surface = FAMILIES["queueing, 4 cores"](0)
     values = surface.values
     assert values[search_ours(surface, 0, 0.05)["point"]] >= 0.9 * values.max()
 
@@ -60,6 +61,13 @@ def test_noisy_measurements_find_nine_tenths_of_the_best_and_20_percent_that_wer
 
     found = searched(FIRST, measure, trials=40)
     assert (len(found.trials), found.stopped) == (40, "20 trials are done")
+
+
+@pytest.mark.long
+def test_in_a_large_space_the_best_points_neighbors_are_tried() -> None:
+    surface = container(5, lies_in="batch threads")
+    assert len(surface.space) > MANY
+    assert surface.values[search_ours(surface, 5, 0.05)["point"]] >= 0.9 * surface.values.max()
 
 
 @pytest.mark.parametrize("points", [1, 2, 3])
@@ -256,7 +264,7 @@ def trial(seconds: float = 30.0, **about: float) -> Trial:
 
 
 # 2.5 load curves of 48 s are two minutes, and nine trials of 20 s three.
-PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, confirm=4, trials=40)
+PLAN = TimePlan(minutes=5, curve_seconds=48, trial_seconds=20, trials=40)
 
 
 def test_minutes_are_planned_for_load_curves_and_trials() -> None:
@@ -267,7 +275,7 @@ def test_minutes_are_planned_for_load_curves_and_trials() -> None:
     assert (shorter.refusal or "").endswith("give --minutes 5 or more")
     assert dataclasses.replace(PLAN, minutes=4, trials=6).refusal is None
 
-    short = TimePlan(minutes=1, curve_seconds=61, trial_seconds=23, confirm=4, trials=40)
+    short = TimePlan(minutes=1, curve_seconds=61, trial_seconds=23, trials=40)
     asked = int((short.refusal or "").split("--minutes ")[1].split()[0])
     assert dataclasses.replace(short, minutes=asked).refusal is None
 

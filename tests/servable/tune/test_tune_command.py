@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -27,7 +28,7 @@ from servable.tune.page import RUN, Content
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import SearchResult
 from servable.tune.search.space import Point
-from servable.tune.trials import NotServedError
+from servable.tune.trials import LocalTrials, NotServedError
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials, value
@@ -184,6 +185,24 @@ def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
+def test_a_busy_computer_is_reported_before_any_trial(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter([80.0, 60.0, 10.0, 90.0])
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: next(seconds))
+    busy_share = LocalTrials.busy_share
+    assert busy_share(Mock()) == 0.1  # the first idle second
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: 80.0)
+    monkeypatch.setattr(FormulaTrials, "busy_share", busy_share)
+    monkeypatch.setattr(FormulaTrials, "fails", LoadError)
+    lines = returned("--p99-ms", "81").stderr.splitlines()
+    said = [line for line in lines if "other programs use 80% of this computer's CPU" in line]
+    assert len(said) == 1
+    assert lines.index(said[0]) < next(
+        at for at, line in enumerate(lines) if "combinations" in line
+    )
+
+
 def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
     with (
         alone(tmp_path / "run"),
@@ -217,7 +236,9 @@ def test_another_alarm_or_price_is_a_new_run(
 
 
 def test_the_better_settings_are_shown_and_the_file_stays(shown: "Shown") -> None:
-    assert "at most 9.5: two load curves of about" in shown.result.stderr
+    assert "at most 9: two load curves of about" in shown.result.stderr
+    assert "they show a gain of" in shown.result.stderr
+    assert "not tried: gunicorn_worker_class, gunicorn_threads" in shown.result.stderr
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
     assert "+++ environments/prod.toml" in shown.result.stdout
     lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
@@ -277,6 +298,8 @@ def test_programs_are_told_the_same_and_nothing_is_measured_again(told: Result) 
     wanted = (choice, True, len(content.trials))
     assert (said["settings"], said["better"], said["trials"]) == wanted
     assert (said["relative"], "alarms" in said["diff"]) == (True, False)
+    assert said["not_tried"]["inter_op_threads"] == "it isn't among --setting"
+    assert "rows_per_request isn't stated" in said["not_tried"]["batching.batch_threads"]
     assert not [line for line in told.stderr.splitlines() if "/12 " in line]
 
 

@@ -165,7 +165,7 @@ def test_a_model_is_an_archive_a_registered_version_or_several_folders() -> None
     )
     (model,) = found(place, "AWS::SageMaker::Model")
     assert model["PrimaryContainer"]["Mode"] == "MultiModel"
-    with pytest.raises(ValueError, match="model_name: a folder has the name 'model'; pass"):
+    with pytest.raises(ValueError, match="model_name: a folder has it; pass"):
         own.Model.from_saved_model(stack(), "Model", {"model": RANKER / "1"})
 
 

@@ -273,10 +273,9 @@ class Endpoint(EndpointBase):
     @property
     def metrics(self) -> EndpointMetrics:
         """The metrics that SageMaker publishes about the endpoint."""
-        kind = self.kind
         return EndpointMetrics(
             endpoint_name=self.name,
-            kind=kind,
+            kind=(kind := self.kind),
             published=self._metrics.published(kind),
             components={name: each.name for name, each in self.components.items()},
         )

@@ -93,13 +93,9 @@ class EndpointBase(cdk.Resource):
     """Whether a rollout watches updates, so that a dashboard shows both fleets."""
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        account: str | None = None,
+        self, scope: Construct, construct_id: str, *, account: str | None = None,
         region: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(scope, construct_id, account=account, region=region)
         self._scope = scope
 

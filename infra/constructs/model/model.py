@@ -216,9 +216,7 @@ class Model(Construct):
         tables = {name: _read_packed(where, each, archive, given) for name, each in folders.items()}
         if isinstance(folder, Mapping):
             if model_name in folder:
-                raise ValueError(
-                    f"{where}: model_name: a folder has the name {model_name!r}; pass a different model_name"
-                )
+                raise ValueError(f"{where}: model_name: a folder has it; pass a different one")
             several = {"multi_model": list(folder), "tensorflow": tensorflow}
             tables[model_name] = read_arguments(where, ModelTable, several)
         return Model(

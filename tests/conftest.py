@@ -108,6 +108,7 @@ RELEASE = (
     "deployment/test_uncompressed.py",
     "examples/test_articles_deployed.py",
     "deployment/test_production.py",
+    "deployment/test_repairs.py",
     "pipelines/test_deploy_steps.py",
     "app/test_broken_environment.py",
     "demo/test_demo.py::test_an_interruption",

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import click
 
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.line_numbers import line_number
 from infra.parameters.loading import Loaded, ValidFile
+from infra.parameters.sources import line_number
 from infra.preflight.check import check_all, errors
 from infra.preflight.rendering import is_untold
 from servable.console.findings import print_findings

@@ -35,8 +35,8 @@ from servable.tune.environment_edit import diff
 from servable.tune.environment_edit import write as write_file
 from servable.verdict import Verdict
 from servable_tensors import wire
-from servable_tensors.capture_record import media_type
 from servable_tensors.codecs import CODECS, JSON, PROTOBUF
+from servable_tensors.records import media_type
 from servable_tensors.tensors import Array
 
 # Requests of clients that vary without end (names, shapes) are not all of interest.

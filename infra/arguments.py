@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from infra.parameters.problems import finding
+from infra.parameters.keys import finding
 from infra.parameters.sources import Source
 from infra.parameters.table import Table
 

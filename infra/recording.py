@@ -21,6 +21,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from model_packaging.beside import remedy_for_write, write_beside
+from model_packaging.refusal import install_command as install_command
 
 # Prefix of the records in the assets bucket, and the stack's output that names it.
 FOLDER = "deployments"

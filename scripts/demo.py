@@ -18,8 +18,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from servable_local.aws import LocalAws, LocalAwsStartError, running
-from servable_local.aws.cdk_toolkit import BootstrapError, bootstrap
-from servable_local.aws.local_aws import ACCOUNT, REGION
+from servable_local.aws.local_aws import ACCOUNT, REGION, BootstrapError, bootstrap
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = "cdk deploy local/* --require-approval never"

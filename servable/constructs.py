@@ -35,12 +35,10 @@ from infra.constructs.monitoring.notifications import AlarmTopic, EndpointEvents
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.constructs.storage.locations import AsyncInferenceLocations, DataCapture, Destination
 from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
-from infra.parameters.alarms import Alarms
 from infra.parameters.batch.settings import BatchSettings
-from infra.parameters.endpoint import Network, Traffic
-from infra.parameters.metrics import Metrics
+from infra.parameters.endpoint import Asynchronous, Capture, Network, Traffic
 from infra.parameters.model import ModelTable
-from infra.parameters.retained import Asynchronous, Capture
+from infra.parameters.monitoring import Alarms, Metrics
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Component as ComponentSettings

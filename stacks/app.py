@@ -32,7 +32,7 @@ def synthesise(
         start_cdk()
         import aws_cdk as cdk
     except ModuleNotFoundError as missing:
-        from model_packaging.refusal import install_command
+        from infra.recording import install_command  # imports no other package
 
         sys.exit(f"{missing}: {install_command('synth')}")
     from infra.parameters.loading import load

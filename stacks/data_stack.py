@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
-from infra.parameters.retained import Asynchronous, Capture
+from infra.parameters.endpoint import Asynchronous, Capture
 
 
 class DataStack(cdk.Stack):

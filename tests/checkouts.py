@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from servable_local.aws import LocalAws
-from servable_local.aws.cdk_toolkit import bootstrap as bootstrap_account
 from servable_local.aws.local_aws import ACCOUNT, REGION
+from servable_local.aws.local_aws import bootstrap as bootstrap_account
 
 ROOT = Path(__file__).resolve().parents[1]
 _MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")

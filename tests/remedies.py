@@ -14,8 +14,8 @@ import click
 from botocore import xform_name
 
 from infra.parameters.environment import Environment
+from infra.parameters.keys import type_at
 from infra.parameters.reference import json_schema
-from infra.parameters.shape import type_at
 from scripts.build_wheels import FOLDERS
 from servable.main import servable
 from servable_local.aws.command import commands

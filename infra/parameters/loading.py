@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from infra.parameters import overrides as override
-from infra.parameters.container_environment import KeyPath
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, file_error
-from infra.parameters.problems import finding
+from infra.parameters.keys import finding
 from infra.parameters.sources import Source, names, read, shown_path
+from infra.parameters.spellings import KeyPath
 from infra.policy.update import DeployedVariant, EndpointState
 
 

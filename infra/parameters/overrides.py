@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.parameters.container_environment import KeyPath, find_set_twice, rename_variables
 from infra.parameters.finding import Finding, file_error, meant
-from infra.parameters.shape import bare, type_at
+from infra.parameters.keys import bare, type_at
 from infra.parameters.sources import Source
+from infra.parameters.spellings import KeyPath, find_set_twice, rename_variables
 from infra.parameters.table import ProjectPath
 from infra.policy.container import SETTINGS
 

@@ -13,7 +13,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_core.core_schema import ModelSchema
 
 from infra.parameters.environment import Environment
-from infra.parameters.shape import bare, meaning
+from infra.parameters.keys import bare, meaning
 from infra.parameters.table import ProjectPath
 from infra.policy.container import KEYLESS, SETTINGS, Batching, ContainerSettings, variable_of
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.parameters.alarms import Alarms
+from infra.parameters.monitoring import Alarms
 from infra.parameters.table import ProjectPath, Table
 from infra.policy.hosting import EndpointKind
 from infra.policy.update import Update

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.parameters.alarms import OBJECTIVE, UNITS, WATCHED
 from infra.parameters.environment import Environment
+from infra.parameters.monitoring import OBJECTIVE, UNITS, WATCHED
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.policy.derived_settings import (

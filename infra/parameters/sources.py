@@ -1,4 +1,4 @@
-"""Reads an environment file and its bases, and records which file every value came from."""
+"""Read an environment file and its bases: which file every value came from, and the line that sets a key."""
 
 import re
 import tomllib
@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from infra.parameters.container_environment import (
+from infra.parameters.finding import Finding, file_error, meant
+from infra.parameters.spellings import (
     KeyPath,
     container_tables,
     find_set_twice,
     other_spellings,
     rename_variables,
 )
-from infra.parameters.finding import Finding, file_error, meant
 from infra.policy.container import SETTINGS, ContainerSettings, read_environment
 
 
@@ -206,3 +206,29 @@ def _merge(source: Source, values: dict[str, Any], file: str, at: KeyPath) -> No
         if not isinstance(into.get(key), dict):
             source.put(here, {}, file)
         _merge(source, value, file, here)
+
+
+def line_number(file: Path, key: str) -> int | None:
+    """Return the line of a dotted key, or of the nearest table around it; None if neither is there."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError):  # an option, which gave the value; a file that is no text
+        return None
+    line, most, header, statement, begin = None, 0, "", "", 1
+    for number, part in enumerate(text.split("\n"), start=1):  # splitlines splits elsewhere, too
+        statement += f"{part}\n"
+        heads = statement.lstrip().startswith("[")
+        try:
+            values: Any = tomllib.loads(statement if heads else header + statement)
+        except tomllib.TOMLDecodeError:
+            continue  # it goes on in the next line
+        depth = 0
+        for name in key.split("."):
+            if not isinstance(values, dict) or name not in values:
+                break
+            values, depth = values[name], depth + 1
+        if depth > most:
+            line, most = begin, depth
+        header = statement if heads else header
+        statement, begin = "", number + 1
+    return line

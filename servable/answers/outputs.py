@@ -13,9 +13,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from servable_tensors import UNNAMED_OUTPUT, TensorError, untyped_json, wire
-from servable_tensors.capture_record import media_type
 from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from servable_tensors.predict_messages import places_in
+from servable_tensors.records import media_type
 from servable_tensors.tensors import BFLOAT16, Array
 
 # The name of what is compared where a body cannot be read: all of its bytes, as one string.

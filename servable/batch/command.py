@@ -19,7 +19,6 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
 from model_packaging.beside import private_folder
 from model_packaging.refusal import PackagingError
-from servable.batch.estimate import AWS, RUNS, estimate, keep_rate, measured_rate
 from servable.batch.objects import (
     LOCAL_CONTAINER,
     MOST_COUNTED_BYTES,
@@ -28,9 +27,9 @@ from servable.batch.objects import (
     count_records,
     files_of,
 )
-from servable.batch.result import BatchResult
+from servable.batch.result import AWS, RUNS, BatchResult, estimate, keep_rate, measured_rate
 from servable.batch.watch import TransformWatch, UnknownJobError
-from servable.console.signals import as_ctrl_c
+from servable.console.terminal import as_ctrl_c
 from servable.project.account import Account, AwsError, account_of, unless_absent
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment, refused

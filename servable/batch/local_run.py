@@ -32,7 +32,7 @@ from servable.project.provided import (
     transform,
 )
 from servable.serve.serve import PreparedVariant
-from servable_tensors.transform_records import TransformError
+from servable_tensors.records import TransformError
 
 # So many bad records are looked for; a header or a wrong column makes all of them bad.
 MOST_FAILED = 100

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from infra.parameters.batch.job import OF_LINES, media_type
-from servable_tensors.transform_records import TransformError, name_below, records
+from servable_tensors.records import TransformError, name_below, records
 
 MB = 1 << 20
 # More is not read from S3 to be counted: it takes minutes, and out of AWS $0.09 a GB.

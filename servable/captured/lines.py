@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servable.console.terminal import escaped_name
-from servable_tensors.capture_record import captured_part, media_type, utc
+from servable_tensors.records import captured_part, media_type, utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 import click
 
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.line_numbers import line_number
 from infra.parameters.loading import Loaded, ValidFile
+from infra.parameters.sources import line_number
 from infra.preflight.check import check_all, errors
 from infra.preflight.rendering import is_untold
 from servable.console.findings import print_findings
-from servable.console.signals import INTERRUPTED, as_ctrl_c
-from servable.console.terminal import escaped
+from servable.console.terminal import INTERRUPTED, as_ctrl_c, escaped
 from servable.project.completion import complete_environments, complete_revisions
 from servable.project.environments import (
     ENVIRONMENTS,

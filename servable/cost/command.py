@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import click
 
 from infra.catalog.instances import instances
+from infra.parameters.endpoint import Asynchronous
 from infra.parameters.finding import meant
-from infra.parameters.retained import Asynchronous
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.console.extras import explained
 from servable.cost.cost import (

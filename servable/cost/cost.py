@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from infra.catalog.prices import DataPrice, Price, ServerlessPrice
-from infra.parameters.environment import Environment
-from infra.parameters.prices import STATED, Prices
+from infra.parameters.environment import STATED, Environment, Prices
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, instances_during_update
 from servable.cost.day import SleepCost, cost_of_sleep

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from infra.catalog.instances import instances
 from infra.catalog.metrics import log_filters
 from infra.catalog.prices import standing_price
-from infra.parameters.alarms import OVERHEAD, WATCHED
 from infra.parameters.environment import Environment
+from infra.parameters.monitoring import OVERHEAD, WATCHED
 from infra.parameters.rollout import MOST_ALARMS
 from infra.parameters.variant import Variant
 

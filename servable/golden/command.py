@@ -1,14 +1,30 @@
-"""`servable golden ENV --from-captured PLACE`: golden requests from real ones."""
+"""`servable golden ENV --from-captured PLACE`: write a few captured requests as golden requests.
 
+Covered are: every content type, form, signature, set of inputs, shape without its rows and type of each
+input; the fewest and the most rows, the largest body, and of each input the least and the greatest number
+and the shortest and the longest string, NaN and infinities. One pass, and memory for the candidates alone.
+"""
+
+import contextlib
 import json
+import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+import tomlkit
 
+from infra.parameters.model import Golden
+from infra.parameters.rollout import CONTENT_TYPES
+from infra.parameters.table import ProjectPath
+from model_packaging.beside import write_beside
+from servable.answers.outputs import outputs_of
+from servable.captured.lines import CapturedRequest
 from servable.console.terminal import escaped_name
-from servable.golden.frozen import GoldenSelection, frozen, why_not, with_tables
 from servable.load.options import AS_JSON, LOCAL
 from servable.project.account import account_of
 from servable.project.completion import ENVIRONMENT
@@ -18,6 +34,206 @@ from servable.project.environments import ENVIRONMENTS, SET, environment_with_en
 from servable.replay.index import CaptureIndex
 from servable.replay.places import PlaceError, place_of
 from servable.verdict import Verdict
+from servable_tensors import wire
+from servable_tensors.codecs import CODECS, JSON, PROTOBUF
+from servable_tensors.records import media_type
+from servable_tensors.tensors import Array
+
+# Requests of clients that vary without end (names, shapes) are not all of interest.
+MOST_KINDS = 200
+_MOST_INPUTS = 50
+# Keys of the two forms of TensorFlow Serving's JSON, and those of their answers.
+_FORMS = {"instances": "predictions", "inputs": "outputs"}
+
+Facet = tuple[str, ...]
+
+
+class GoldenSelection:
+    """`add` every request, then `chosen` gives the set."""
+
+    def __init__(self) -> None:
+        self._candidates: dict[Facet, tuple[float, CapturedRequest]] = {}
+        """The extreme, the smaller the better (for kinds the body's size), and its request."""
+        self._facets: dict[str, set[Facet]] = {}
+
+    def add(self, request: CapturedRequest) -> None:
+        """Take a request into account. Raises nothing: a body of any form has facets."""
+        kinds, extremes = facets_of(request)
+        for facet in kinds:
+            if facet in self._candidates or len(self._candidates) < MOST_KINDS:
+                self._offer(facet, float(len(request.body)), request)
+        for facet, value in extremes.items():
+            self._offer(facet, value, request)
+
+    def _offer(self, facet: Facet, value: float, request: CapturedRequest) -> None:
+        best = self._candidates.get(facet)
+        if best is None or value < best[0]:
+            self._candidates[facet] = value, request
+
+    def chosen(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
+        """Return at most `most` requests, those first that cover most, each with what it adds."""
+        several = {request.event_id: request for _, request in self._candidates.values()}
+        covers = {event: set(self._covered(request)) for event, request in several.items()}
+        rest = set(self._candidates)
+        selected: list[tuple[CapturedRequest, list[Facet]]] = []
+        while rest and len(selected) < most:
+            # The smaller body first where several cover as much.
+            event = min(
+                covers, key=lambda name: (-len(covers[name] & rest), len(several[name].body), name)
+            )
+            added = sorted(covers[event] & rest)
+            rest -= covers[event]
+            selected.append((several[event], added))
+        return selected
+
+    def _covered(self, request: CapturedRequest) -> Iterator[Facet]:
+        kinds, extremes = facets_of(request)
+        yield from (facet for facet in kinds if facet in self._candidates)
+        for facet, value in extremes.items():
+            if value <= self._candidates[facet][0]:
+                yield facet
+
+
+def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
+    """Return a request's facets: its kinds; its extremes, with a number, smaller if more extreme."""
+    media = media_type(request.content_type)
+    kinds: set[Facet] = {("content type", media)}
+    form, signature, inputs, rows = _read(request, media)
+    kinds |= {("form", media, form), ("signature", signature), ("inputs", *sorted(inputs))}
+    extremes: dict[Facet, float] = {
+        ("body", "largest"): -float(len(request.body)),
+        ("rows", "fewest"): float(rows),
+        ("rows", "most"): -float(rows),
+    }
+    for name, array in list(inputs.items())[:_MOST_INPUTS]:
+        rest = array.shape[1:] if array.ndim and len(array) == rows else array.shape
+        kinds.add(("shape", name, str(list(rest)), array.dtype.kind))
+        for facet, value in _extremes(name, array):
+            if math.isinf(value):
+                kinds.add(facet)
+            else:
+                extremes[facet] = value
+    return kinds, extremes
+
+
+def _extremes(name: str, array: Array) -> Iterator[tuple[Facet, float]]:
+    if not array.size:
+        yield (name, "empty"), math.inf
+    elif array.dtype.kind == "O":
+        lengths = [len(value) for value in array.ravel().tolist()]
+        yield (name, "shortest"), float(min(lengths))
+        yield (name, "longest"), -float(max(lengths))
+    elif array.dtype.kind in "fiu":
+        finite = array[np.isfinite(array)]
+        if finite.size:
+            yield (name, "least"), float(finite.min())
+            yield (name, "greatest"), -float(finite.max())
+        if np.isnan(array).any():
+            yield (name, "NaN"), math.inf
+        if np.isinf(array).any():
+            yield (name, "infinite"), math.inf
+
+
+def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Array], int]:
+    """Return (form, signature, inputs, rows)."""
+    body, form, signature = request.body, "", ""
+    if media == PROTOBUF:
+        try:
+            inputs = CODECS[PROTOBUF].read_inputs(body)
+            signature = wire.PredictRequest.FromString(body).model_spec.signature_name
+        except Exception:  # protobuf's have no common class, and a body of any form has facets
+            inputs = {}
+        sizes = {array.shape[:1] for array in inputs.values()}
+        ((rows, *_),) = sizes if len(sizes) == 1 and () not in sizes else ((1,),)
+        return form, signature, inputs, rows
+    if media == JSON:
+        body, form, signature = _as_answer(body)
+    outputs = outputs_of(body, request.content_type)
+    return form, signature, dict(outputs.arrays), outputs.rows
+
+
+def _as_answer(body: bytes) -> tuple[bytes, str, str]:
+    """Return TensorFlow Serving's JSON as that of an answer, its form, and the signature that it names."""
+    with contextlib.suppress(ValueError, RecursionError):
+        parsed = json.loads(body)
+        form = next((form for form in _FORMS if isinstance(parsed, dict) and form in parsed), "")
+        if form:
+            answer = json.dumps({_FORMS[form]: parsed[form]}).encode()
+            return answer, form, str(parsed.get("signature_name", ""))
+    return body, "", ""
+
+
+_EXTENSIONS = {content_type: extension for extension, content_type in CONTENT_TYPES.items()}
+
+
+def why_not(request: CapturedRequest) -> str | None:
+    """Return why a captured request cannot be golden; None: it can.
+
+    A golden request is sent with its content type alone, and its answer must be one of a success.
+    """
+    media = media_type(request.content_type)
+    if request.answer is None or request.answer.failed:
+        return "without an answer of a success"
+    if media not in _EXTENSIONS:
+        return f"of content type {media}"
+    if request.custom_attributes or request.target_model:
+        return "with custom attributes or a target model"
+    codec = CODECS.get(media)
+    usual = (codec.own_answer or media) if codec else JSON
+    if media_type(request.answer.content_type) not in (usual, media):
+        return f"answered in {media_type(request.answer.content_type)}, which its Accept header asked for"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenFiles:
+    """A golden request to be written: its table, and the content of its two files."""
+
+    table: Golden
+    request: bytes
+    answer: bytes
+
+    def write(self, root: Path) -> None:
+        """Write both files below the project's folder. Raises OSError."""
+        assert self.table.answer is not None  # made with one
+        for name, content in ((self.table.request, self.request), (self.table.answer, self.answer)):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            write_beside(root / name, content)
+
+
+def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) -> list[GoldenFiles]:
+    """Return the files captured-N and captured-N-answer of requests for which `why_not` is None."""
+    files = []
+    for number, request in enumerate(requests, start=1):
+        assert request.answer is not None  # why_not has looked
+        stem = f"golden/{model}/captured-{number}"
+        answered = _EXTENSIONS.get(media_type(request.answer.content_type), ".bin")
+        files.append(
+            GoldenFiles(
+                table=Golden(
+                    request=ProjectPath(f"{stem}{_EXTENSIONS[media_type(request.content_type)]}"),
+                    answer=ProjectPath(f"{stem}-answer{answered}"),
+                    tolerance=tolerance,
+                ),
+                request=request.body,
+                answer=request.answer.body,
+            )
+        )
+    return files
+
+
+def with_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
+    """Return an environment file with these as models.MODEL.also_golden, instead of those that it has."""
+    document: Any = tomlkit.parse(text)
+    several = tomlkit.aot()
+    for table in tables:
+        several.append(tomlkit.item(table.model_dump()))
+    if tables:  # tomlkit writes an empty line between them, and none before the table that follows
+        several[-1].add(tomlkit.nl())
+    models = document.setdefault("models", tomlkit.table(is_super_table=True))
+    models.setdefault(model, tomlkit.table(is_super_table=True))["also_golden"] = several
+    return f"{tomlkit.dumps(document).rstrip()}\n"
+
 
 MOST = 12
 # Above what float32 differs by between instance types: Golden.tolerance.

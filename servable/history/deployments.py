@@ -7,7 +7,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.container_environment import rename_variables
+from infra.parameters.spellings import rename_variables
 from infra.policy.execution_policy import BOOTSTRAP_BUCKET
 from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError

@@ -18,8 +18,7 @@ from servable.console.findings import print_findings, styled_echo
 from servable.init.adoption.live_picture import LivePicture, live_picture
 from servable.init.adoption.live_template import live_template, same_in_effect
 from servable.plan.live import LiveState, live
-from servable.plan.moved import add_old_stack, as_moved, find_old_stack
-from servable.plan.plan import DeployPlan, planned
+from servable.plan.plan import DeployPlan, add_old_stack, as_moved, find_old_stack, planned
 from servable.plan.synthesis import endpoint_template, stack_templates
 from servable.plan.template_changes import TemplateChange, changes
 from servable.project.account import Clients, account_of

@@ -93,7 +93,7 @@ def _named(context: click.Context) -> str | None:
 
 def _keys(at: tuple[str, ...], values: dict[str, Any]) -> Iterator[str]:
     """Yield every key below the table `at`; names that a file chooses are those in `values`."""
-    from infra.parameters.shape import keys_at
+    from infra.parameters.keys import keys_at
 
     for name in keys_at(at) or sorted(values):
         key = (*at, name)

@@ -7,8 +7,7 @@ import pytest
 
 from infra.constructs.monitoring.signals import Signal, variant_signals
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
-from infra.parameters.alarms import Alarms
-from infra.parameters.metrics import Metrics, Published
+from infra.parameters.monitoring import Alarms, Metrics, Published
 from infra.policy.hosting import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
 
 POOLS = ("ml.g5.xlarge", "ml.g4dn.xlarge")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, running
-from servable_local.aws.inventory import inventory
+from servable_local.aws.local_aws import inventory
 from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 
 Inventory = list[tuple[str, str]]

@@ -16,7 +16,7 @@ import pytest
 
 from servable_client import AsleepError, Endpoint, PredictionError
 from servable_local.aws import LocalAws, running
-from servable_local.aws.inventory import inventory
+from servable_local.aws.local_aws import inventory
 from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 
 ACCOUNT, REGION = "111111111111", "eu-west-1"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import Environment
-from infra.parameters.shape import type_at
+from infra.parameters.keys import type_at
 from tests.checkouts import ROOT
 from tests.docs.command_lines import PROGRAMS, Lines
 from tests.docs.pages import Page, pages

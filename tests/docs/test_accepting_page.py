@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws import down, up
-from servable_local.aws.inventory import inventory
+from servable_local.aws.local_aws import inventory
 from tests.checkouts import PATH, ROOT, checkout, run_in
 
 PAGE = (ROOT / "docs/accepting.md").read_text(encoding="utf-8")

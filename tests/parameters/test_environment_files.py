@@ -6,8 +6,8 @@ import pydantic
 import pytest
 
 from infra.parameters.environment import Environment
+from infra.parameters.keys import meaning
 from infra.parameters.loading import ValidFile, load
-from infra.parameters.shape import meaning
 from infra.parameters.sources import names
 from tests.conftest import VALID, valid
 

@@ -8,7 +8,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infra.parameters.line_numbers import line_number
+from infra.parameters.sources import line_number
 
 NAMES = st.sampled_from(["a", "b", "models", "x-1"])
 VALUES = st.one_of(st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=3))

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from infra.parameters.finding import Finding, Severity
+from infra.parameters.keys import state_form, type_at
 from infra.parameters.loading import load
-from infra.parameters.problems import state_form
 from infra.parameters.reference import json_schema
-from infra.parameters.renamed_keys import RENAMED
-from infra.parameters.shape import type_at
+from infra.parameters.spellings import RENAMED
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
@@ -52,7 +51,7 @@ def test_a_key_that_was_renamed_is_refused_with_its_new_name(
     environment: Environment, monkeypatch: pytest.MonkeyPatch, key: str, table: str, now: str
 ) -> None:
     rows = {"variants.NAME.max_machines": "variants.NAME.max_instances", "pages": "alarms"}
-    monkeypatch.setattr("infra.parameters.renamed_keys.RENAMED", rows)
+    monkeypatch.setattr("infra.parameters.spellings.RENAMED", rows)
     assert said(environment, VALID + key) == [(table, f"{table} was renamed", now, f"write {now}")]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from infra.catalog import prices as catalog
-from infra.parameters.prices import STATED, Prices
+from infra.parameters.environment import STATED, Prices
 
 OWN = Prices(
     as_of="2026-11",

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from infra.catalog.prices import standing_price
-from infra.parameters.prices import Prices
+from infra.parameters.environment import Prices
 from servable.cost.command import _oldest
 from servable.cost.cost import cost
 from servable.cost.standing import StandingCost, StandingItem, standing, volume

@@ -13,8 +13,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from infra.parameters.environment import Environment
+from infra.parameters.keys import type_at
 from infra.parameters.loading import load
-from infra.parameters.shape import type_at
 from model_packaging.beside import write_beside
 from servable import __version__
 from servable.main import COMMANDS, servable

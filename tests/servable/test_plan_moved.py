@@ -13,7 +13,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import load
 from servable.plan.command import plan
 from servable.plan.live import LiveState
-from servable.plan.moved import add_old_stack
+from servable.plan.plan import add_old_stack
 from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, git
 

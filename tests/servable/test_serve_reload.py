@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from servable.serve.reload import list_changes, take_snapshot
+from servable.serve.command import list_changes, take_snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()

@@ -11,7 +11,7 @@ from tests.remedies import (
 )
 
 # Texts that aren't messages: generated pages with placeholders, old names of keys, patterns of actions.
-NOT_MESSAGES = ("infra/parameters/reference.py", "infra/parameters/renamed_keys.py")
+NOT_MESSAGES = ("infra/parameters/reference.py", "infra/parameters/spellings.py")
 MESSAGES = [pair for pair in sentences() if not pair[0].startswith(NOT_MESSAGES)]
 
 

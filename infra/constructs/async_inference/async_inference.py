@@ -7,7 +7,7 @@ from constructs import Construct
 
 from infra.constructs.monitoring.notifications import subscription
 from infra.constructs.storage.locations import AsyncInferenceLocations
-from infra.parameters.retained import Asynchronous
+from infra.parameters.endpoint import Asynchronous
 
 Config = sagemaker.CfnEndpointConfig
 

@@ -35,10 +35,10 @@ from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.variant_graphs import make_axis
 from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
-from infra.parameters.alarms import Unit
 from infra.parameters.batch.job import BatchJob, batch_job
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import meant
+from infra.parameters.monitoring import Unit
 
 SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
 PUBLISH = "arn:{partition}:states:::sns:publish"

@@ -33,11 +33,10 @@ from infra.constructs.monitoring.watched_endpoint import (
 from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import DataCapture
-from infra.parameters.alarms import Alarms
 from infra.parameters.endpoint import EndpointTable, Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
-from infra.parameters.metrics import Metrics
+from infra.parameters.monitoring import Alarms, Metrics
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 from infra.parameters.table import Name, Table

@@ -26,7 +26,7 @@ from infra.constructs.monitoring.watched_endpoint import (
     WatchedVariant,
 )
 from infra.constructs.storage.locations import AsyncInferenceLocations
-from infra.parameters.alarms import Alarms
+from infra.parameters.monitoring import Alarms
 from infra.policy.hosting import KINDS, EndpointKind
 from infra.policy.permissions import via_s3
 

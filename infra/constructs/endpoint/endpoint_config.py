@@ -12,7 +12,7 @@ from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.model.model import Model
 from infra.constructs.replacement import replacement_fingerprint
 from infra.constructs.storage.locations import DataCapture
-from infra.parameters.metrics import Metrics
+from infra.parameters.monitoring import Metrics
 from infra.policy.hosting import takes_volume_key
 
 DISKS = {

@@ -8,7 +8,7 @@ from constructs import Construct
 from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.signals import Signal, endpoint_signals
 from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
-from infra.parameters.alarms import Alarms
+from infra.parameters.monitoring import Alarms
 
 _COMPARISONS = {
     "above": cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,

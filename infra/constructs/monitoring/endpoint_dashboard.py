@@ -9,7 +9,7 @@ from infra.catalog.metrics import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.variant_graphs import VariantGraphs, make_axis, search_metric
 from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
-from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
+from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
 
 COLUMNS = 24  # CloudWatch's
 Row = Sequence[cloudwatch.IWidget]

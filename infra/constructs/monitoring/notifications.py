@@ -12,7 +12,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.parameters.alarms import Alarms
+from infra.parameters.monitoring import Alarms
 from infra.policy.permissions import PUBLISHING
 
 Rule = events.CfnRule

@@ -15,7 +15,7 @@ from infra.constructs.monitoring.watched_endpoint import (
     WatchedEndpoint,
     WatchedVariant,
 )
-from infra.parameters.alarms import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
+from infra.parameters.monitoring import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
 
 # An alarm's plain statistics; all others (such as p99) are extended statistics.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-cloudwatch-alarm.html

@@ -17,7 +17,7 @@ from infra.constructs.monitoring.watched_endpoint import (
     compute,
     make_period,
 )
-from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
+from infra.parameters.monitoring import MILLISECONDS, PERCENT, Unit
 
 # label -> metric of an asynchronous endpoint
 ASYNC_FAILURES = {

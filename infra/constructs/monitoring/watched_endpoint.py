@@ -12,7 +12,7 @@ from constructs import IConstruct, IDependable
 from infra.catalog import metrics
 from infra.catalog.instances import instances
 from infra.catalog.prices import Price
-from infra.parameters.metrics import BY_THE_MINUTE, Published
+from infra.parameters.monitoring import BY_THE_MINUTE, Published
 from infra.parameters.table import Table
 from infra.policy.hosting import REAL_TIME, EndpointKind
 

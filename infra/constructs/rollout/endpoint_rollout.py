@@ -14,7 +14,7 @@ from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, make_period
-from infra.parameters.alarms import MILLISECONDS, PERCENT, WATCHED, Alarms
+from infra.parameters.monitoring import MILLISECONDS, PERCENT, WATCHED, Alarms
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 

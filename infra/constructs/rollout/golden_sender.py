@@ -22,7 +22,7 @@ from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.watched_endpoint import PERIOD_SECONDS, make_period
-from infra.parameters.alarms import Unit
+from infra.parameters.monitoring import Unit
 from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_sagemaker as sagemaker
 
-from infra.parameters.retained import Capture
+from infra.parameters.endpoint import Capture
 
 Config = sagemaker.CfnEndpointConfig
 

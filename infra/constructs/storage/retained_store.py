@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.constructs.acknowledged import AUDITORS, accept_for
 from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
-from infra.parameters.retained import Asynchronous, Capture
+from infra.parameters.endpoint import Asynchronous, Capture
 
 # Access logs are kept longer than samples, to answer who read a deleted one; they are small.
 ACCESS_LOG_DAYS = 365

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from infra.catalog.limits import documented
-from infra.parameters.alarms import WATCHED, Alarms
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, suggest_path
+from infra.parameters.monitoring import WATCHED, Alarms
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import SHARE
 from infra.policy.container import worker_class_of

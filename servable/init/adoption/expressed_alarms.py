@@ -6,7 +6,7 @@ from typing import Any
 
 from infra.catalog.instances import instances
 from infra.catalog.metrics import full_percent
-from infra.parameters.alarms import UNITS, WATCHED
+from infra.parameters.monitoring import UNITS, WATCHED
 from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
 from servable.init.adoption.live_picture import Described, LivePicture
 

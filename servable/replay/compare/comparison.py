@@ -35,7 +35,7 @@ from servable.captured.lines import RecordedAnswer
 from servable.console.terminal import escaped_name
 from servable.replay.answers import AnswerPair
 from servable_tensors import UNNAMED_OUTPUT
-from servable_tensors.capture_record import media_type
+from servable_tensors.records import media_type
 from servable_tensors.tensors import Array
 
 # An answer of more numbers in a row is an embedding or an image, whose columns are not looked at one by one.

@@ -9,8 +9,7 @@ import pytest
 from infra.parameters.batch.job import BatchJob, batch_job
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
-from servable.batch.estimate import MeasuredRate, estimate, keep_rate, measured_rate
-from servable.batch.result import BatchResult
+from servable.batch.result import BatchResult, MeasuredRate, estimate, keep_rate, measured_rate
 from tests.servable.batch.deployed_batch import FILE, project
 
 RATE = MeasuredRate(rows_per_second=100.0, rows=50_000, source="a run")

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from infra.parameters.loading import ValidFile, load
 from servable.answers.differences import differing
 from servable.captured.lines import CapturedRequest, RecordedAnswer
-from servable.golden.command import golden
-from servable.golden.frozen import GoldenSelection, why_not
+from servable.golden.command import GoldenSelection, golden, why_not
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.npy import to_npy

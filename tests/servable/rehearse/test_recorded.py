@@ -12,7 +12,7 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
-from servable.rehearse.traffic import read_captured, read_invocations
+from servable.rehearse.command import read_captured, read_invocations
 from servable.replay.places import LocalPlace, SkippedLines, place_of
 from servable_scaling.rehearsal.traffic import TrafficError
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import ValidFile
 from servable.load.measurement import CURVE
 from servable.project import account as aws_account
-from servable.rehearse import rehearsal, traffic
+from servable.rehearse import command, rehearsal
 from servable.rehearse.command import rehearse
 from servable_scaling.rehearsal.traffic import PROFILES, profile
 from tests.conftest import VALID
@@ -194,7 +194,7 @@ def test_a_date_is_counted_by_cloudwatch_for_the_files_endpoint(
         asked.update(of)
         return [600.0]
 
-    monkeypatch.setattr(traffic, "read_invocations", count)
+    monkeypatch.setattr(command, "read_invocations", count)
     monkeypatch.setattr(aws_account.Account, "meant", lambda _: None)
     monkeypatch.setattr(aws_account.Account, "client", lambda *_: None)
     minutes = result(run("--day", "2026-11-20", "--json"))["minutes"]

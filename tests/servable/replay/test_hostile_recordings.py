@@ -16,7 +16,7 @@ from servable.captured.lines import (
     read_line,
     write_line,
 )
-from servable.rehearse.traffic import read_captured
+from servable.rehearse.command import read_captured
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace, SkippedLines

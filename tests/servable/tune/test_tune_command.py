@@ -115,7 +115,7 @@ def test_what_cannot_be_tuned_is_said_at_once(
     assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
     assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
-    monkeypatch.setattr("infra.parameters.prices.Prices.instance", lambda *_: None)
+    monkeypatch.setattr("infra.parameters.environment.Prices.instance", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert (
         "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"

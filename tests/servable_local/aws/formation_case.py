@@ -7,8 +7,7 @@ from typing import Any
 
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType
-from servable_local.aws.resources.shapes import Properties
+from servable_local.aws.resources.resource_type import Logical, Physical, Properties, ResourceType
 
 
 class Thing(ResourceType):

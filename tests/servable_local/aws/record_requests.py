@@ -25,10 +25,10 @@ import boto3
 import moto.sts.models
 from moto.iam.models import iam_backends
 
+from servable_local.aws.lifecycle import write_client_settings
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.moto_patches import iam as patched_iam
 from servable_local.aws.server import Server
-from servable_local.aws.state_file import write_client_settings
 from tests.checkouts import ROOT
 from tests.servable_local.aws.recorded_requests import FILE, RUN_SECRET, body_form
 

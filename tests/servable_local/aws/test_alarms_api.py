@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
-from servable_local.aws.resources.s3 import _lifecycle_rule
+from servable_local.aws.resources.storage import _lifecycle_rule
 from servable_local.aws.sagemaker.endpoint_api import refuse_change
 from tests.servable_local.aws.deployed_templates import role
 from tests.servable_local.aws.local_account import Account

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import FAULT_PATH, Access, Loopback
+from servable_local.aws.request_router import Controls
 from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
 from servable_local.aws.sagemaker.stored_invocations import is_captured, put_captured
 from servable_local.container import launch

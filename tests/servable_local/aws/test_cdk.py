@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from servable_local.aws import ACCOUNT, REGION, LocalAws, inventory, running
-from servable_local.aws.cdk_toolkit import bootstrap
+from servable_local.aws.local_aws import bootstrap
 
 PROJECT = Path(__file__).resolve().parents[3]
 CDK = PROJECT / "node_modules" / ".bin" / "cdk"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.aws.cdk_toolkit import BootstrapError, bootstrap, find_template
+from servable_local.aws.local_aws import BootstrapError, bootstrap, find_template
 from tests.servable_local.aws.local_account import Account
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from servable_local.aws import LocalAws, running
 from servable_local.aws.clock import ManualClock, ScaledClock
-from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
+from servable_local.aws.request_router import Controls
 from servable_local.aws.sagemaker.instances import InstanceFaults, Shortage
 
 

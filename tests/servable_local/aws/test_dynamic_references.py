@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws import lifecycle
-from servable_local.aws.inventory import _function_permissions
+from servable_local.aws.local_aws import _function_permissions
 from servable_local.aws.server import Server
 from tests.servable_local.aws.deployed_templates import role
 from tests.servable_local.aws.local_account import Account

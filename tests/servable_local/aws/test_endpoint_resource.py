@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.resources import sagemaker
+from servable_local.aws.resources.resource_type import ResourceError
 from servable_local.aws.resources.sagemaker import SageMakerEndpoint
-from servable_local.aws.resources.shapes import ResourceError
 
 ARN = "arn:aws:sagemaker:us-east-1:123456789012:endpoint/ranker"
 WANTED = {"EndpointName": "ranker", "EndpointConfigName": "second", "Tags": []}

@@ -14,8 +14,7 @@ from infra.parameters.loading import load
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import StackResource
 from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.resources.resource_type import ResourceType
-from servable_local.aws.resources.shapes import ResourceError
+from servable_local.aws.resources.resource_type import ResourceError, ResourceType
 from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.presets import synthesised

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from servable.local.command import local
 from servable.main import main
 from servable_local.aws import down
+from servable_local.aws.lifecycle import StateFile
 from servable_local.aws.loopback import Access
-from servable_local.aws.state_file import StateFile
 from tests.checkouts import ROOT
 
 
@@ -108,7 +108,7 @@ def test_up_says_where_the_cdk_cli_is_missing_for_the_bootstrap(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("servable_local.aws.cdk_toolkit._TEMPLATE", Path("nowhere"))
+    monkeypatch.setattr("servable_local.aws.local_aws._TEMPLATE", Path("nowhere"))
     options = ("up", "--account", "333333333333", "--region", "us-west-2")
     assert _run(folder, *options).stdout.splitlines()[1] == (
         "# account 333333333333, Region us-west-2: not bootstrapped, because the CDK CLI isn't "

@@ -14,7 +14,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches.every_service import without_effect
-from servable_local.aws.resources.shapes import unmet
+from servable_local.aws.resources.resource_type import unmet
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.endpoint_update import reject_deployment
 from servable_local.aws.sagemaker.model_api import refuse_frequency, refuse_mixed_kinds

@@ -17,7 +17,7 @@ import pytest
 
 from servable_local.aws import __main__ as program
 from servable_local.aws.clock import ManualClock, ScaledClock
-from servable_local.aws.state_file import EXIT_HELD, EXIT_PORT_TAKEN, StateFile
+from servable_local.aws.lifecycle import EXIT_HELD, EXIT_PORT_TAKEN, StateFile
 from tests.servable_local.aws.lock_holder import holder
 
 
@@ -115,7 +115,7 @@ def test_the_process_removes_what_a_killed_one_left(process: Any, tmp_path: Path
 def test_the_process_says_that_its_folder_or_port_is_taken(
     process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable_local.aws.state_file._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("servable_local.aws.lifecycle._RETRY_SECONDS", 0.0)
     (tmp_path / "state").mkdir()
     with holder(tmp_path / "state") as other:
         code = process()

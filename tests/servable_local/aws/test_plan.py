@@ -16,8 +16,7 @@ from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check, errors
 from servable.plan.live import live
-from servable.plan.moved import add_old_stack
-from servable.plan.plan import DeployPlan, planned
+from servable.plan.plan import DeployPlan, add_old_stack, planned
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from servable_local.aws.errors import AccessError
 from servable_local.aws.local_aws import ACCOUNT
-from servable_local.aws.refusals import AccessError
 from servable_local.aws.request_router import check_origin
 from servable_local.aws.signatures import VerifiedRequest, Verifier
 from tests.servable_local.aws.recorded_requests import Recorded, recorded

@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from servable_local.aws.refusals import AccessError, Reason, refusal
+from servable_local.aws.errors import AccessError, Reason, refusal
 from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.local_account import Account
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servable.rehearse.traffic import read_invocations
+from servable.rehearse.command import read_invocations
 from servable_local.aws.clock import floor
 from servable_local.aws.server import Server
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.contents import ENVIRON, IN_MEMORY_BYTES, ObjectContent, ObjectFolder
-from servable_local.aws.refusals import AccessError
+from servable_local.aws.errors import AccessError
 from servable_local.aws.request_router import RequestRouter, check_origin
 from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, AccessKeys, Verifier
 from servable_local.aws.signed_request import ReceivedRequest

@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 
 from servable_local.aws.resources import TYPES
-from servable_local.aws.resources.resource_type import Logical, ResourceType
-from servable_local.aws.resources.s3 import S3Bucket, _lifecycle_rule
-from servable_local.aws.resources.shapes import ResourceError, fit, refusal, unmet
+from servable_local.aws.resources.resource_type import (
+    Logical,
+    ResourceError,
+    ResourceType,
+    fit,
+    refusal,
+    unmet,
+)
+from servable_local.aws.resources.storage import S3Bucket, _lifecycle_rule
 from servable_local.aws.sagemaker.runtime_api import broken_limits
 
 ALARM = {

@@ -12,7 +12,7 @@ from botocore.auth import HmacV1Auth, HmacV1QueryAuth, SigV3Auth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.refusals import AccessError, Reason, refusal
+from servable_local.aws.errors import AccessError, Reason, refusal
 from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, AccessKeys, Verifier
 from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned, verified

@@ -17,7 +17,7 @@ from servable_local.aws.cloudformation.resource_calls import physical_name
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources import TYPES
-from servable_local.aws.resources.shapes import ResourceError
+from servable_local.aws.resources.resource_type import ResourceError
 from tests.servable_local.aws.formation_case import Case, Thing, thing
 
 

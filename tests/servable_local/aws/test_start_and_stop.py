@@ -19,9 +19,18 @@ import psutil
 import pytest
 
 from servable_local.aws import lifecycle
-from servable_local.aws.lifecycle import LocalAwsStartError, down, port_holder, status, up
+from servable_local.aws.lifecycle import (
+    EXIT_HELD,
+    EXIT_PORT_TAKEN,
+    LocalAwsStartError,
+    RunningState,
+    StateFile,
+    down,
+    port_holder,
+    status,
+    up,
+)
 from servable_local.aws.local_aws import LocalAws
-from servable_local.aws.state_file import EXIT_HELD, EXIT_PORT_TAKEN, RunningState, StateFile
 from tests.servable_local.aws.lock_holder import holder
 
 

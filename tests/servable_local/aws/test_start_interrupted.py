@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from servable_local.aws import LocalAws, LocalAwsStartError, down
-from servable_local.aws.lifecycle import _await, spawn
-from servable_local.aws.state_file import StateFile
+from servable_local.aws.lifecycle import StateFile, _await, spawn
 
 
 def test_down_ends_one_that_a_killed_up_has_just_started(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.aws import state_file
-from servable_local.aws.state_file import (
+from servable_local.aws import lifecycle
+from servable_local.aws.lifecycle import (
     RunningState,
     StateFile,
     default_folder,
@@ -50,7 +50,7 @@ def test_a_damaged_file_is_nobody(file: StateFile) -> None:
 
 
 def test_one_process_has_the_lock(file: StateFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_file, "_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(lifecycle, "_RETRY_SECONDS", 0.05)
     with file.hold(), file.hold() as second:
         assert (second, file.holder()) == (False, os.getpid())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable_tensors.transform_records import (
+from servable_tensors.records import (
     DataProcessing,
     JsonPath,
     TransformError,

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.cross_origin import own_hosts, refusal
+from servable_local.protection import own_hosts, refusal
 
 PORT = 8080
 OWN = own_hosts(PORT)

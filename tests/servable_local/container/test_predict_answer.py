@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.predict_answer import as_columns, as_rows
+from servable_local.container.model_server.answers import as_columns, as_rows
 
 
 def test_every_float_comes_back_as_it_was() -> None:

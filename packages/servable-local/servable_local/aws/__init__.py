@@ -9,9 +9,8 @@
 docs/local.md says what it does not emulate.
 """
 
-from servable_local.aws.inventory import inventory
 from servable_local.aws.lifecycle import LocalAwsStartError, down, running, status, up
-from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws, inventory
 
 __all__ = [
     "ACCOUNT",

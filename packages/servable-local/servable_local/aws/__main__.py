@@ -16,14 +16,14 @@ from pathlib import Path
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 
 from servable_local.aws.clock import ManualClock, ScaledClock
-from servable_local.aws.server import Server
-from servable_local.aws.state_file import (
+from servable_local.aws.lifecycle import (
     EXIT_HELD,
     EXIT_PORT_TAKEN,
     RunningState,
     StateFile,
     write_client_settings,
 )
+from servable_local.aws.server import Server
 
 _PARENT_CHECK_SECONDS = 0.5
 

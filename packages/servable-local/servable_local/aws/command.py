@@ -12,11 +12,9 @@ from typing import Any
 
 import click
 
-from servable_local.aws.cdk_toolkit import BootstrapError, bootstrap
 from servable_local.aws.clock import SECONDS_PER_MINUTE
-from servable_local.aws.lifecycle import LocalAwsStartError, down, status, up
-from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from servable_local.aws.state_file import default_folder
+from servable_local.aws.lifecycle import LocalAwsStartError, default_folder, down, status, up
+from servable_local.aws.local_aws import ACCOUNT, REGION, BootstrapError, LocalAws, bootstrap
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
 _NO_CONTAINERS = (

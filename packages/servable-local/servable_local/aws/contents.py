@@ -21,7 +21,7 @@ from typing import IO, Protocol, Self, cast
 from weakref import WeakValueDictionary
 
 from servable_local.aws.signed_request import ReceivedRequest
-from servable_local.private_files import private_folder
+from servable_local.protection import private_folder
 
 ENVIRON = "servable.content"
 """Key of a request's environment for the content of an object, instead of its body."""

@@ -95,7 +95,7 @@ class Access:
     def ask(
         self, path: str, posted: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
     ) -> dict[str, Any]:
-        """One of its controls (servable_local/aws/controls.py). Raises OSError, HTTPError where refused."""
+        """One of its controls (see aws/request_router.py). Raises OSError, HTTPError where refused."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.credentials import Credentials

@@ -22,11 +22,10 @@ from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.api import CloudWatchApi
 from servable_local.aws.contents import ObjectFolder
-from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import every_service
 from servable_local.aws.moto_patches.logs import LogsApi, write_output
-from servable_local.aws.request_router import RequestHandler, RequestRouter
+from servable_local.aws.request_router import Controls, RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.hosting import RegionalHosting, close_endpoints

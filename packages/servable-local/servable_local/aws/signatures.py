@@ -25,7 +25,7 @@ from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
 from servable_local.aws.contents import ObjectContent
-from servable_local.aws.refusals import AccessError, Reason
+from servable_local.aws.errors import AccessError, Reason
 from servable_local.aws.signed_request import CredentialScope, ReceivedRequest, RequestSignature
 
 # An access key of twelve digits is an account number: the caller is that account.

@@ -21,7 +21,7 @@ from packaging.tags import parse_tag, sys_tags
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from servable_local.private_files import private_folder
+from servable_local.protection import private_folder
 from servable_tensors.archive import CompiledPackages
 
 _COMPILED = re.compile(r"\.(?:cpython-|cp|pypy)(\d)(\d+)[^.]*\.(?:so|pyd)$")

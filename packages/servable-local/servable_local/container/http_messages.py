@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import httptools
 
-from servable_local.cross_origin import own_hosts, refusal
+from servable_local.protection import own_hosts, refusal
 
 JSON = "application/json"
 

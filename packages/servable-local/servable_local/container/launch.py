@@ -33,7 +33,7 @@ from servable_local.container.settings import (
     is_container_variable,
     read_settings,
 )
-from servable_local.private_files import private_opener, write_beside
+from servable_local.protection import private_opener, write_beside
 
 __all__ = ["EndpointProcess", "LaunchError", "launch"]
 

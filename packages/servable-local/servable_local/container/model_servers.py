@@ -21,7 +21,7 @@ from typing import Any
 from servable_local.container import ports
 from servable_local.container.child_process import ChildProcess, ContainerStartError, log
 from servable_local.container.plan import EndpointPlan, ServerPlan
-from servable_local.private_files import write_beside
+from servable_local.protection import write_beside
 
 _MODELS_FILE = "models.json"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from servable_local.container.http_messages import HttpAnswer, HttpRequest
-from servable_local.private_files import private_opener
-from servable_tensors.capture_record import captured_part, utc
+from servable_local.protection import private_opener
+from servable_tensors.records import captured_part, utc
 
 AnswerFunction = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"

@@ -21,7 +21,7 @@ from servable_local.container.model_servers import (
     MultiModelMode,
 )
 from servable_local.container.plan import EndpointPlan
-from servable_local.private_files import write_beside
+from servable_local.protection import write_beside
 
 GUNICORN, NGINX = "servable_local.container.gunicorn", "servable_local.container.nginx"
 _PAUSE_SECONDS = 0.2

@@ -32,7 +32,7 @@ from servable_local.aws.errors import (
 )
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources import TYPES
-from servable_local.aws.resources.shapes import refusal, violation
+from servable_local.aws.resources.resource_type import refusal, violation
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html (2026-11-28)
 _LONGEST_BODY = 51_200  # bytes

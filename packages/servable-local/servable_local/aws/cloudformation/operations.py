@@ -26,7 +26,7 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.resources.shapes import refusal, violation
+from servable_local.aws.resources.resource_type import refusal, violation
 from servable_scaling.intrinsics import TemplateError
 
 _STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")

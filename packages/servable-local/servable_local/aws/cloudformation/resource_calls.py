@@ -14,8 +14,14 @@ from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.resources import TYPES
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, tags_as_map
-from servable_local.aws.resources.shapes import Properties, ResourceError
+from servable_local.aws.resources.resource_type import (
+    Logical,
+    Physical,
+    Properties,
+    ResourceError,
+    ResourceType,
+    tags_as_map,
+)
 from servable_scaling.intrinsics import TemplateError
 
 _LETTERS = string.ascii_uppercase + string.digits

@@ -19,7 +19,7 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.shapes import refusal, unmet
+from servable_local.aws.resources.resource_type import refusal, unmet
 from servable_scaling.alarms.query import (
     Metric,
     MetricQuery,

@@ -44,7 +44,7 @@ from moto.utilities.utils import get_partition
 
 from servable_local.aws.contents import ENVIRON, SLOWLY_SUMMED_BYTES, ObjectContent, fast_crc
 from servable_local.aws.loopback import service_model
-from servable_local.aws.resources.shapes import is_true
+from servable_local.aws.resources.resource_type import is_true
 
 # What an object's PUT has here is a small document, and not the object.
 _DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})

@@ -4,8 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
-from servable_local.aws.resources.shapes import Properties, is_true
+from servable_local.aws.resources.resource_type import (
+    Logical,
+    Physical,
+    Properties,
+    ResourceType,
+    is_true,
+    retag,
+)
 
 _AT_CREATION = ("Description", "KeySpec", "KeyUsage", "MultiRegion", "Origin")
 _DEFAULT_WINDOW_DAYS = 30

@@ -8,8 +8,14 @@ from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, changed_tags
-from servable_local.aws.resources.shapes import Properties, ResourceError
+from servable_local.aws.resources.resource_type import (
+    Logical,
+    Physical,
+    Properties,
+    ResourceError,
+    ResourceType,
+    changed_tags,
+)
 
 
 class Ec2Resource(ResourceType):

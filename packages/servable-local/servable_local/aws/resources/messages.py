@@ -10,11 +10,12 @@ from typing import Any
 from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
+    Properties,
     ResourceType,
+    is_true,
     retag,
     tags_as_map,
 )
-from servable_local.aws.resources.shapes import Properties, is_true
 
 # What an attribute is again when its property goes; the others are emptied (2026-11-28):
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
+    Properties,
+    ResourceError,
     ResourceType,
+    lower_names,
     retag,
     tags_as_map,
 )
-from servable_local.aws.resources.shapes import Properties, ResourceError, lower_names
 
 
 class LogGroup(ResourceType):

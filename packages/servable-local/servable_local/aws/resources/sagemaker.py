@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
+    Properties,
+    ResourceError,
     ResourceType,
     retag,
     tags_as_map,
 )
-from servable_local.aws.resources.shapes import Properties, ResourceError
 
 _SERVICE = "application-autoscaling"
 # In the order in which a target's physical name has them.

@@ -12,7 +12,7 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.shapes import refusal, unmet
+from servable_local.aws.resources.resource_type import refusal, unmet
 from servable_local.aws.sagemaker.described import list_page
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url, of_package

@@ -15,7 +15,7 @@ from moto.core.responses import BaseResponse
 
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback, Regions, service_model
-from servable_local.aws.resources.shapes import broken, refusal, violation
+from servable_local.aws.resources.resource_type import broken, refusal, violation
 from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route

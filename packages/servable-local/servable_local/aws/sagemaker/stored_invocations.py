@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from servable_local.aws.clock import Clock
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.model_data import encryption, s3_location
-from servable_tensors.capture_record import media_type
+from servable_tensors.records import media_type
 
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _INFERENCE_ID = "X-Amzn-SageMaker-Inference-Id"

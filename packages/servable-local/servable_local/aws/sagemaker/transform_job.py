@@ -44,7 +44,7 @@ from servable_local.aws.sagemaker.transform_requests import (
 )
 from servable_local.container.image_code import version_of_image
 from servable_local.container.settings import batch_variables
-from servable_tensors.transform_records import (
+from servable_tensors.records import (
     DataProcessing,
     TransformError,
     name_below,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO, cast
 
 from servable_local.aws.sagemaker.container import Container
-from servable_tensors.transform_records import Batch, DataProcessing, records
+from servable_tensors.records import Batch, DataProcessing, records
 
 # A container that never answers /ping ends a job after 30 minutes, without a setting:
 # https://github.com/aws/amazon-sagemaker-examples/issues/815 (2019-08-13)

@@ -16,7 +16,7 @@ from moto.core.responses import ActionResult, BaseResponse
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.shapes import refusal, unmet
+from servable_local.aws.resources.resource_type import refusal, unmet
 from servable_local.aws.sagemaker.endpoint import specified_variants
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.scaling.service import (

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from servable_tensors.transform_records import JsonPath, TransformError
+from servable_tensors.records import JsonPath, TransformError
 
 TIMEOUT, FAILED = "States.Timeout", "States.TaskFailed"
 _TYPES = ("Task", "Pass", "Wait", "Parallel", "Succeed", "Fail")

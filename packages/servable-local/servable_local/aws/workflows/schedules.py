@@ -20,7 +20,7 @@ from moto.scheduler.responses import EventBridgeSchedulerResponse
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Access, Loopback, Regions
-from servable_local.aws.resources.shapes import lower_names
+from servable_local.aws.resources.resource_type import lower_names
 from servable_scaling.alarms.query import Metric
 from servable_scaling.schedule import ActionSchedule, ScheduleError
 

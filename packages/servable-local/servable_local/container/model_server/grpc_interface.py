@@ -13,7 +13,7 @@ import numpy as np
 from tensorflow.python.framework import dtypes, tensor_util
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server import examples
+from servable_local.container.model_server.answers import checked, classify, regress
 from servable_local.container.model_server.runtime import STATUSES, Servables
 from servable_local.container.ports import HOST
 from servable_tensors import wire
@@ -102,9 +102,9 @@ class GrpcInterface:
     def classify(self, request: Any) -> Any:
         name = request.model_spec.signature_name
         servable, response = self._begin(request, wire.ClassificationResponse(), name)
-        signature = examples.checked(servable, name, "classify")
+        signature = checked(servable, name, "classify")
         serialized = request.input.example_list.examples
-        for row in examples.classify(signature, serialized, self.servables.compute):
+        for row in classify(signature, serialized, self.servables.compute):
             classes = response.result.classifications.add().classes
             for label, score in row:
                 classes.add(label=label, score=score)
@@ -113,9 +113,9 @@ class GrpcInterface:
     def regress(self, request: Any) -> Any:
         name = request.model_spec.signature_name
         servable, response = self._begin(request, wire.RegressionResponse(), name)
-        signature = examples.checked(servable, name, "regress")
+        signature = checked(servable, name, "regress")
         serialized = request.input.example_list.examples
-        for value in examples.regress(signature, serialized, self.servables.compute):
+        for value in regress(signature, serialized, self.servables.compute):
             response.result.regressions.add(value=value)
         return response
 

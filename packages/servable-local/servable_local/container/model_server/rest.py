@@ -26,7 +26,8 @@ from servable_local.container.http_messages import (
     encoded,
     error,
 )
-from servable_local.container.model_server import examples, predict_answer, predict_request
+from servable_local.container.model_server import answers, predict_request
+from servable_local.container.model_server.answers import as_columns, as_rows
 from servable_local.container.model_server.runtime import Servables
 from servable_local.container.ports import HOST, listening
 
@@ -108,12 +109,12 @@ class RestInterface:
         _, servable = self.servables.find(call["model"], _number(call["version"]))
         method = call["method"].lower()
         if method != "predict":
-            return HttpAnswer(200, examples.answer(method, body, servable, self.servables.compute))
+            return HttpAnswer(200, answers.answer(method, body, servable, self.servables.compute))
         inputs = {name: signature.inputs for name, signature in servable.signatures.items()}
         request = predict_request.parse(body, inputs)
         signature = servable.signatures[request.signature]
         outputs = self.servables.compute(signature, request.arrays)
-        form = predict_answer.as_rows if request.rows else predict_answer.as_columns
+        form = as_rows if request.rows else as_columns
         return HttpAnswer(200, form(outputs))
 
     def _status(self, status: re.Match[str]) -> HttpAnswer:

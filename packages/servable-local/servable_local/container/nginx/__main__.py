@@ -22,8 +22,12 @@ from servable_local.container.http_messages import (
     error,
 )
 from servable_local.container.image_code import image_code
-from servable_local.container.nginx.routes import Routes, page
-from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
+from servable_local.container.nginx.routes import (
+    GunicornUpstream,
+    ModelServersUpstream,
+    Routes,
+    page,
+)
 from servable_local.container.ports import listening
 from servable_local.container.recording import AnswerFunction, CaptureRecorder, Recording
 

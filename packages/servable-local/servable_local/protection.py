@@ -1,4 +1,4 @@
-"""Refuses requests that a web page in the developer's browser can send to a port of 127.0.0.1.
+"""Protect models, logs, and secrets from other users, and ports of 127.0.0.1 from web pages.
 
 A page of any site can send requests to ports of the computer on which the browser runs. The
 browser marks them: with an Origin header (every POST, and every request whose answer the page
@@ -9,7 +9,32 @@ Sources: https://fetch.spec.whatwg.org/#origin-header, https://www.rfc-editor.or
 """
 
 import functools
+import os
 from collections.abc import Sequence
+from pathlib import Path
+
+
+def private_folder(folder: Path) -> None:
+    """There, and open to its owner only, also where an earlier release made it. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def write_beside(file: Path, text: str) -> None:
+    """Write a whole file for its owner alone: who reads it sees the old or the new. Raises OSError."""
+    beside = file.with_suffix(".part")
+    beside.unlink(missing_ok=True)  # its mode could be another's
+    with open(beside, "x", encoding="utf-8", opener=private_opener) as opened:
+        opened.write(text)
+    beside.replace(file)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """Opener for `open(…, opener=private_opener)`: sets mode 0600, on an existing file too."""
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
 
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HTTP_PORT = 80  # the only one that a Host header leaves out

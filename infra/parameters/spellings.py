@@ -1,4 +1,6 @@
-"""The two spellings of a container's settings in an environment file, and the old name of one of them.
+"""Other spellings of keys: renamed ones, and the two spellings of the settings of a container.
+
+Rows of RENAMED are never removed, because somebody upgrades over many versions.
 
 A setting is a key of [variants.NAME.container], or its variable under [variants.NAME.environment]. The loader
 reads both into the keys before any rule runs. Components and batches have the same two tables.
@@ -9,8 +11,31 @@ from dataclasses import replace
 from typing import Any
 
 from infra.parameters.finding import Finding, Severity, file_error
-from infra.parameters.renamed_keys import STILL_READ
 from infra.policy.container import BATCHING_SWITCH, SETTINGS
+
+RENAMED: Mapping[str, str] = {
+    "prices.serverless_usd_per_gb_processed": "prices.usd_per_gb_processed",
+    "variants.NAME.variables": "variants.NAME.environment",
+    "variants.NAME.components.NAME.variables": "variants.NAME.components.NAME.environment",
+    "batch.NAME.variables": "batch.NAME.environment",
+}
+"""Old dotted key to new dotted key. NAME stands for a name that the file chooses, as in
+models.NAME.golden."""
+# The old name and the new one of what is read with a warning until the release after the next one.
+STILL_READ = ("variables", "environment")
+
+
+def renamed(key: tuple[str, ...]) -> str | None:
+    """The present name of a renamed key, with the file's own names; None if it was never renamed."""
+    for was, now in RENAMED.items():
+        parts = was.split(".")
+        if len(parts) == len(key) and all(
+            a in ("NAME", b) for a, b in zip(parts, key, strict=True)
+        ):
+            names = iter(b for a, b in zip(parts, key, strict=True) if a == "NAME")
+            return ".".join(next(names) if part == "NAME" else part for part in now.split("."))
+    return None
+
 
 KeyPath = tuple[str, ...]
 

@@ -20,7 +20,7 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
-from servable.measured.precision import t975
+from servable.measured.student_t import t975
 from servable.project.environments import refused
 from servable.rehearse.rehearsal import find_variant
 from servable.tune import environment_edit

@@ -3,7 +3,7 @@
 Nothing that takes time is imported before the handlers of signals are set.
 """
 
-from servable.console.terminal import end_on_ctrl_c
+from servable.console.signals import end_on_ctrl_c
 
 
 def main() -> None:

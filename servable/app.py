@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from servable.console.terminal import end_on_ctrl_c
+from servable.console.signals import end_on_ctrl_c
 
 
 def main() -> None:

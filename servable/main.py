@@ -18,7 +18,8 @@ from click.shell_completion import CompletionItem
 from servable import __version__
 from servable.console.extras import explained, missing_for, without
 from servable.console.hidden import HiddenPackageError, refuse_hidden
-from servable.console.terminal import INTERRUPTED, escape_output, interrupted_code, raise_on_ctrl_c
+from servable.console.signals import INTERRUPTED, interrupted_code, raise_on_ctrl_c
+from servable.console.terminal import escape_output
 from servable.project.folder import standing_in
 
 COMMANDS = {

@@ -29,7 +29,7 @@ from servable.batch.objects import (
 )
 from servable.batch.result import AWS, RUNS, BatchResult, estimate, keep_rate, measured_rate
 from servable.batch.watch import TransformWatch, UnknownJobError
-from servable.console.terminal import as_ctrl_c
+from servable.console.signals import as_ctrl_c
 from servable.project.account import Account, AwsError, account_of, unless_absent
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment, refused

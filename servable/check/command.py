@@ -13,7 +13,8 @@ from infra.parameters.sources import line_number
 from infra.preflight.check import check_all, errors
 from infra.preflight.rendering import is_untold
 from servable.console.findings import print_findings
-from servable.console.terminal import INTERRUPTED, as_ctrl_c, escaped
+from servable.console.signals import INTERRUPTED, as_ctrl_c
+from servable.console.terminal import escaped
 from servable.project.completion import complete_environments, complete_revisions
 from servable.project.environments import (
     ENVIRONMENTS,

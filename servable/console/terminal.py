@@ -1,16 +1,13 @@
-"""The terminal: escape control characters that come with data, and end on its signals as on Ctrl-C.
+"""Text for a terminal: control characters that come with data are escaped, wherever a command prints them.
 
 A terminal acts on them: they hide lines, write to the clipboard and change the title.
 Source: https://invisible-island.net/xterm/ctlseqs/ctlseqs.html (2026-11-23)
 Characters of Bidi_Control show text in another order: https://www.unicode.org/reports/tr9/ (2026-11-24)
-
-The exit code is that of a shell: 128 and the signal's number, 130 after Ctrl-C and 143 after SIGTERM.
 """
 
 import io
 import os
 import re
-import signal
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -73,48 +70,3 @@ def uses_color(stream: Any) -> bool:
 def plain(stream: Any) -> Any:
     """Return the stream for escape sequences of our own, whose caller has escaped everything else."""
     return getattr(stream, "plain", stream)
-
-
-# Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
-INTERRUPTED = 130
-_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_received = signal.SIGINT
-
-
-def end_on_ctrl_c() -> None:
-    """End the process at once on Ctrl-C, SIGTERM and SIGHUP, where a KeyboardInterrupt would print a trace.
-
-    For moments that leave nothing behind: imports, Python's shutdown. A signal that the process
-    ignores stays ignored: SIGINT of a command that a shell's "&" has started, SIGHUP under nohup.
-    """
-    for number in _NUMBERS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-
-
-def raise_on_ctrl_c() -> None:
-    """Undo `end_on_ctrl_c`: Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt."""
-    for number in _NUMBERS:
-        if signal.getsignal(number) is _end:
-            signal.signal(number, _interrupt)
-
-
-def as_ctrl_c() -> None:
-    """Raise KeyboardInterrupt on SIGINT even where a shell's "&" has ignored it."""
-    signal.signal(signal.SIGINT, _interrupt)
-
-
-def interrupted_code() -> int:
-    """Return the exit code for the signal that interrupted the command."""
-    return 128 + _received
-
-
-def _interrupt(number: int, frame: object) -> None:
-    global _received
-    _received = signal.Signals(number)
-    raise KeyboardInterrupt
-
-
-def _end(number: int, frame: object) -> None:
-    os.write(2, b"interrupted\n")
-    os._exit(128 + number)

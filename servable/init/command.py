@@ -19,7 +19,7 @@ from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.console.extras import MissingExtraError
 from servable.console.findings import print_lines
-from servable.console.terminal import as_ctrl_c
+from servable.console.signals import as_ctrl_c
 from servable.init.first_environment import Start, foreseen, new_environment, shown_size, start
 from servable.init.first_request import with_first_answer
 from servable.init.model_folder import copy_model

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from servable.console.terminal import as_ctrl_c
+from servable.console.signals import as_ctrl_c
 from servable.load.options import OPTIONS, LoadOptions, checked, with_options
 from servable.project.completion import complete_environments
 

@@ -15,7 +15,7 @@ from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import stated_day
 from model_packaging.refusal import PackagingError
 from servable.captured.lines import CaptureLineError, record_of, seconds_of, variant_of
-from servable.console.terminal import as_ctrl_c
+from servable.console.signals import as_ctrl_c
 from servable.load.options import LOCAL, numbers, with_options
 from servable.project import environment_edit
 from servable.project.completion import ENVIRONMENT

@@ -20,7 +20,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.console.lines import progress_line
-from servable.console.terminal import as_ctrl_c
+from servable.console.signals import as_ctrl_c
 from servable.load.load_generator import LoadError
 from servable.load.options import AS_JSON, LOCAL, TargetOptions, is_url, with_options
 from servable.load.reached import ReadyTarget, reached_by

@@ -19,7 +19,7 @@ from infra.parameters.loading import ValidFile
 from model_packaging.beside import private_folder, private_opener
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import LEFT_OUT
-from servable.console.terminal import as_ctrl_c
+from servable.console.signals import as_ctrl_c
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.project.provided import EndpointProcess, LaunchError, Recording

@@ -15,7 +15,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from servable.console.lines import SILENT_SECONDS
-from servable.console.terminal import as_ctrl_c
+from servable.console.signals import as_ctrl_c
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
 from servable.load.objective import Objective, usd_per_million

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servable.console.terminal import as_ctrl_c, end_on_ctrl_c, interrupted_code, raise_on_ctrl_c
+from servable.console.signals import as_ctrl_c, end_on_ctrl_c, interrupted_code, raise_on_ctrl_c
 from servable.load.load_generator import join
 from servable_local.container.launch import STDERR, LaunchError, launch
 from tests.checkouts import ROOT

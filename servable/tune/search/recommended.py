@@ -13,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from servable.measured.precision import Interval, t975
+from servable.measured.precision import Interval
+from servable.measured.student_t import t975
 from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import (
     DISTURBED,

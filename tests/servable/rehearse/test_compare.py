@@ -27,10 +27,10 @@ from servable.rehearse.comparison import (
     PolicyTrial,
     choose_passing,
     compute_interval,
-    judge,
     list_policies,
 )
 from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
+from servable.replay.compare.gate import judge
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.checkouts import ROOT

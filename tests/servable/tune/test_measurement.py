@@ -12,7 +12,8 @@ from servable.load.load_generator import LoadError
 from servable.load.load_target import Arrivals, times
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective, knee
-from servable.measured.precision import Interval, Latencies, percentile, readable, t975, throughput
+from servable.measured.precision import Interval, Latencies, percentile, readable, throughput
+from servable.measured.student_t import t975
 from servable.tune.trials import lateness, limit_beside
 from tests.servable.tune.measured import curve, step
 

@@ -20,13 +20,9 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
-<<<<<<< HEAD
-from servable.measured.precision import t975
+from servable.measured.student_t import t975
 from servable.project import environment_edit
 from servable.project.environment_edit import KeyChange
-=======
-from servable.measured.student_t import t975
->>>>>>> j6
 from servable.project.environments import refused
 from servable.rehearse.rehearsal import find_variant
 from servable_scaling.rehearsal.day import rehearse

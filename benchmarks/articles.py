@@ -1,8 +1,8 @@
-"""The articles' experiments, both sides in one run.
+"""Runs the articles' experiments, both sides in one run.
 
     python -m benchmarks.articles FOLDER
 
-writes the Keras models, in a process of its own: the benchmark stays without TensorFlow.
+writes the Keras models, in a separate process: the benchmark itself doesn't load TensorFlow.
 """
 
 import os
@@ -22,12 +22,20 @@ from typing import Any
 import psutil
 
 from benchmarks import endpoints
-from benchmarks.endpoints import JSON, NPY, EndpointCaller, list_parts, make_body, make_rows, pack
+from benchmarks.endpoints import (
+    JSON,
+    NPY,
+    EndpointCaller,
+    encode_rows,
+    generate_rows,
+    list_processes,
+    pack,
+)
 from benchmarks.frame import Bounds, Log, Result, Spread, divide, repeat_ways
 from infra.policy.container import (
     DEFAULT_MODEL_NAME,
     ContainerSettings,
-    variables_of,
+    build_variables,
 )
 from servable_client import Endpoint, Split
 from servable_local.container.launch import launch
@@ -74,7 +82,7 @@ def measure(folder: Path, log: Log) -> Result:
     for name in WIDTHS:
         pack(folder / f"{name}.tar.gz", {name: folder / name}, handler=True)
     ratios: list[Spread] = []
-    for experiment in (compare_flask, compare_memory, compare_transports, split_batch):
+    for experiment in (compare_flask, compare_memory, compare_transports, compare_splits):
         ratios += experiment(folder, log)
     return {"table": {}, "ratios": dict(zip(BOUNDS, ratios, strict=True))}
 
@@ -83,23 +91,25 @@ def compare_flask(folder: Path, log: Log) -> list[Spread]:
     """Compare latency, CPU, and rate of one worker."""
     with start_flask(MODEL=str(folder / "small.keras")) as (url, pids), ExitStack() as stack:
         ours = stack.enter_context(start_ours(folder, "small"))
-        sides = {FLASK: (url, pids), OURS: (ours.url, lambda: list_parts(ours))}
+        sides = {FLASK: (url, pids), OURS: (ours.url, lambda: list_processes(ours))}
 
-        def spend(side: str, content_type: str, rows: int) -> tuple[float, float]:
+        def measure_request(side: str, content_type: str, rows: int) -> tuple[float, float]:
             """Return milliseconds and CPU-ms of a request."""
             url, list_pids = sides[side]
-            call = partial(EndpointCaller(url).ask, make_body(content_type, rows), content_type)
+            call = partial(
+                EndpointCaller(url).invoke, encode_rows(content_type, rows), content_type
+            )
             call()
             before, times = endpoints.read_cpu_ms(list_pids()), time_calls(call, SECONDS)
             return median(times), (endpoints.read_cpu_ms(list_pids()) - before) / len(times)
 
         cases = {"1 row": (JSON, 1), "npy": (NPY, 111)}
         ways = {
-            f"{side}, {case}": partial(spend, side, *cases[case])
+            f"{side}, {case}": partial(measure_request, side, *cases[case])
             for side in sides
             for case in cases
         }
-        rates = {side: partial(rate, sides[side][0], JSON, 1) for side in sides}
+        rates = {side: partial(measure_rate, sides[side][0], JSON, 1) for side in sides}
         runs, rps = repeat_ways(ways, REPEATS, log), repeat_ways(rates, REPEATS, log)
     latency, cpu = ({way: [run[at] for run in runs[way]] for way in runs} for at in (0, 1))
     return [
@@ -110,13 +120,13 @@ def compare_flask(folder: Path, log: Log) -> list[Spread]:
 
 
 def compare_memory(folder: Path, log: Log) -> list[Spread]:
-    """Compare four workers with the large model; memory doesn't vary, so that once is enough."""
+    """Compare four workers with the large model, once, because memory doesn't vary."""
     with start_flask(workers=4, MODEL=str(folder / "large.keras")) as (url, pids):
-        rate(url, JSON, 1)
+        measure_rate(url, JSON, 1)
         flask = endpoints.read_memory_mb(pids())
     with start_ours(folder, "large", gunicorn_workers=4) as endpoint:
-        rate(endpoint.url, JSON, 1)
-        ours = endpoints.read_memory_mb(list_parts(endpoint))
+        measure_rate(endpoint.url, JSON, 1)
+        ours = endpoints.read_memory_mb(list_processes(endpoint))
     log(f"memory: {flask:.0f} and {ours:.0f} MB")
     return [divide([flask], [ours])]
 
@@ -129,8 +139,8 @@ def compare_transports(folder: Path, log: Log) -> list[Spread]:
             endpoint = stack.enter_context(start_ours(folder, "small", transport=transport))
             client = stack.enter_context(Endpoint.local(endpoint.url))
             for form, rows in FORMS:
-                call = partial(client.predict, x=make_rows(rows), format=form)
-                ways[f"{transport}, {form}, {rows}"] = partial(median_ms, call)
+                call = partial(client.predict, x=generate_rows(rows), format=form)
+                ways[f"{transport}, {form}, {rows}"] = partial(measure_median_ms, call)
         times = repeat_ways(ways, REPEATS, log)
     cases = (("rest", "grpc"), ("grpc", "rest"), ("rest", "grpc"))
     return [
@@ -139,14 +149,14 @@ def compare_transports(folder: Path, log: Log) -> list[Spread]:
     ]
 
 
-def split_batch(folder: Path, log: Log) -> list[Spread]:
+def compare_splits(folder: Path, log: Log) -> list[Spread]:
     """Compare 500 rows whole, in ten parts, and as the client chooses after 20 calls of learning."""
-    array = make_rows(500)
+    array = generate_rows(500)
     with start_ours(folder, "small") as server, Endpoint.local(server.url, format="npy") as client:
         for _ in range(20):
             client.predict(array, split="measured")
         calls = {way: partial(client.predict, array, split=SPLITS[way]) for way in SPLITS}
-        ways = {way: partial(median_ms, call) for way, call in calls.items()}
+        ways = {way: partial(measure_median_ms, call) for way, call in calls.items()}
         times = repeat_ways(ways, REPEATS, log)
     better = min(("whole", "10 x 50"), key=lambda way: median(times[way]))
     return [divide(times["whole"], times["10 x 50"]), divide(times["chosen"], times[better])]
@@ -160,31 +170,31 @@ def time_call(call: Call) -> float:
 
 
 def time_calls(call: Call, seconds: float) -> list[float]:
-    """Return the milliseconds of calls that follow each other for some time."""
+    """Return the milliseconds of each of the calls made one after the other for `seconds`."""
     times, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end:
         times.append(time_call(call))
     return times
 
 
-def median_ms(call: Call) -> float:
-    """Return the median of calls that follow each other, after one that isn't counted."""
+def measure_median_ms(call: Call) -> float:
+    """Return the median milliseconds of consecutive calls, after one that isn't counted."""
     call()
     return median(time_calls(call, SECONDS))
 
 
-def rate(url: str, content_type: str, rows: int) -> float:
+def measure_rate(url: str, content_type: str, rows: int) -> float:
     """Return requests per second of eight callers, each with a connection of its own."""
-    callers, body = [EndpointCaller(url) for _ in range(8)], make_body(content_type, rows)
+    callers, body = [EndpointCaller(url) for _ in range(8)], encode_rows(content_type, rows)
     with ThreadPoolExecutor(len(callers)) as pool:
-        calls = [partial(caller.ask, body, content_type) for caller in callers]
+        calls = [partial(caller.invoke, body, content_type) for caller in callers]
         times = pool.map(partial(time_calls, seconds=SECONDS), calls)
         return sum(map(len, times)) / SECONDS
 
 
 def start_ours(folder: Path, model: str, **settings: Any) -> Any:
     """Start an endpoint with Servable's handler."""
-    variables = variables_of(ContainerSettings.model_validate(settings), default_model=None)
+    variables = build_variables(ContainerSettings.model_validate(settings), default_model=None)
     archive = folder / f"{model}.tar.gz"
     return launch(archive, variables | {DEFAULT_MODEL_NAME: model}, ready_timeout_seconds=120)
 
@@ -195,7 +205,7 @@ def start_flask(
 ) -> Iterator[tuple[str, Callable[[], list[int]]]]:
     """Start Flask behind Gunicorn; yield its URL and a function that lists its processes.
 
-    gthread with one thread answers one request at a time, like sync, but it keeps connections.
+    gthread with one thread processes one request at a time, like sync, but it keeps connections.
     """
     environment: Mapping[str, str] = {**os.environ, **variables, "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.NamedTemporaryFile("r") as log:

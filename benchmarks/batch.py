@@ -1,4 +1,4 @@
-"""A table through a transform job of the local AWS, compared with a loop over InvokeEndpoint."""
+"""Compares a transform job of the local AWS with a loop over InvokeEndpoint."""
 
 import json
 import time
@@ -9,7 +9,7 @@ import psutil
 
 from benchmarks import endpoints
 from benchmarks.frame import Log, Result, divide
-from infra.policy.container import ContainerSettings, variables_of
+from infra.policy.container import ContainerSettings, build_variables
 from servable_local.aws import LocalAws, running
 from servable_tensors.tensors import Array
 
@@ -32,21 +32,21 @@ LOOP_ROWS = 2_000
 NAME, BUCKET, POLL_SECONDS = "sum", "tables", 0.2
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu"
 INSTANCE = "ml.c5.xlarge"
-VARIABLES = variables_of(
+VARIABLES = build_variables(
     ContainerSettings(gunicorn_workers=CONCURRENT, gunicorn_timeout_seconds=600), default_model=NAME
 )
 
 
 def measure(folder: Path, log: Log) -> Result:
     """Run the jobs and the loop."""
-    models = {NAME: endpoints.make_model(folder / "model")}
+    models = {NAME: endpoints.export_model(folder / "model")}
     archive = endpoints.pack(folder / "model.tar.gz", models, handler=True)
     # Sixteenths below 64: float32 holds their sums exactly, whatever the order of adding.
     rows = (np.random.default_rng(0).integers(0, 1024, (COUNT, COLUMNS)) / 16).astype(np.float32)
     rates: dict[str, float] = {}
     memory: dict[str, float] = {}
     with running() as aws:
-        prepare(aws, archive)
+        create_resources(aws, archive)
         before = psutil.Process(aws.pid).memory_info().rss / 1e6
         for job in JOBS:
             rates[job] = run_job(aws, rows, job)
@@ -69,13 +69,13 @@ def measure(folder: Path, log: Log) -> Result:
     }
 
 
-def write_lines(rows: Array, content_type: str) -> bytes:
-    """Write a row of numbers in each line."""
+def format_lines(rows: Array, content_type: str) -> bytes:
+    """Return the rows as lines of numbers."""
     begin, end = ("[", "]\n") if content_type == JSON_LINES else ("", "\n")
     return "".join(f"{begin}{','.join(map(repr, row))}{end}" for row in rows.tolist()).encode()
 
 
-def prepare(aws: LocalAws, archive: Path) -> None:
+def create_resources(aws: LocalAws, archive: Path) -> None:
     """Create the bucket, the role, and the model."""
     s3 = aws.client("s3")
     s3.create_bucket(Bucket=BUCKET)
@@ -97,7 +97,7 @@ def run_job(aws: LocalAws, rows: Array, content_type: str) -> float:
     s3, sagemaker, name = aws.client("s3"), aws.client("sagemaker"), content_type.partition("/")[2]
     parts = np.array_split(rows, OBJECTS)
     for number, part in enumerate(parts):
-        body = write_lines(part, content_type)
+        body = format_lines(part, content_type)
         s3.put_object(Bucket=BUCKET, Key=f"{name}/{number}", Body=body)
     source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/{name}/"}
     output = {"S3OutputPath": f"s3://{BUCKET}/{name}-out", "AssembleWith": "Line"}
@@ -136,7 +136,7 @@ def run_loop(aws: LocalAws, rows: Array) -> float:
     sagemaker.create_endpoint(EndpointName=NAME, EndpointConfigName=NAME)
     waiter = {"Delay": 1, "MaxAttempts": 100}
     sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=NAME, WaiterConfig=waiter)
-    lines = write_lines(rows[:LOOP_ROWS], CSV).splitlines()
+    lines = format_lines(rows[:LOOP_ROWS], CSV).splitlines()
     start = time.perf_counter()
     for line in lines:
         answer = runtime.invoke_endpoint(EndpointName=NAME, Body=line, ContentType=CSV, Accept=CSV)

@@ -1,4 +1,4 @@
-"""CPU time of the client, compared with plain boto3."""
+"""Measures the CPU time of the client, compared with plain boto3."""
 
 import json
 import time
@@ -9,11 +9,11 @@ from pathlib import Path
 import boto3
 import numpy as np
 
-from benchmarks.endpoints import make_rows
-from benchmarks.frame import Log, Result, divide, repeat_ways, spread
+from benchmarks.endpoints import generate_rows
+from benchmarks.frame import Log, Result, compute_spread, divide, repeat_ways
 from benchmarks.null_server import start_null_server
 from servable_client import Endpoint
-from servable_client.formats import content_type, encode
+from servable_client.formats import encode, find_content_type
 from servable_client.options import Selection
 from servable_tensors.tensors import Array
 
@@ -43,31 +43,31 @@ Way = Callable[[], Array]
 def measure(_: Path, log: Log) -> Result:
     """Measure every way in turn."""
     with start_null_server() as (url, _end):
-        ways = list_ways(url)
+        ways = build_ways(url)
         for way in [*ways.values()] * 3:  # connections made, caches filled
             way()
         costs = repeat_ways(
-            {name: partial(_spend, name, ways[name]) for name in ways}, REPEATS, log
+            {name: partial(_measure_cpu_ms, name, ways[name]) for name in ways}, REPEATS, log
         )
     ratios = [divide(costs[ours], costs[theirs]) for ours, theirs in COMPARED]
     return {
-        "table": {name: {"CPU-ms": spread(values)} for name, values in costs.items()},
+        "table": {name: {"CPU-ms": compute_spread(values)} for name, values in costs.items()},
         "ratios": dict(zip(BOUNDS, ratios, strict=True)),
     }
 
 
-def list_ways(url: str) -> dict[str, Way]:
+def build_ways(url: str) -> dict[str, Way]:
     """Return the ways by name. Each starts from an array and ends with the output as an array."""
     session = boto3.session.Session(
         aws_access_key_id="123456789012", aws_secret_access_key="x", region_name="us-east-1"
     )
     runtime = session.client("sagemaker-runtime", endpoint_url=url)
     client = Endpoint(NAME, session=session, endpoint_url=url)
-    small, large = make_rows(SMALL), make_rows(LARGE)
+    small, large = generate_rows(SMALL), generate_rows(LARGE)
     ready = {form: encode(form, {"x": large}, Selection()) for form in ("npy", "protobuf")}
 
     def send(body: bytes | str, form: str) -> Array:
-        mime = content_type(form)
+        mime = find_content_type(form)
         response = runtime.invoke_endpoint(
             EndpointName=NAME, ContentType=mime, Accept=mime, Body=body
         )
@@ -92,7 +92,7 @@ def list_ways(url: str) -> dict[str, Way]:
     }
 
 
-def _spend(name: str, way: Way) -> float:
+def _measure_cpu_ms(name: str, way: Way) -> float:
     calls = SLOW_CALLS if name == "boto3, JSON, 2,230 rows" else CALLS
     start = time.process_time()
     for _ in range(calls):

@@ -1,8 +1,9 @@
-"""Endpoints on this computer, what they are sent, and what they cost.
+"""Starts endpoints on this computer, creates their requests, and measures their cost.
 
     python -m benchmarks.endpoints FOLDER
 
-writes a model that sums each row, in a process of its own: the benchmark stays without TensorFlow's threads.
+writes a model that sums each row, in a separate process: the benchmark itself has no threads of
+TensorFlow.
 """
 
 import functools
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import psutil
 
-from model_packaging.inputs import request_path
+from model_packaging.inputs import build_handler_tree
 from servable_local.container.launch import EndpointProcess
 from servable_tensors import wire
 from servable_tensors.tensors import Array, to_proto
@@ -38,7 +39,7 @@ class EndpointCaller:
     def __init__(self, url: str) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
 
-    def ask(
+    def invoke(
         self, body: bytes, content_type: str, path: str = "/invocations", method: str = "POST"
     ) -> bytes:
         """Send a request and return the response's body. Raises OSError if it isn't 200."""
@@ -51,28 +52,30 @@ class EndpointCaller:
         return answer
 
 
-def make_rows(count: int) -> Array:
+def generate_rows(count: int) -> Array:
     """Return random rows of float32, rounded to four decimals."""
     drawn = np.random.default_rng(SEED).random((count, COLUMNS)).round(4)
     return drawn.astype(np.float32)
 
 
 @functools.cache
-def make_body(content_type: str, count: int) -> bytes:
-    """Write random rows in a content type."""
+def encode_rows(content_type: str, count: int) -> bytes:
+    """Return random rows encoded in a content type."""
     if content_type == JSON:
-        return json.dumps({"instances": make_rows(count).astype(float).round(4).tolist()}).encode()
+        return json.dumps(
+            {"instances": generate_rows(count).astype(float).round(4).tolist()}
+        ).encode()
     if content_type == NPY:
         file = io.BytesIO()
-        np.save(file, make_rows(count))
+        np.save(file, generate_rows(count))
         return file.getvalue()
     request = wire.PredictRequest()
-    request.inputs["x"].CopyFrom(to_proto(make_rows(count)))
+    request.inputs["x"].CopyFrom(to_proto(generate_rows(count)))
     return bytes(request.SerializeToString())
 
 
-def make_model(folder: Path) -> Path:
-    """Save a model that has next to nothing to compute."""
+def export_model(folder: Path) -> Path:
+    """Save a model that has almost nothing to compute."""
     command = [sys.executable, "-m", "benchmarks.endpoints", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
     return folder
@@ -85,7 +88,7 @@ def pack(
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         for name, folder in models.items():
             tar.add(folder, f"{name}/1")
-        for entry in request_path(None).entries if handler else ():
+        for entry in build_handler_tree(None).entries if handler else ():
             tar.add(entry.path, entry.name, recursive=False)
         if code:
             member = tarfile.TarInfo("code/inference.py")
@@ -103,7 +106,7 @@ def read_cpu_ms(pids: Iterable[int | None]) -> float:
     return sum(time.clock_gettime(~pid << 3 | 2) for pid in pids if pid is not None) * 1000
 
 
-def list_parts(process: EndpointProcess) -> list[int]:
+def list_processes(process: EndpointProcess) -> list[int]:
     """List the processes of an endpoint: the web server and its workers, and the model servers."""
     parts = process.parts
     pids = (parts.nginx, parts.gunicorn, *parts.workers, *parts.model_servers)

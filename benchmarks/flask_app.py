@@ -1,4 +1,4 @@
-"""The baseline of the articles: Flask with the Keras model inside the web worker, behind Gunicorn."""
+"""The articles' baseline: Flask with the Keras model inside the web worker, behind Gunicorn."""
 
 import io
 import logging
@@ -17,7 +17,7 @@ logging.getLogger("gunicorn.error").info("worker is ready")
 
 
 @app.post("/invocations")
-def invocations() -> Any:
+def predict() -> Any:
     if request.mimetype != NPY:
         rows = np.asarray(request.get_json()["instances"], np.float32)
         return {"predictions": model(rows).numpy().tolist()}

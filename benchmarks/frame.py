@@ -1,8 +1,9 @@
-"""The frame of every benchmark: its result file and its section of docs/performance.md.
+"""Runs a benchmark, and writes its result file and its section of docs/performance.md.
 
-A benchmark is a module with TITLE, TEXT, BOUNDS, and CLAIMS (whether it only tests others' claims), and a
-function `measure(folder, log)` that returns a `Result`. A bound is a ratio of two numbers of the same run, so
-that it holds on another computer too; the median of the repeats has to lie within it.
+A benchmark is a module with TITLE, TEXT, BOUNDS, and CLAIMS (whether it only tests others'
+claims), and a function `measure(folder, log)` that returns a `Result`. A bound is a ratio of two
+numbers of the same run, so that it also applies to other computers; the median of the repeats has
+to be within it.
 """
 
 import json
@@ -56,7 +57,7 @@ def main(name: str) -> int:
     text = json.dumps({"computer": computer, **result}, indent=1)
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     write_page()
-    print(write_section(name))
+    print(format_section(name))
     met = (is_met(benchmark, *ratio) for ratio in result["ratios"].items())
     return int(not benchmark.CLAIMS and not all(met))
 
@@ -77,7 +78,10 @@ def start_clock() -> Log:
 
 
 def describe_computer() -> str:
-    """Describe the computer. Call it before the run: the load average of the run is the benchmark's own."""
+    """Describe the computer.
+
+    Call it before the run: during the run, the benchmark itself causes the load average.
+    """
     cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     models = [line.split(":")[1].strip() for line in cpu if line.startswith("model name")]
     return (
@@ -88,7 +92,10 @@ def describe_computer() -> str:
 
 
 def take_turns(ways: Iterable[Way], repeats: int) -> Iterator[Way]:
-    """Yield every way in each repeat, starting with a different one, so that none always comes first."""
+    """Yield every way in each repeat, starting each time with a different one.
+
+    No way always comes first.
+    """
     order = [*ways]
     for repeat in range(repeats):
         turn = repeat % len(order)
@@ -106,7 +113,7 @@ def repeat_ways(
     return measured
 
 
-def spread(values: Sequence[float]) -> Spread:
+def compute_spread(values: Sequence[float]) -> Spread:
     """Summarize repeats, rounded to four digits."""
     several = (median(values), min(values), max(values)) if len(values) > 1 else values
     return [float(f"{value:.4g}") for value in several]
@@ -114,11 +121,14 @@ def spread(values: Sequence[float]) -> Spread:
 
 def divide(above: Sequence[float], below: Sequence[float]) -> Spread:
     """Summarize the ratios of two ways, each measured in the same repeat."""
-    return spread([upper / lower for upper, lower in zip(above, below, strict=True)])
+    return compute_spread([upper / lower for upper, lower in zip(above, below, strict=True)])
 
 
 def is_met(benchmark: ModuleType, label: str, ratio: Spread) -> bool:
-    """Return whether the median of a ratio is within its bound; of a claim, every repeat has to be."""
+    """Return whether the median of a ratio is within its bound.
+
+    For a claim, every repeat must be within the bound.
+    """
     bounds: Bounds = benchmark.BOUNDS
     least, most = bounds.get(label, NO_BOUND)
     return all(least <= value <= most for value in ratio[: None if benchmark.CLAIMS else 1])
@@ -126,10 +136,10 @@ def is_met(benchmark: ModuleType, label: str, ratio: Spread) -> bool:
 
 def write_page() -> None:
     """Write docs/performance.md from the last result of each benchmark."""
-    PAGE.write_text("\n".join([HEAD, *map(write_section, NAMES)]), encoding="utf-8")
+    PAGE.write_text("\n".join([HEAD, *map(format_section, NAMES)]), encoding="utf-8")
 
 
-def write_section(name: str) -> str:
+def format_section(name: str) -> str:
     """Return a benchmark's section of the page."""
     benchmark, file = load_benchmark(name), RESULTS / f"{name}.json"
     head = f"## {benchmark.TITLE}\n\n{benchmark.TEXT}"
@@ -139,33 +149,33 @@ def write_section(name: str) -> str:
     lines = [head, f"`make bench-{name}`: {result['computer']}.\n"]
     if result["table"]:
         columns = list(dict.fromkeys(key for row in result["table"].values() for key in row))
-        lines += [write_row("", *columns), f"|---|{'---:|' * len(columns)}"]
+        lines += [format_row("", *columns), f"|---|{'---:|' * len(columns)}"]
         for label, row in result["table"].items():
-            cells = (write_spread(row[column]) if column in row else "" for column in columns)
-            lines.append(write_row(label, *cells))
+            cells = (format_spread(row[column]) if column in row else "" for column in columns)
+            lines.append(format_row(label, *cells))
         lines.append("")
     words = ("shows", "doesn't show") if benchmark.CLAIMS else ("met", "**not met**")
-    lines += [write_row("ratio", "measured", "bound", ""), "|---|---:|---:|---|"]
+    lines += [format_row("ratio", "measured", "bound", ""), "|---|---:|---:|---|"]
     for label, ratio in result["ratios"].items():
         verdict = words[not is_met(benchmark, label, ratio)]
-        bound = write_bound(*benchmark.BOUNDS.get(label, NO_BOUND))
-        lines.append(write_row(label, write_spread(ratio, "x"), bound, verdict if bound else ""))
+        bound = format_bound(*benchmark.BOUNDS.get(label, NO_BOUND))
+        lines.append(format_row(label, format_spread(ratio, "x"), bound, verdict if bound else ""))
     return "\n".join(lines) + "\n"
 
 
-def write_row(*cells: str) -> str:
+def format_row(*cells: str) -> str:
     """Return a row of a Markdown table."""
     return f"|{'|'.join(cells)}|"
 
 
-def write_spread(values: Spread, unit: str = "") -> str:
+def format_spread(values: Spread, unit: str = "") -> str:
     """Format a spread with three significant digits: 12x (10-15)."""
     middle, *ends = (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}" for value in values)
     return f"{middle}{unit}" + (f" ({ends[0]}-{ends[1]})" if ends else "")
 
 
-def write_bound(least: float, most: float) -> str:
-    """Format a bound; empty where there is none."""
+def format_bound(least: float, most: float) -> str:
+    """Format a bound; return an empty text if there is none."""
     if least and most < float("inf"):
         return f"{least:g}x-{most:g}x"
     return f"≥{least:.3g}x" if least else f"≤{most:g}x" * (most < float("inf"))

@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.endpoints import JSON, make_body
-from benchmarks.frame import Log, Result, divide, repeat_ways, spread
+from benchmarks.endpoints import JSON, encode_rows
+from benchmarks.frame import Log, Result, compute_spread, divide, repeat_ways
 from benchmarks.null_server import KINDS, PERCENTILES, start_null_server
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, Pace, container
@@ -44,13 +44,13 @@ OPEN_USERS, OPEN_SECONDS = 50, 10
 
 def measure(folder: Path, log: Log) -> Result:
     """Run all generators in turn."""
-    body = make_body(JSON, 1)
+    body = encode_rows(JSON, 1)
     with start_null_server() as (url, _):
         ways = {OURS: partial(run_ours, url, body), LOCUST: partial(run_locust, url, body)}
         if shutil.which("wrk"):
             ways[WRK] = partial(run_wrk, url, body, folder)
         rates = repeat_ways(ways, REPEATS, log)
-    table = {way: {RPS: spread(values)} for way, values in rates.items()}
+    table = {way: {RPS: compute_spread(values)} for way, values in rates.items()}
     ratios = [divide(rates[OURS], rates[LOCUST])]
     openings: dict[str, Callable[[str, bytes, int], list[float]]] = {
         OURS: open_ours,
@@ -66,9 +66,9 @@ def measure(folder: Path, log: Log) -> Result:
                     found = run(url, body, seed)
                     errors.append(compare(found, true := end()))
                 log(f"{kind}, {way}: {found}, true {true}")
-            table.setdefault(way, {})[f"error, {kind}"] = spread(errors)
+            table.setdefault(way, {})[f"error, {kind}"] = compute_spread(errors)
             if way == OURS:
-                ratios.append(spread([max(errors)]))
+                ratios.append(compute_spread([max(errors)]))
     return {"table": table, "ratios": dict(zip(BOUNDS, ratios, strict=True))}
 
 
@@ -96,7 +96,7 @@ def open_ours(url: str, body: bytes, seed: int) -> list[float]:
         seconds = OPEN_SECONDS
         pace = Pace(warm_up_seconds=0.0, least_seconds=seconds, most_seconds=seconds)
         step = generator.step(RATE, pace)
-    return [step.latencies.percentile_ms(percent) for percent in PERCENTILES]
+    return [step.latencies.compute_percentile_ms(percent) for percent in PERCENTILES]
 
 
 def start_locust(url: str, users: int, seconds: int, **variables: str) -> bytes:

@@ -26,7 +26,7 @@ class FastUser(FastHttpUser):
             gevent.sleep(random.uniform(0, 1 / RATE))
 
     @task
-    def ask(self) -> None:
+    def send_row(self) -> None:
         headers = {"Content-Type": "application/json"}
         self.client.post("/invocations", os.environ["BODY"], headers=headers)
 

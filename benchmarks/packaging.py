@@ -1,4 +1,4 @@
-"""Speed and memory of packing a model, compared with tar."""
+"""Measures the speed and memory of packing a model, compared with tar."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.frame import ROOT, Log, Result, divide, repeat_ways, spread
+from benchmarks.frame import ROOT, Log, Result, compute_spread, divide, repeat_ways
 from model_packaging.archive import pack
-from model_packaging.inputs import GRANULARITY_SECONDS, ArchiveInputs, Servable, key
+from model_packaging.inputs import GRANULARITY_SECONDS, ArchiveInputs, Servable, compute_key
 
 TITLE = "Packing"
 CLAIMS = False
@@ -37,7 +37,10 @@ SECONDS, MEMORY, SIZE = "seconds", "peak memory, MB", "archive, MB"
 
 
 def measure(_: Path, log: Log) -> Result:
-    """Pack in every way. The folder is on the disk: a temporary one may be memory."""
+    """Pack in every way.
+
+    The folder is on the disk, because a temporary folder may be in memory.
+    """
     disk = ROOT / ".servable"
     disk.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=disk, prefix="benchmark-packaging-") as folder:
@@ -45,10 +48,10 @@ def measure(_: Path, log: Log) -> Result:
 
 
 def _measure(folder: Path, log: Log) -> Result:
-    small, large, sparse = (_make_model(folder / name) for name in ("small", "large", "sparse"))
+    small, large, sparse = (_write_model(folder / name) for name in ("small", "large", "sparse"))
     weights = np.random.default_rng(SEED).standard_normal(WEIGHTS, dtype=np.float32)
     (weights * np.float32(DEVIATION)).tofile(small / "weights")
-    ways = {way: partial(_run, way, small, folder / "a") for way in (OURS, TAR_GZIP, TAR)}
+    ways = {way: partial(_run_way, way, small, folder / "a") for way in (OURS, TAR_GZIP, TAR)}
     runs = repeat_ways(ways, REPEATS, log)
     columns = {
         way: {column: [run[column] for run in of_way] for column in of_way[0]}
@@ -56,13 +59,13 @@ def _measure(folder: Path, log: Log) -> Result:
     }
     for number in range(LARGE_COPIES):  # links: they cost no disk
         os.link(small / "weights", large / f"weights-{number}")
-    of_large = _run(OURS, large, folder / "a")
+    of_large = _run_way(OURS, large, folder / "a")
     for number in range(SPARSE_FILES):
         with (sparse / f"shard-{number:04}").open("wb") as file:
             file.truncate(SPARSE_BYTES)
     # A file as young as the clock's step is not trusted, and is read again.
     time.sleep(GRANULARITY_SECONDS + 0.1)
-    first, *again = (_run("key", sparse, folder / "cache") for _ in range(REPEATS + 1))
+    first, *again = (_run_way("key", sparse, folder / "cache") for _ in range(REPEATS + 1))
     seconds = {way: column[SECONDS] for way, column in columns.items()}
     ratios = [
         divide(seconds[TAR_GZIP], seconds[OURS]),
@@ -73,21 +76,22 @@ def _measure(folder: Path, log: Log) -> Result:
     rows = columns | {"servable, 2 GB": {column: [value] for column, value in of_large.items()}}
     return {
         "table": {
-            way: {name: spread(values) for name, values in row.items()} for way, row in rows.items()
+            way: {name: compute_spread(values) for name, values in row.items()}
+            for way, row in rows.items()
         },
         "ratios": dict(zip(BOUNDS, ratios, strict=True)),
     }
 
 
-def _make_model(folder: Path) -> Path:
+def _write_model(folder: Path) -> Path:
     variables = folder / "1" / "variables"
     variables.mkdir(parents=True)
     (folder / "1" / "saved_model.pb").write_bytes(b"a graph")
     return variables
 
 
-def _run(way: str, variables: Path, target: Path) -> dict[str, float]:
-    """Run one way to pack in a process of its own; return what it took."""
+def _run_way(way: str, variables: Path, target: Path) -> dict[str, float]:
+    """Run one way to pack in a separate process; return its measurements."""
     # What the previous run left to be written must not slow down this one.
     os.sync()
     folder, start = variables.parents[1], time.perf_counter()
@@ -104,13 +108,13 @@ def _run(way: str, variables: Path, target: Path) -> dict[str, float]:
 
 
 def _main(way: str, folder: Path, target: Path) -> None:
-    """Print the seconds of the work, without Python's start, and the peak memory."""
+    """Print the seconds of the work, without Python's startup time, and the peak memory."""
     inputs = ArchiveInputs(servables=(Servable(name="weights", folder=folder),))
     start = time.perf_counter()
     if way == OURS:
         pack(inputs, target)
     else:
-        key(inputs, cache=target)
+        compute_key(inputs, cache=target)
     seconds = time.perf_counter() - start
     # Not getrusage: its peak includes that of the process that started this one.
     status = Path("/proc/self/status").read_text(encoding="utf-8")

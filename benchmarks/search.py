@@ -1,4 +1,4 @@
-"""Quality of tune's search on made-up endpoints, compared with random search and Optuna's TPE."""
+"""Compares tune's search on simulated endpoints with random search and Optuna's TPE."""
 
 import datetime
 import multiprocessing
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.frame import Log, Result, spread
+from benchmarks.frame import Log, Result, compute_spread
 from tests.servable.tune.container_formula import FAMILIES, make_surface
 from tests.servable.tune.surfaces import (
     FLAT,
@@ -47,7 +47,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def measure(_: Path, log: Log) -> Result:
-    """Search every surface in every way. A searched surface is the same for all ways."""
+    """Search every surface in every way. All ways search the same surfaces."""
     seeds = [int(f"{datetime.date.today():%Y%m%d}") * 100 + at for at in range(SURFACES)]
     os.environ.update(ONE_THREAD)
     shares: dict[tuple[str, str, float], list[float]] = {}
@@ -58,7 +58,7 @@ def measure(_: Path, log: Log) -> Result:
             log(f"{family}, {noise:.0%} noise")
             names = [OURS] if family == FLAT else [*CONTENDERS]
             for name in names:
-                search = partial(run, family, name, noise=noise)
+                search = partial(search_surface, family, name, noise=noise)
                 answers = [*pool.map(search, seeds)]
                 shares[family, name, noise] = [each["share_of_best"] for each in answers]
                 calm += [not each["better"] for each in answers if family == FLAT]
@@ -66,17 +66,17 @@ def measure(_: Path, log: Log) -> Result:
 
 
 def summarize(shares: dict[tuple[str, str, float], list[float]], calm: float) -> Result:
-    """Return the table and the ratios of the shares of each family, contender, and noise."""
+    """Return the table and the ratios from the shares of each family, contender, and noise."""
     families = [family for family in FAMILIES if family != FLAT]
     table = {
         family: {
-            f"{name}, {noise:.0%}": spread(shares[family, name, noise])[:1]
+            f"{name}, {noise:.0%}": compute_spread(shares[family, name, noise])[:1]
             for noise, name in product(NOISES, CONTENDERS)
         }
         for family in families
     }
     ratios = {
-        f"{family}, median, 5% noise": spread(shares[family, OURS, NOISES[0]])
+        f"{family}, median, 5% noise": compute_spread(shares[family, OURS, NOISES[0]])
         for family in families
     }
     mean = {
@@ -84,12 +84,14 @@ def summarize(shares: dict[tuple[str, str, float], list[float]], calm: float) ->
         for name in CONTENDERS
     }
     for name in (TPE, RANDOM):
-        ratios[f"{OURS} / {name}, all families, 5% noise"] = spread([mean[OURS] / mean[name]])
+        ratios[f"{OURS} / {name}, all families, 5% noise"] = compute_spread(
+            [mean[OURS] / mean[name]]
+        )
     return {"table": table, "ratios": ratios | {CALM: [calm]}}
 
 
 def search_random(surface: Surface, seed: int, noise: float) -> Answer:
-    """Draw different points; the highest measurement wins."""
+    """Draw different points; return the one with the highest measurement."""
     factors, chance = draw_disturbances(seed, noise), np.random.default_rng([9, seed])
     numbers = chance.choice(len(surface.space), size=TRIALS, replace=False)
     values = [surface.values[number] * next(factors) for number in numbers]
@@ -97,7 +99,7 @@ def search_random(surface: Surface, seed: int, noise: float) -> Answer:
 
 
 def search_tpe(surface: Surface, seed: int, noise: float) -> Answer:
-    """Run Optuna's TPE on the ranks of the settings; our first points begin."""
+    """Run Optuna's TPE on the ranks of the settings, starting with our first points."""
     import optuna  # half a second, which the page doesn't need
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -108,7 +110,7 @@ def search_tpe(surface: Surface, seed: int, noise: float) -> Answer:
         near = space.point(number)
         study.enqueue_trial({name: space.grid[name].index(value) for name, value in near.items()})
 
-    def number_at(ranks: dict[str, int]) -> int:
+    def find_number(ranks: dict[str, int]) -> int:
         point = {name: space.grid[name][ranks[name]] for name in space.names}
         number = space.number(point)
         return space.nearest(point) if number is None else number
@@ -116,10 +118,10 @@ def search_tpe(surface: Surface, seed: int, noise: float) -> Answer:
     def measure_trial(trial: Any) -> float:
         grid = space.grid.items()
         ranks = {name: trial.suggest_int(name, 0, len(values) - 1) for name, values in grid}
-        return float(surface.values[number_at(ranks)] * next(factors))
+        return float(surface.values[find_number(ranks)] * next(factors))
 
     study.optimize(measure_trial, n_trials=TRIALS)
-    return {"point": number_at(study.best_params)}
+    return {"point": find_number(study.best_params)}
 
 
 CONTENDERS: dict[str, Callable[[Surface, int, float], Answer]] = {
@@ -129,8 +131,11 @@ CONTENDERS: dict[str, Callable[[Surface, int, float], Answer]] = {
 }
 
 
-def run(family: str, contender: str, seed: int, noise: float) -> Answer:
-    """Search one surface; the answer has the true throughput of the recommended point."""
+def search_surface(family: str, contender: str, seed: int, noise: float) -> Answer:
+    """Search one surface; return the recommended point's true throughput as a share of the best.
+
+    The result contains the other values that the contender returned, too.
+    """
     surface = make_surface(family, seed)
     answer = CONTENDERS[contender](surface, seed, noise)
     share = surface.values[answer.pop("point")] / surface.values.max()

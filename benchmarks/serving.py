@@ -1,11 +1,11 @@
-"""CPU time of a request through the handler, compared with other handlers."""
+"""Measures the CPU time of a request through the handler, compared with other handlers."""
 
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks import endpoints
 from benchmarks.endpoints import JSON, NPY, PROTOBUF, ROWS
-from benchmarks.frame import Log, Result, divide, spread, take_turns
+from benchmarks.frame import Log, Result, compute_spread, divide, take_turns
 from servable_local.container.launch import EndpointProcess, launch
 
 TITLE = "The handler"
@@ -60,8 +60,11 @@ Cost = tuple[float, float]
 
 
 def measure(folder: Path, log: Log) -> Result:
-    """Send requests to every way, in slices that take turns: slow moments of the computer meet all."""
-    model = endpoints.make_model(folder / "model")
+    """Send requests to every way, in slices that take turns.
+
+    A slow moment of the computer therefore affects all ways.
+    """
+    model = endpoints.export_model(folder / "model")
     costs: dict[tuple[str, int], list[Cost]] = {}
     with ExitStack() as stack:
         running: dict[str, EndpointProcess] = {}
@@ -71,12 +74,12 @@ def measure(folder: Path, log: Log) -> Result:
             ours = name in ("ours", "grpc_from_json")
             archive = endpoints.pack(folder / "a.tar.gz", {"rows": model}, code, handler=ours)
             running[way] = stack.enter_context(launch(archive, variables))
-            _send(running[way], JSON, 1, 20)
+            _send_requests(running[way], JSON, 1, 20)
         for repeat in range(REPEATS):
             for count, requests in REQUESTS.items():
                 spent = dict.fromkeys(WAYS, (0.0, 0.0))
                 for way in take_turns(WAYS, SLICES):
-                    used = _spend(running[way], WAYS[way][2], count, requests // SLICES)
+                    used = _measure_cpu_ms(running[way], WAYS[way][2], count, requests // SLICES)
                     web, model_server = (a + b for a, b in zip(spent[way], used, strict=True))
                     spent[way] = web, model_server
                 for way, (web, model_server) in spent.items():
@@ -87,11 +90,13 @@ def measure(folder: Path, log: Log) -> Result:
 
 
 def summarize(costs: dict[tuple[str, int], list[Cost]]) -> Result:
-    """Return the table and the ratios of the costs of each way and number of rows."""
+    """Return the table and the ratios from the costs of each way and number of rows."""
     table: dict[str, dict[str, list[float]]] = {way: {} for way in WAYS}
     for (way, count), several in costs.items():
         for part, label in enumerate(("web", "model")):
-            table[way][f"{ROWS[count]}, {label}"] = spread([cost[part] for cost in several])[:1]
+            table[way][f"{ROWS[count]}, {label}"] = compute_spread(
+                [cost[part] for cost in several]
+            )[:1]
     ratios = {}
     for case, label in LABELS.items():
         above, below, count, whole = case
@@ -103,22 +108,25 @@ def summarize(costs: dict[tuple[str, int], list[Cost]]) -> Result:
     return {"table": table, "ratios": ratios}
 
 
-def _spend(process: EndpointProcess, content_type: str, count: int, requests: int) -> Cost:
-    """Return the CPU time of some requests, after one that finds the caches as the last way left them."""
-    _send(process, content_type, count, 1)
-    before = _read(process)
-    _send(process, content_type, count, requests)
-    web, model_server = (a - b for a, b in zip(_read(process), before, strict=True))
+def _measure_cpu_ms(process: EndpointProcess, content_type: str, count: int, requests: int) -> Cost:
+    """Return the CPU time of some requests, after one that isn't counted.
+
+    That first request finds the caches as the previous way left them.
+    """
+    _send_requests(process, content_type, count, 1)
+    before = _read_cpu_ms(process)
+    _send_requests(process, content_type, count, requests)
+    web, model_server = (a - b for a, b in zip(_read_cpu_ms(process), before, strict=True))
     return web, model_server
 
 
-def _read(process: EndpointProcess) -> Cost:
+def _read_cpu_ms(process: EndpointProcess) -> Cost:
     parts = process.parts
     web = (parts.nginx, parts.gunicorn, *parts.workers)
     return endpoints.read_cpu_ms(web), endpoints.read_cpu_ms(parts.model_servers)
 
 
-def _send(process: EndpointProcess, content_type: str, count: int, requests: int) -> None:
-    body, caller = endpoints.make_body(content_type, count), endpoints.EndpointCaller(process.url)
+def _send_requests(process: EndpointProcess, content_type: str, count: int, requests: int) -> None:
+    body, caller = endpoints.encode_rows(content_type, count), endpoints.EndpointCaller(process.url)
     for _ in range(requests):
-        caller.ask(body, content_type)
+        caller.invoke(body, content_type)

@@ -1,4 +1,4 @@
-"""Duration of `servable check` and synth, compared with an app that has nothing in it."""
+"""Measures the duration of `servable check` and synth, compared with an empty app."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks.frame import ROOT, Log, Result, divide, repeat_ways, spread
+from benchmarks.frame import ROOT, Log, Result, compute_spread, divide, repeat_ways
 
 TITLE = "Check and synth"
 CLAIMS = False
@@ -39,7 +39,7 @@ def measure(folder: Path, log: Log) -> Result:
     for number in range(MORE_ENVIRONMENTS):
         text = f'extends = "prod"\n\n[endpoint]\nname = "ranker-more-{number}"\n'
         (more / f"more-{number}.toml").write_text(text, encoding="utf-8")
-    run = partial(_run, folder / "out")
+    run = partial(_time_run, folder / "out")
     ways = {
         EMPTY: partial(run, environments, "-c", EMPTY_APP),
         CHECK: partial(
@@ -57,13 +57,13 @@ def measure(folder: Path, log: Log) -> Result:
     ]
     ratios = [divide(values, seconds[EMPTY]) for values in (seconds[CHECK], seconds[ALL], each)]
     return {
-        "table": {way: {"seconds": spread(values)} for way, values in seconds.items()},
+        "table": {way: {"seconds": compute_spread(values)} for way, values in seconds.items()},
         "ratios": dict(zip(BOUNDS, ratios, strict=True)),
     }
 
 
-def _run(out: Path, environments: Path, *arguments: str) -> float:
-    """Time one run as the CDK CLI starts it. Raises CalledProcessError."""
+def _time_run(out: Path, environments: Path, *arguments: str) -> float:
+    """Return the seconds of one run, started as the CDK CLI does. Raises CalledProcessError."""
     shutil.rmtree(out, ignore_errors=True)
     context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     context["environments"] = str(environments)

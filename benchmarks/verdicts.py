@@ -2,7 +2,8 @@
 
     python -m benchmarks.verdicts [--seed N] [load | queue | tune | replay | rehearse]...
 
-Without a seed a fresh one is drawn: nobody has looked at its cases. The other verdicts keep what they have.
+Without a seed, a new one is drawn, so that nobody has seen its cases. The results of the verdicts
+that aren't measured are kept.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from benchmarks.frame import RESULTS, ROOT, start_clock, write_row
+from benchmarks.frame import RESULTS, ROOT, format_row, start_clock
 from tests.verdicts import load_gate, rehearse, replay_gate, steady_queue, tune
 
 PAGE, FILE = ROOT / "docs" / "verdicts.md", RESULTS / "verdicts.json"
@@ -37,7 +38,7 @@ PASS, FAIL = (
 
 
 def count_verdicts(passes: bool | None, verdicts: list[str]) -> list[int]:
-    """Count the verdicts: all, those that pass, fail, and are inconclusive, and the wrong ones."""
+    """Count the verdicts: all, passing, failing, inconclusive, and wrong ones."""
     passed, failed = (sum(each in words for each in verdicts) for words in (PASS, FAIL))
     wrong = {True: failed, False: passed, None: verdicts.count("falsely better")}[passes]
     return [len(verdicts), passed, failed, len(verdicts) - passed - failed, wrong]
@@ -46,10 +47,10 @@ def count_verdicts(passes: bool | None, verdicts: list[str]) -> list[int]:
 def write_table() -> None:
     """Write the table between the page's heading of rates and its next heading."""
     results = json.loads(FILE.read_text(encoding="utf-8"))
-    lines = [write_row(*HEAD), "|---|---|---:|---:|---:|---:|---:|"]
+    lines = [format_row(*HEAD), "|---|---|---:|---:|---:|---:|---:|"]
     for name, result in results.items():
         for case, counts in result["cases"].items():
-            lines.append(write_row(name, case, *(f"{count:,}" for count in counts)))
+            lines.append(format_row(name, case, *(f"{count:,}" for count in counts)))
     # Results of an earlier version have no seed: this one draws other cases from it.
     runs = [
         f"{name} on {result['date']}" + (f" (`--seed {result['seed']}`)" if result["seed"] else "")

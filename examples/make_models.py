@@ -1,10 +1,10 @@
-"""Makes small models for the articles' presets, at their input shapes, with golden requests and answers.
+"""Creates small models for the articles' presets, at their input shapes, with golden files.
 
     python -m examples.make_models [--out DIR]
 
-DIR (this folder when left out) receives PRESET/model/ and PRESET/golden/ of all five.
-The weights are drawn from a seed and trained on nothing: shapes, operations and sizes of requests are
-those of a real model, and the answers mean nothing. The same TensorFlow gives the same files each time.
+DIR (default: this folder) receives PRESET/model/ and PRESET/golden/ of all five. The weights are
+drawn from a seed and not trained: shapes, operations, and sizes of requests are those of a real
+model, and the outputs mean nothing. The same TensorFlow gives the same files each time.
 """
 
 import argparse
@@ -46,14 +46,20 @@ class RandomModel(tf.Module):  # type: ignore[misc]
         super().__init__(name=name)
         self._random = np.random.default_rng(seed)
 
-    def drawn(self, name: str, *shape: int, deviation: float | None = None) -> tf.Variable:
-        """Normally distributed; by default so that a layer's outputs are as large as its inputs."""
+    def draw_weights(self, name: str, *shape: int, deviation: float | None = None) -> tf.Variable:
+        """Return a variable with normally distributed values.
+
+        By default, the deviation makes a layer's outputs as large as its inputs.
+        """
         deviation = math.sqrt(2 / math.prod(shape[:-1])) if deviation is None else deviation
         return tf.Variable(self._random.normal(0, deviation, shape).astype(np.float32), name=name)
 
 
-def signature(**shapes: tuple[Any, list[int | None]]) -> Callable[[Any], Any]:
-    """Decorates a method that takes tensors of these types and shapes; a first dimension is added."""
+def declare_signature(**shapes: tuple[Any, list[int | None]]) -> Callable[[Any], Any]:
+    """Return a decorator for a method that takes tensors of these types and shapes.
+
+    A first dimension is added to each shape.
+    """
     specs = [tf.TensorSpec([None, *shape], kind, name) for name, (kind, shape) in shapes.items()]
     decorate: Callable[[Any], Any] = tf.function(input_signature=specs)
     return decorate
@@ -64,13 +70,15 @@ class Retrieval(RandomModel):
 
     def __init__(self) -> None:
         super().__init__("retrieval")
-        self.tokens = self.drawn("tokens", QUERY_VOCABULARY, QUERY_WIDTH, deviation=1.0)
-        self.kernels = [self.drawn(f"kernel_{n}", QUERY_WIDTH, QUERY_WIDTH) for n in range(2)]
-        self.items = self.drawn("items", ITEMS, QUERY_WIDTH, deviation=1.0)
+        self.tokens = self.draw_weights("tokens", QUERY_VOCABULARY, QUERY_WIDTH, deviation=1.0)
+        self.kernels = [
+            self.draw_weights(f"kernel_{n}", QUERY_WIDTH, QUERY_WIDTH) for n in range(2)
+        ]
+        self.items = self.draw_weights("items", ITEMS, QUERY_WIDTH, deviation=1.0)
 
-    @signature(token_ids=(tf.int64, [QUERY_TOKENS]))
+    @declare_signature(token_ids=(tf.int64, [QUERY_TOKENS]))
     def serve(self, token_ids: tf.Tensor) -> Outputs:
-        """Token ids, 0 where the query has ended -> embedding, ids of items, cosines."""
+        """Return embedding, item ids, and cosines for token ids (0 after the query's end)."""
         used = tf.cast(token_ids > 0, tf.float32)[:, :, tf.newaxis]
         vectors = tf.gather(self.tokens, tf.math.floormod(token_ids, QUERY_VOCABULARY))
         hidden = tf.reduce_sum(vectors * used, axis=1) / (1.0 + tf.reduce_sum(used, axis=1))
@@ -88,19 +96,22 @@ class Detector(RandomModel):
         super().__init__("detector")
         widths = (3, 8, 12, 16, 24, 32)
         layers = enumerate(itertools.pairwise(widths))
-        self.kernels = [self.drawn(f"kernel_{n}", 3, 3, *pair) for n, pair in layers]
+        self.kernels = [self.draw_weights(f"kernel_{n}", 3, 3, *pair) for n, pair in layers]
         per_cell = BOXES_PER_CELL * (4 + CLASSES)
-        self.heads = [self.drawn(f"head_{width}", width, per_cell) for width in widths[-2:]]
+        self.heads = [self.draw_weights(f"head_{width}", width, per_cell) for width in widths[-2:]]
 
-    @signature(image_bytes=(tf.string, []))
+    @declare_signature(image_bytes=(tf.string, []))
     def serve(self, image_bytes: tf.Tensor) -> Outputs:
-        """JPEG or PNG files -> boxes (top, left, bottom, right, from 0 to 1), scores, classes, count."""
-        images = tf.map_fn(_pixels, image_bytes, fn_output_signature=PICTURE)
+        """Return boxes, scores, classes, and count for JPEG or PNG files.
+
+        A box is top, left, bottom, right, from 0 to 1.
+        """
+        images = tf.map_fn(_decode_pixels, image_bytes, fn_output_signature=PICTURE)
         hidden, boxes, scores = images, [], []
         for number, kernel in enumerate(self.kernels, start=len(self.heads) - len(self.kernels)):
             hidden = tf.nn.relu(tf.nn.conv2d(hidden, kernel, strides=2, padding="SAME"))
             if number >= 0:
-                found = _boxes_of_cells(tf.tensordot(hidden, self.heads[number], 1))
+                found = _compute_boxes(tf.tensordot(hidden, self.heads[number], 1))
                 boxes.append(found[0])
                 scores.append(found[1])
         kept = tf.image.combined_non_max_suppression(
@@ -119,14 +130,17 @@ class Detector(RandomModel):
         }
 
 
-def _pixels(file: tf.Tensor) -> tf.Tensor:
-    """A file's pixels from -1 to 1, float32 [300, 300, 3]."""
+def _decode_pixels(file: tf.Tensor) -> tf.Tensor:
+    """Return a file's pixels from -1 to 1, as float32 [300, 300, 3]."""
     decoded = tf.io.decode_jpeg(file, channels=3)  # PNG too
     return tf.image.resize(decoded, [PIXELS, PIXELS]) / 127.5 - 1.0
 
 
-def _boxes_of_cells(predicted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """[n, size, size, boxes * (4 + classes)] -> boxes [n, boxes, 4] and scores [n, boxes, classes]."""
+def _compute_boxes(predicted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Convert [n, size, size, boxes * (4 + classes)] to boxes and scores.
+
+    Boxes are [n, boxes, 4], scores [n, boxes, classes].
+    """
     size = predicted.shape[1]
     cells = tf.reshape(predicted, [-1, size * size * BOXES_PER_CELL, 4 + CLASSES])
     centres = (np.arange(size, dtype=np.float32) + 0.5) / size
@@ -145,15 +159,22 @@ class TextModel(RandomModel):
         super().__init__(name, SEED + [*TEXT_MODELS].index(name))
         width = TEXT_WIDTH
         self.for_each_token = name in FOR_EACH_TOKEN
-        self.tokens = self.drawn("tokens", TEXT_VOCABULARY, width, deviation=1.0)
-        self.attention = self.drawn("attention", width, 3 * width, deviation=1 / math.sqrt(width))
-        self.wide = self.drawn("wide", width, 2 * width)
-        self.narrow = self.drawn("narrow", 2 * width, width)
-        self.head = self.drawn("head", width, TEXT_MODELS[name])
+        self.tokens = self.draw_weights("tokens", TEXT_VOCABULARY, width, deviation=1.0)
+        self.attention = self.draw_weights(
+            "attention", width, 3 * width, deviation=1 / math.sqrt(width)
+        )
+        self.wide = self.draw_weights("wide", width, 2 * width)
+        self.narrow = self.draw_weights("narrow", 2 * width, width)
+        self.head = self.draw_weights("head", width, TEXT_MODELS[name])
 
-    @signature(input_ids=(tf.int32, [TEXT_TOKENS]), attention_mask=(tf.int32, [TEXT_TOKENS]))
+    @declare_signature(
+        input_ids=(tf.int32, [TEXT_TOKENS]), attention_mask=(tf.int32, [TEXT_TOKENS])
+    )
     def serve(self, input_ids: tf.Tensor, attention_mask: tf.Tensor) -> Outputs:
-        """Token ids, and 1 where there is a token -> scores of a text, or of each token."""
+        """Return the scores of a text, or of each token.
+
+        `input_ids` are token ids; `attention_mask` is 1 where there is a token.
+        """
         used = tf.cast(attention_mask, tf.float32)
         tokens = tf.gather(self.tokens, tf.math.floormod(input_ids, TEXT_VOCABULARY))
         queries, keys, values = tf.split(tf.tensordot(tokens, self.attention, 1), 3, axis=-1)
@@ -168,10 +189,10 @@ class TextModel(RandomModel):
         return {"scores": tf.tensordot(hidden, self.head, 1)}
 
 
-def page_network(code: Mapping[str, Any]) -> keras.Model:
-    """A multi-input, multi-task Keras network over the elements and the words of a page.
+def build_page_network(code: Mapping[str, Any]) -> keras.Model:
+    """Build a multi-input, multi-task Keras network over the elements and the words of a page.
 
-    `code` is transforms.py, which makes its inputs.
+    `code` is transforms.py, which computes its inputs.
     """
     keras.utils.set_random_seed(SEED)
     layers = keras.layers
@@ -199,14 +220,14 @@ def page_network(code: Mapping[str, Any]) -> keras.Model:
 
 
 def pages(out: Path) -> None:
-    """golden/page.html is written by hand."""
+    """Write the model and the golden answer; golden/page.html is written by hand."""
     code = runpy.run_path(str(HERE / "pages" / "code" / "transforms.py"))
-    network = page_network(code)
+    network = build_page_network(code)
     # Keras' own export writes its variables in another order each time.
     module = tf.Module()
     module.weights = [weight.value for weight in network.weights]
     shapes = {one.name: (one.dtype, list(one.shape[1:])) for one in network.inputs}
-    module.serve = signature(**shapes)(
+    module.serve = declare_signature(**shapes)(
         lambda tags, depths, words, counts: network([tags, depths, words, counts])
     )
     save(module, out / "model" / "1")
@@ -217,7 +238,10 @@ def pages(out: Path) -> None:
 
 
 def ranking(out: Path) -> None:
-    """The request is a PredictRequest, as the article sends it; its ids are written as varints."""
+    """Write the model with a PredictRequest as the article sends it, and its golden answer.
+
+    The ids are written as varints.
+    """
     model = DeepFM(SEED, RANKING_BUCKETS)
     save(model, out / "model" / "1")
     random = np.random.default_rng(SEED)
@@ -233,7 +257,7 @@ def ranking(out: Path) -> None:
     out.joinpath("golden").mkdir(exist_ok=True)
     (out / "golden" / "request.pb").write_bytes(request.SerializeToString(deterministic=True))
     prob = model.serve(tf.constant(ids), tf.constant(values))["prob"]
-    _write(out / "golden" / "answer.json", {"outputs": plain(prob)})
+    _write(out / "golden" / "answer.json", {"outputs": convert_to_lists(prob)})
 
 
 def retrieval(out: Path) -> None:
@@ -253,12 +277,12 @@ def detector(out: Path) -> None:
     file = tf.io.encode_jpeg(image.astype(np.uint8)).numpy()
     encoded = [{"image_bytes": {"b64": base64.b64encode(file).decode()}}]
     _write(out / "golden" / "request.json", {"instances": encoded})
-    answer = rows_of(model.serve(tf.constant([file])))
+    answer = list_rows(model.serve(tf.constant([file])))
     _write(out / "golden" / "answer.json", {"predictions": answer})
 
 
 def large_models(out: Path) -> None:
-    """One request, which every model takes, and the answer of each."""
+    """Write every text model, one request that all of them accept, and the answer of each."""
     random = np.random.default_rng(SEED)
     ids = random.integers(1, TEXT_VOCABULARY, size=(2, TEXT_TOKENS)).astype(np.int32)
     mask = (np.arange(TEXT_TOKENS) < np.array([[20], [TEXT_TOKENS]])).astype(np.int32)
@@ -272,7 +296,7 @@ def large_models(out: Path) -> None:
 
 
 def save(model: tf.Module, version: Path) -> None:
-    """Writes a SavedModel with the signature serving_default."""
+    """Write a SavedModel with the signature serving_default."""
     signatures = {"serving_default": model.serve}
     # Renamed when it is whole: a stopped export leaves the old model.
     exporting = version.parent.with_name(f"{version.parent.name}.exporting")
@@ -285,15 +309,18 @@ def save(model: tf.Module, version: Path) -> None:
     exporting.rename(version)
 
 
-def plain(tensor: tf.Tensor) -> Any:
-    """The tensor as lists. NumPy writes the shortest decimal that reads back as the same float32."""
+def convert_to_lists(tensor: tf.Tensor) -> Any:
+    """Return the tensor as lists.
+
+    NumPy writes the shortest decimal that reads back as the same float32.
+    """
     array = tensor.numpy()
     return (array.astype(str).astype(float) if array.dtype.kind == "f" else array).tolist()
 
 
-def rows_of(outputs: Outputs) -> list[Any]:
-    """A value for each row, or an object where there are several outputs, as TensorFlow Serving answers."""
-    columns = {name: plain(tensor) for name, tensor in outputs.items()}
+def list_rows(outputs: Outputs) -> list[Any]:
+    """Return a value for each row, or an object for several outputs, like TensorFlow Serving."""
+    columns = {name: convert_to_lists(tensor) for name, tensor in outputs.items()}
     if len(columns) == 1:
         return list(*columns.values())
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -304,7 +331,7 @@ def _write_rows(folder: Path, inputs: Mapping[str, Any], answers: Mapping[str, O
     instances = [dict(zip(inputs, row, strict=True)) for row in rows]
     _write(folder / "request.json", {"instances": instances})
     for file, outputs in answers.items():
-        _write(folder / file, {"predictions": rows_of(outputs)})
+        _write(folder / file, {"predictions": list_rows(outputs)})
 
 
 def _write(path: Path, content: object) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from infra.parameters.keys import finding
+from infra.parameters.keys import convert_error
 from infra.parameters.sources import Source
 from infra.parameters.table import Table
 
@@ -102,7 +102,7 @@ def _state(error: ErrorDetails, prefix: tuple[str, ...]) -> str:
     key = ARGUMENTS.get(".".join((*prefix[:1], key)), ARGUMENTS.get(key, key))
     if "error" in error.get("ctx", {}):  # about several arguments
         return f"{key}: {error['ctx']['error']}".removeprefix(": ")
-    found = finding({**error, "loc": (*prefix, *error["loc"])}, Source(values={}), "app")
+    found = convert_error({**error, "loc": (*prefix, *error["loc"])}, Source(values={}), "app")
     allowed = f"; allowed: {found.allowed}" if found.allowed else ""
     return f"{key}: {found.problem}{allowed}; {name_arguments(found.remedy)}"
 

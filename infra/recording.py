@@ -20,8 +20,7 @@ if __name__ == "__main__":
     # This folder's modules are not for import by their bare names; the packages beside it are.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from model_packaging.beside import remedy_for_write, write_beside
-from model_packaging.refusal import install_command as install_command
+from model_packaging.beside import suggest_write_fix, write_atomically
 
 # Prefix of the records in the assets bucket, and the stack's output that names it.
 FOLDER = "deployments"
@@ -30,27 +29,27 @@ OUTPUT = "DeploymentRecords"
 TIMEOUT_SECONDS = 5
 
 
-def command(record: Mapping[str, Any], *, file: Path, root: Path) -> list[str]:
-    """The command that completes this record, which only the CDK CLI runs when it publishes.
+def build_command(record: Mapping[str, Any], *, file: Path, root: Path) -> list[str]:
+    """Return the command that completes this record. Only the CDK CLI runs it, when it publishes.
 
-    `root` is the project, whose git revision is recorded.
+    `root` is the project, whose Git revision is recorded.
     """
     request = {"record": record, "file": str(file), "root": str(root)}
     return [sys.executable, str(Path(__file__).resolve()), json.dumps(request, sort_keys=True)]
 
 
-def completed(record: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """The record with time, caller and revision. What cannot be determined is recorded with the reason."""
+def complete_record(record: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Return the record with time, caller, and revision, or the reason for a missing caller."""
     return {
         **record,
         "published": datetime.now(UTC).isoformat(timespec="seconds"),
-        "caller": _caller(),
-        "revision": _revision(root),
+        "caller": _find_caller(),
+        "revision": _find_revision(root),
     }
 
 
-def _caller() -> dict[str, str | None]:
-    """The caller of the shell's credentials; `cdk deploy --profile` may use others."""
+def _find_caller() -> dict[str, str | None]:
+    """Return the caller of the shell's credentials; `cdk deploy --profile` may use others."""
     caller: dict[str, str | None] = {"user": None, "arn": None}
     try:
         caller["user"] = getpass.getuser()
@@ -73,8 +72,8 @@ def _caller() -> dict[str, str | None]:
     return caller
 
 
-def _revision(root: Path) -> str | None:
-    """The git revision, with -dirty if files were changed; None outside of git."""
+def _find_revision(root: Path) -> str | None:
+    """Return the Git revision, with -dirty if files were changed. Return None outside of Git."""
     try:
         ran = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"],
@@ -91,8 +90,10 @@ def _revision(root: Path) -> str | None:
 def main(request: Mapping[str, Any]) -> Path:
     """Write the record whole, or not at all, and return its file. Raises OSError."""
     file = Path(request["file"])
-    text = json.dumps(completed(request["record"], Path(request["root"])), indent=2, sort_keys=True)
-    write_beside(file, text.encode())
+    text = json.dumps(
+        complete_record(request["record"], Path(request["root"])), indent=2, sort_keys=True
+    )
+    write_atomically(file, text.encode())
     return file
 
 
@@ -104,7 +105,7 @@ def run(request: Mapping[str, Any]) -> None:
         folder = Path(request["file"]).parent
         problem = f"the record of the deployment cannot be written: {wrong.strerror or wrong}"
         sys.exit(
-            f"{request['file']}: {problem}; {remedy_for_write(wrong, folder)}, then deploy again"
+            f"{request['file']}: {problem}; {suggest_write_fix(wrong, folder)}, then deploy again"
         )
 
 

@@ -1,10 +1,10 @@
-"""Packs one archive when the CDK CLI publishes it, and prints where it lies.
+"""Pack one archive when the CDK CLI publishes it, and print the archive's path.
 
     python model_packaging REQUEST
 
-REQUEST is the JSON that `publishing.command` wrote at synth. The CLI takes the last
-line of standard output for the path of the file to upload. Called by its path and
-not with -m: the CLI may run in any folder.
+REQUEST is the JSON that `publishing.build_command` writes at synth. The CDK CLI reads the last
+line of standard output as the path of the file to upload. The command calls this folder by its
+path instead of with -m, because the CLI may run in any folder.
 """
 
 import json

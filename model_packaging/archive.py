@@ -23,10 +23,10 @@ from typing import Any
 
 from isal import igzip_threaded
 
-from model_packaging.beside import beside, remedy_for_write
-from model_packaging.inputs import ArchiveInputs, Servable, key_tree_and_hashes
+from model_packaging.beside import open_atomically, suggest_write_fix
+from model_packaging.inputs import ArchiveInputs, Servable, compute_key_tree_and_hashes
 from model_packaging.refusal import PackagingError
-from model_packaging.tree import Entry, Progress, ProgressCounter, Tree, read_into, unchanged
+from model_packaging.tree import Entry, Progress, ProgressCounter, Tree, open_unchanged, read_into
 
 # Past the page cache, where the file system can: writing by way of it costs packing a third of
 # its time (0.2 s of 0.7 s for 400 MB), and the fsync at the end another tenth.
@@ -47,7 +47,7 @@ MOST_THREADS = 8
 
 
 class _Sink:
-    """A function that takes bytes, as the file that igzip_threaded writes to."""
+    """A file object for igzip_threaded that passes bytes to a function."""
 
     def __init__(self, take: Callable[[bytes], object]) -> None:
         self._take = take
@@ -61,11 +61,11 @@ class _Sink:
 
 
 class GzipBlocks:
-    """One gzip member, given to `sink` piece by piece and in order, by one other thread.
+    """A gzip stream of one member, passed to `sink` in order, in pieces, by one other thread.
 
-    Compressed in blocks that are cut here, by their size alone: neither the number of threads nor
-    how much comes with each `write` changes the bytes. What `sink` raises comes with a later
-    `write` or with the end of the block. Memory: a few blocks for each thread.
+    Only the size of the data decides where a block ends: neither the number of threads nor the
+    length of each `write` changes the bytes. A later `write` or the end of the `with` block
+    raises what `sink` raises. Memory: a few blocks for each thread.
     """
 
     def __init__(self, sink: Callable[[bytes], object], *, threads: int | None = None) -> None:
@@ -98,17 +98,17 @@ class GzipBlocks:
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            space = self.space()
+            space = self.view_free_space()
             count = min(len(space), len(rest))
             space[:count] = rest[:count]
-            self.filled(count)
+            self.mark_filled(count)
             rest = rest[count:]
 
-    def space(self) -> memoryview:
-        """Free space for the next bytes; say with `filled` how many there are."""
+    def view_free_space(self) -> memoryview:
+        """Return the free space for the next bytes. Then call `mark_filled` with their number."""
         return memoryview(self._block)[self._filled :]
 
-    def filled(self, count: int) -> None:
+    def mark_filled(self, count: int) -> None:
         self._filled += count
         self.size += count
         if self._filled == BLOCK_BYTES:
@@ -117,8 +117,10 @@ class GzipBlocks:
 
 
 class HashedFile:
-    """Takes bytes for an open, empty file. Errors of the disk come with a later `write` or
-    with the end of the block."""
+    """A writer for an open, empty file that also hashes the bytes.
+
+    A later `write` or the end of the `with` block raises the errors of the disk.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -134,7 +136,7 @@ class HashedFile:
         """Taken so far."""
 
     def __enter__(self) -> "HashedFile":
-        _set_direct(self._descriptor, on=True)
+        _set_direct_io(self._descriptor, on=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -142,11 +144,11 @@ class HashedFile:
             if kind is None:
                 self._submit()
                 while self._busy:
-                    self._wait()
+                    self._wait_for_oldest()
         finally:
             for pool in (self._hashing, self._writing):
                 pool.shutdown(wait=True, cancel_futures=kind is not None)
-            _set_direct(self._descriptor, on=False)
+            _set_direct_io(self._descriptor, on=False)
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -159,30 +161,30 @@ class HashedFile:
             if self._filled == BUFFER_BYTES:
                 self._submit()
 
-    def sha256(self) -> str:
-        """64 hex digits, of all that was taken; after the block."""
+    def compute_sha256(self) -> str:
+        """Return the SHA-256 of all bytes written, as 64 hex digits, after the `with` block."""
         return self._digest.hexdigest()
 
     def _submit(self) -> None:
         view = memoryview(self._buffer)[: self._filled]
         hashed = self._hashing.submit(self._digest.update, view)
-        written = self._writing.submit(_write, self._descriptor, view)
+        written = self._writing.submit(_write_all, self._descriptor, view)
         self._busy.append((self._buffer, hashed, written))
         if not self._free:
-            self._wait()
+            self._wait_for_oldest()
         self._buffer = self._free.pop()
         self._filled = 0
 
-    def _wait(self) -> None:
+    def _wait_for_oldest(self) -> None:
         buffer, hashed, written = self._busy.popleft()
         hashed.result()
         written.result()
         self._free.append(buffer)
 
 
-def _write(descriptor: int, data: memoryview) -> None:
+def _write_all(descriptor: int, data: memoryview) -> None:
     if len(data) % BUFFER_BYTES:
-        _set_direct(descriptor, on=False)  # the last piece is no whole number of disk blocks
+        _set_direct_io(descriptor, on=False)  # the last piece is no whole number of disk blocks
     while data:
         try:
             data = data[os.write(descriptor, data) :]
@@ -190,10 +192,10 @@ def _write(descriptor: int, data: memoryview) -> None:
             is_direct = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _O_DIRECT
             if error.errno != errno.EINVAL or not is_direct:
                 raise
-            _set_direct(descriptor, on=False)  # taken as a flag, refused as a write
+            _set_direct_io(descriptor, on=False)  # taken as a flag, refused as a write
 
 
-def _set_direct(descriptor: int, *, on: bool) -> None:
+def _set_direct_io(descriptor: int, *, on: bool) -> None:
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | _O_DIRECT if on else flags & ~_O_DIRECT)
@@ -207,7 +209,7 @@ CLOCK_STEP_SECONDS = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """An archive that is complete on the disk."""
+    """An archive that is completely written to the disk."""
 
     path: Path
     sha256: str
@@ -218,12 +220,18 @@ class Packed:
 
 
 def pack(inputs: ArchiveInputs, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Writes the archive to a temporary file and renames it to `target`. Raises `PackagingError`."""
-    return pack_tree(inputs.tree(), target, progress=progress)
+    """Write the archive to a temporary file and rename the file to `target`.
+
+    Raises `PackagingError`.
+    """
+    return pack_tree(inputs.build_tree(), target, progress=progress)
 
 
 def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Packs inputs that are listed already, like `pack`; files that changed since are refused."""
+    """Pack inputs that are already listed, like `pack`.
+
+    Raises `PackagingError`, also if a file changed since it was listed.
+    """
     start = time.perf_counter()
     # A file changed in the last tick could change again, under the same time, unseen.
     ago = time.time() - max((entry.status.st_ctime for entry in tree.files), default=0.0)
@@ -233,37 +241,37 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     counter = ProgressCounter(progress, total)
     try:
         with (
-            beside(target) as file,
+            open_atomically(target) as file,
             HashedFile(file.fileno()) as archive,
             GzipBlocks(archive.write) as packed,
         ):
             for entry in tree.entries:
-                packed.write(_header(entry))
+                packed.write(_build_header(entry))
                 if not entry.is_folder:
-                    _copy(entry, packed, counter)
+                    _copy_content(entry, packed, counter)
             packed.write(bytes(_END_BYTES + -(packed.size + _END_BYTES) % tarfile.RECORDSIZE))
     except OSError as error:
         remedy = "choose a folder that this user can write"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room for the archive, at most about the size of the model, and try again"
         elif error.errno == errno.EFBIG:
-            remedy = f"{remedy_for_write(error, target.parent)}, and try again"
+            remedy = f"{suggest_write_fix(error, target.parent)}, and try again"
         raise PackagingError(target, f"cannot be written: {error.strerror}", remedy) from None
     return Packed(
         path=target,
-        sha256=archive.sha256(),
+        sha256=archive.compute_sha256(),
         bytes=archive.bytes,
         input_bytes=total,
         seconds=time.perf_counter() - start,
     )
 
 
-def _copy(entry: Entry, packed: GzipBlocks, counter: ProgressCounter) -> None:
+def _copy_content(entry: Entry, packed: GzipBlocks, counter: ProgressCounter) -> None:
     remaining = size = entry.status.st_size
-    with unchanged(entry) as descriptor:
+    with open_unchanged(entry) as descriptor:
         while remaining:
-            count = read_into(descriptor, packed.space()[:remaining], entry)
-            packed.filled(count)
+            count = read_into(descriptor, packed.view_free_space()[:remaining], entry)
+            packed.mark_filled(count)
             remaining -= count
             counter(count)
     packed.write(bytes(-size % tarfile.BLOCKSIZE))  # zeros up to the next block
@@ -273,11 +281,12 @@ def _copy(entry: Entry, packed: GzipBlocks, counter: ProgressCounter) -> None:
 _END_BYTES = 2 * tarfile.BLOCKSIZE
 
 
-def _header(entry: Entry) -> bytes:
-    """GNU format. Owner, time and mode say nothing about a model, and differ between computers.
+def _build_header(entry: Entry) -> bytes:
+    """Return an entry's tar header in GNU format, without owner, time, and original mode.
 
-    Every file is 0644 and every folder 0755, whatever the builder's umask: the container
-    reads them as another user, and runs none of them.
+    These say nothing about a model, and they differ between computers. Every file gets mode 0644
+    and every folder 0755, whatever the builder's umask: the container reads them as a different
+    user, and runs none of them.
     """
     header = tarfile.TarInfo(entry.name)
     if entry.is_folder:
@@ -289,8 +298,8 @@ def _header(entry: Entry) -> bytes:
     return header.tobuf(format=tarfile.GNU_FORMAT, encoding="utf-8", errors="strict")
 
 
-def command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list[str]:
-    """The command that packs these inputs; run by the CDK CLI when it publishes, and only then."""
+def build_command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list[str]:
+    """Return the command that packs these inputs. The CDK CLI runs it only when it publishes."""
     request = {
         "key": expected_key,
         "servables": [vars(servable) for servable in inputs.servables],
@@ -304,7 +313,10 @@ def command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list
 
 
 def publish(request: dict[str, Any]) -> Path:
-    """The archive of a request, packed unless an earlier run did. Raises `PackagingError`."""
+    """Return the path of a request's archive, and pack it unless an earlier run did.
+
+    Raises `PackagingError`.
+    """
     code, lib = (Path(path) if path else None for path in (request["code"], request["lib"]))
     servables = []
     for given in request["servables"]:
@@ -314,7 +326,7 @@ def publish(request: dict[str, Any]) -> Path:
         servables=tuple(servables), code=code, lib=lib, handler=request["handler"]
     )
     archives = Path(request["archives"])
-    key, tree, _ = key_tree_and_hashes(inputs, cache=archives.parent)
+    key, tree, _ = compute_key_tree_and_hashes(inputs, cache=archives.parent)
     # The template already names the object after this key.
     if key != request["key"]:
         problem = "changed between synth and publishing"

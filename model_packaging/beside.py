@@ -28,15 +28,16 @@ _OF_OTHERS = 0o077
 
 
 def is_private(path: Path) -> bool:
-    """Whether it lies below a folder .servable."""
+    """Return whether the path is inside a folder named .servable."""
     return MADE.name in path.parts
 
 
-def private_folder(folder: Path) -> Path:
-    """Makes `folder` and its parents, where missing. Raises `OSError`.
+def create_private_folder(folder: Path) -> Path:
+    """Create `folder` and its parents if they are missing. Raises `OSError`.
 
-    Those from .servable down get mode 0700, whatever the umask is and whatever they had before.
-    A folder outside of .servable was named by the user, and gets the rights that the umask gives.
+    Folders from .servable down get mode 0700, whatever the umask is and whatever mode they had
+    before. The user chose any folder outside of .servable; it gets the rights that the umask
+    gives.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for path in (folder, *folder.parents):
@@ -50,12 +51,12 @@ def private_folder(folder: Path) -> Path:
 
 
 def touch_private(file: Path) -> None:
-    """Makes an empty file of mode 0600 where there is none, for a library that opens it itself."""
+    """Create an empty file of mode 0600 if missing, for a library that opens the file itself."""
     file.touch(mode=0o600)
 
 
-def private_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=private_opener)`: a file that is made has mode 0600."""
+def open_private(path: str, flags: int) -> int:
+    """Open a file, as in `open(…, opener=open_private)`; a new file gets mode 0600."""
     return os.open(path, flags, 0o600)
 
 
@@ -64,16 +65,17 @@ PARTS = ".servable-*.part"
 
 
 @contextmanager
-def beside(target: Path) -> Iterator[BinaryIO]:
-    """A file to write, renamed to `target` when the block ends well. Raises OSError.
+def open_atomically(target: Path) -> Iterator[BinaryIO]:
+    """Open a file to write, and rename it to `target` if the block ends without an error.
 
-    On the disk before it gets its name: after a power cut too a file of that name is whole.
-    What a killed writer left in the folder is removed by the next one; a lock, which dies
-    with its process, tells it from the file of a writer still at work.
+    Raises OSError. The file is on the disk before it gets its name, so a file of that name is
+    complete even after a power cut. The next writer deletes what a killed writer left in the
+    folder. A lock, which ends with its process, distinguishes a leftover from the file of an
+    active writer.
     """
-    private_folder(target.parent)
-    _sweep(target.parent)
-    part, file = _claimed(target.parent)
+    create_private_folder(target.parent)
+    _delete_leftovers(target.parent)
+    part, file = _create_part(target.parent)
     with file:
         try:
             yield file
@@ -86,13 +88,13 @@ def beside(target: Path) -> Iterator[BinaryIO]:
     _sync_folder(target.parent)
 
 
-def write_beside(target: Path, content: bytes) -> None:
+def write_atomically(target: Path, content: bytes) -> None:
     """Write a whole file, or none. Raises OSError."""
-    with beside(target) as file:
+    with open_atomically(target) as file:
         file.write(content)
 
 
-def remedy_for_write(error: OSError, folder: Path) -> str:
+def suggest_write_fix(error: OSError, folder: Path) -> str:
     """Return what to do about a file that could not be written into `folder`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"make room in {folder}"
@@ -101,7 +103,7 @@ def remedy_for_write(error: OSError, folder: Path) -> str:
     return f"let this user write into {folder}"
 
 
-def _claimed(folder: Path) -> tuple[Path, BinaryIO]:
+def _create_part(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         part = folder / PARTS.replace("*", secrets.token_hex(8))
         # Outside of .servable 0666, less the umask: as readable as what anyone makes there.
@@ -114,7 +116,7 @@ def _claimed(folder: Path) -> tuple[Path, BinaryIO]:
         file.close()  # swept between its making and its lock
 
 
-def _sweep(folder: Path) -> None:
+def _delete_leftovers(folder: Path) -> None:
     for part in folder.glob(PARTS):
         try:
             with part.open("rb") as file:

@@ -1,6 +1,6 @@
-"""An archive that is there already: what is in it, and whether the container would serve it.
+"""Reads an existing archive: lists its entries, and unpacks the files to check.
 
-Read once, as a stream. Of the files only those that are looked into are unpacked; the others
+The archive is read once, as a stream. Only the files that are checked are unpacked; the others
 become holes of their size, so that 40 GB of weights take no room.
 """
 
@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 from isal import igzip, igzip_lib, isal_zlib
 
-from model_packaging.beside import remedy_for_write
+from model_packaging.beside import suggest_write_fix
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.variables import MOST_CHECKED_BYTES
 
@@ -52,7 +52,7 @@ MOST_ASSET_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Member:
-    """One entry of an archive, as it says of itself."""
+    """One entry of an archive, as the archive describes it."""
 
     name: str
     bytes: int
@@ -60,13 +60,16 @@ class Member:
     """"file", "folder", "link", or what else must not be there."""
 
     @property
-    def shown(self) -> str:
-        """The name on one line, whatever a terminal would make of what is in it."""
+    def display_name(self) -> str:
+        """Return the name on one line, with characters escaped if any isn't printable."""
         return self.name if self.name.isprintable() else ascii(self.name)[1:-1]
 
 
 class _Header(tarfile.TarInfo):
-    """tarfile takes a damaged header, unless it is the first, for the end of the archive."""
+    """A tar header that raises an error if it is damaged.
+
+    tarfile takes a damaged header, unless it is the first, for the end of the archive.
+    """
 
     @classmethod
     def fromtarfile(cls, tarfile: TarFile) -> Self:
@@ -93,42 +96,43 @@ class Hashing(io.RawIOBase):
         self._digest.update(data)
         return len(data)
 
-    def sha256(self) -> str:
+    def compute_sha256(self) -> str:
         return self._digest.hexdigest()
 
 
-def listing(archive: Path) -> list[Member]:
-    """Every entry, in the archive's order. Raises `PackagingError`."""
-    with _opened(archive) as (tar, _):
-        return [Member(entry.name, entry.size, _kind(entry)) for entry in tar]
+def list_members(archive: Path) -> list[Member]:
+    """Return every entry of the archive, in the archive's order. Raises `PackagingError`."""
+    with _open_archive(archive) as (tar, _):
+        return [Member(entry.name, entry.size, _classify_entry(entry)) for entry in tar]
 
 
-def unpack_what_counts(archive: Path, folder: Path) -> tuple[list[Member], str]:
-    """Return entries and SHA-256; write into `folder` the files that tell whether it can be served.
+def unpack_checked_files(archive: Path, folder: Path) -> tuple[list[Member], str]:
+    """Unpack into `folder` the files that are checked, and return the entries and SHA-256.
 
-    What could reach outside the folder, or is no file or folder, is listed and left out.
-    Raises `PackagingError` where the archive itself cannot be read to its end.
+    These files show whether the archive can be served. Entries that could reach outside the
+    folder, and entries that are neither a file nor a folder, are listed but not unpacked. Raises
+    `PackagingError` if the archive can't be read to its end.
     """
     members: list[Member] = []
     seen: set[str] = set()
-    with _opened(archive) as (tar, hashing):
+    with _open_archive(archive) as (tar, hashing):
         for entry in tar:
             name = "/".join(PurePosixPath(entry.name).parts)
-            kind = _kind(entry)
+            kind = _classify_entry(entry)
             if name in seen and kind == "file":
                 kind = "second file of that name"
             seen.add(name)
             members.append(Member(entry.name, entry.size, kind))
             content = tar.extractfile(entry) if kind == "file" else None
             if content is not None and name.count("/") < _MOST_FOLDERS:
-                with _unpacking(archive, members[-1], folder):
-                    _write(folder / name, entry.size, content)
-    return members, hashing.sha256()
+                with _explain_unpack_errors(archive, members[-1], folder):
+                    _write_member(folder / name, entry.size, content)
+    return members, hashing.compute_sha256()
 
 
 @contextmanager
-def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
-    """The archive, read to its very end when the block is left: the CRC stands there."""
+def _open_archive(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
+    """Open the archive, and read it to its very end when the block ends: the CRC is there."""
     try:
         with archive.open("rb") as file:
             hashing = Hashing(file)
@@ -156,7 +160,7 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
 
 
 @contextmanager
-def _unpacking(archive: Path, member: Member, folder: Path) -> Iterator[None]:
+def _explain_unpack_errors(archive: Path, member: Member, folder: Path) -> Iterator[None]:
     try:
         yield
     except gzip.BadGzipFile:  # an OSError about the archive, which `_opened` reports
@@ -166,13 +170,13 @@ def _unpacking(archive: Path, member: Member, folder: Path) -> Iterator[None]:
             remedy = "make room there, or set TMPDIR to another folder"
             raise PackagingError(folder, f"cannot be written: {error.strerror}", remedy) from None
         if error.errno == errno.EFBIG:
-            problem = f"{member.shown:.200} cannot be unpacked: {error.strerror}"
-            raise PackagingError(archive, problem, remedy_for_write(error, folder)) from None
-        problem = f"{member.shown:.200} cannot be unpacked: {error.strerror or error}"
+            problem = f"{member.display_name:.200} cannot be unpacked: {error.strerror}"
+            raise PackagingError(archive, problem, suggest_write_fix(error, folder)) from None
+        problem = f"{member.display_name:.200} cannot be unpacked: {error.strerror or error}"
         raise PackagingError(archive, problem, _AGAIN) from None
 
 
-def _kind(entry: tarfile.TarInfo) -> str:
+def _classify_entry(entry: tarfile.TarInfo) -> str:
     name = PurePosixPath(entry.name)
     if name.is_absolute():
         return "file with an absolute name"
@@ -185,8 +189,8 @@ def _kind(entry: tarfile.TarInfo) -> str:
     return "file" if entry.isreg() else "device or pipe"
 
 
-def _write(target: Path, size: int, content: IO[bytes]) -> None:
-    """The content where it is looked into, a hole of its size where it is not."""
+def _write_member(target: Path, size: int, content: IO[bytes]) -> None:
+    """Write the content of a file that is checked, or a hole of its size for any other file."""
     target.parent.mkdir(parents=True, exist_ok=True)
     looked_into = target.name in _READ or "code" in target.parts
     looked_into |= "assets" in target.parts and size <= MOST_ASSET_BYTES
@@ -200,16 +204,16 @@ def _write(target: Path, size: int, content: IO[bytes]) -> None:
 
 
 class UnpackedSize:
-    """Unpacked size of a gzip stream, counted as its bytes pass by.
+    """The unpacked size of a gzip stream, counted as its bytes pass by.
 
-    `bytes` is None once the stream turned out not to be gzip.
+    `bytes` becomes None if the stream isn't gzip.
     """
 
     def __init__(self) -> None:
         self._member = isal_zlib.decompressobj(_GZIP)
         self.bytes: int | None = 0
 
-    def take(self, data: bytes) -> None:
+    def add_data(self, data: bytes) -> None:
         try:
             while data and self.bytes is not None:
                 self.bytes += len(self._member.decompress(data))

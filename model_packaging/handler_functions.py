@@ -1,9 +1,9 @@
-"""The functions that the container calls: are they there, are they called as they are defined?
+"""Checks the functions that the container calls: that they exist and match how they are called.
 
-Only what is certain from reading is said: a function that is decorated, imported, or assigned is
-taken as it is.
-Source: https://github.com/aws/deep-learning-containers (at e0ecede, 2026-08-21),
-scripts/docker/tensorflow/inference/sagemaker/python_service.py (_import_handlers, _make_handler)
+Only faults that are certain from reading are reported: a function that is decorated, imported, or
+assigned isn't checked. Source: https://github.com/aws/deep-learning-containers (at e0ecede,
+2026-08-21), scripts/docker/tensorflow/inference/sagemaker/python_service.py (_import_handlers,
+_make_handler)
 """
 
 import ast
@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from model_packaging.python_source import last_name, names_for_main, top_level_names
+from model_packaging.python_source import (
+    extract_last_name,
+    find_main_only_names,
+    find_top_level_names,
+)
 
 # What SageMaker's other containers look for in inference.py.
 _OF_OTHER_CONTAINERS = frozenset(
@@ -49,7 +53,7 @@ _ASKS = re.compile(r"\A(getattr|hasattr|isinstance|type)\(|\Atry:(.|\n)*Attribut
 
 @dataclass(frozen=True)
 class CodeFinding:
-    """One thing that would fail in the container."""
+    """One finding about the code: something that would or could fail in the container."""
 
     file: Path
     line: int
@@ -63,7 +67,10 @@ class CodeFinding:
 
 
 class _Called(NamedTuple):
-    """A function that is called with two arguments; `lacks`: what people ask of the first in vain."""
+    """How the container calls a function with two arguments, and what the function must return.
+
+    `lacks` lists the attributes that people wrongly use on the first argument.
+    """
 
     given: str
     is_a: str
@@ -92,14 +99,15 @@ _CALLED = {
 }
 
 
-def function_findings(
+def find_function_faults(
     file: Path, tree: ast.Module, *, hooks: bool, seconds: float = math.inf
 ) -> Iterator[CodeFinding]:
-    """Faults of the functions that are called.
+    """Yield the faults of the functions that the container calls.
 
-    `hooks`: it is transforms.py; `seconds` is the longest time that SageMaker waits for an answer.
+    `hooks` means that the file is transforms.py. `seconds` is the longest time that SageMaker
+    waits for a response.
     """
-    names = top_level_names(tree)
+    names = find_top_level_names(tree)
     called = {"preprocess", "postprocess"} & names if hooks else {"handler"} & names
     if not hooks and names >= _PAIR:
         if called:
@@ -107,18 +115,22 @@ def function_findings(
             yield CodeFinding(file, 1, problem, "keep handler, or the two others", "warning")
         called = called or set(_PAIR)
     if not called and "*" not in names:
-        yield _none(file, names, names_for_main(tree), hooks=hooks)
+        yield _describe_missing_function(file, names, find_main_only_names(tree), hooks=hooks)
     for name in sorted(called):
-        function = _defined(tree, name)
+        function = _find_function(tree, name)
         if function is not None:
-            yield from (CodeFinding(file, *fault) for fault in _wrong(function, _CALLED[name]))
-            for node in _own(function.body):
-                if isinstance(node, ast.Call) and _sleeps(node) >= seconds:
+            yield from (
+                CodeFinding(file, *fault) for fault in _find_call_faults(function, _CALLED[name])
+            )
+            for node in _walk_own_nodes(function.body):
+                if isinstance(node, ast.Call) and _parse_sleep_seconds(node) >= seconds:
                     problem = f"{ast.unparse(node)}: SageMaker waits {seconds} s for the answer"
                     yield CodeFinding(file, node.lineno, problem, "answer sooner")
 
 
-def _none(file: Path, names: set[str], for_main: set[str], *, hooks: bool) -> CodeFinding:
+def _describe_missing_function(
+    file: Path, names: set[str], for_main: set[str], *, hooks: bool
+) -> CodeFinding:
     if never := sorted(for_main & _CALLED.keys()):
         problem = (
             f"defines {', '.join(never)} only where __name__ is '__main__', never in the container"
@@ -138,11 +150,14 @@ def _none(file: Path, names: set[str], for_main: set[str], *, hooks: bool) -> Co
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _defined(tree: ast.Module, name: str) -> _Function | None:
-    """The function that the name is bound to in the end, where it is one and is not decorated."""
+def _find_function(tree: ast.Module, name: str) -> _Function | None:
+    """Return the function that a name is bound to last, or None.
+
+    None if the last binding isn't a function or the function is decorated.
+    """
     bound: _Function | None = None
     for node in tree.body:
-        if name in top_level_names(ast.Module([node], [])):
+        if name in find_top_level_names(ast.Module([node], [])):
             bound = node if isinstance(node, _Function) and not node.decorator_list else None
     return bound
 
@@ -150,8 +165,8 @@ def _defined(tree: ast.Module, name: str) -> _Function | None:
 _Wrong = tuple[int, str, str]
 
 
-def _wrong(function: _Function, called: _Called) -> Iterator[_Wrong]:
-    """(line, problem, remedy)"""
+def _find_call_faults(function: _Function, called: _Called) -> Iterator[_Wrong]:
+    """Yield (line, problem, remedy) for each fault in how the function can be called."""
     name, line, arguments = function.name, function.lineno, function.args
     if isinstance(function, ast.AsyncFunctionDef):
         problem = f"{name} is async: whoever calls it there does not await it"
@@ -172,21 +187,26 @@ def _wrong(function: _Function, called: _Called) -> Iterator[_Wrong]:
         )
         yield line, problem, f"define {name}({called.given}, context)"
         return
-    inside = list(_own(function.body))
-    yield from _misused(inside, positional[:2], called)
-    yield from _returned(name, inside, called, positional[0].arg if positional else "")
+    inside = list(_walk_own_nodes(function.body))
+    yield from _find_argument_misuse(inside, positional[:2], called)
+    yield from _find_return_faults(name, inside, called, positional[0].arg if positional else "")
 
 
-def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All nodes of a function but those of functions inside it."""
+def _walk_own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield all nodes of a function, without those of functions and classes inside it."""
     for node in nodes:
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            yield from _own(ast.iter_child_nodes(node))
+            yield from _walk_own_nodes(ast.iter_child_nodes(node))
 
 
-def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -> Iterator[_Wrong]:
-    """Attributes that an argument does not have; nothing of one that is asked what it is, or bound anew."""
+def _find_argument_misuse(
+    inside: list[ast.AST], arguments: list[ast.arg], called: _Called
+) -> Iterator[_Wrong]:
+    """Yield the misuses of an argument, such as an attribute that it doesn't have.
+
+    Skips an argument whose type the code tests or that the code assigns again.
+    """
     unsure: set[str] = set()
     for node in inside:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -203,7 +223,7 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
         if not isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
             continue
         of = next(iter(node.args), None) if isinstance(node, ast.Call) else node.value
-        if isinstance(of, ast.Attribute) and of.attr in _METHODS and _wants_value(node):
+        if isinstance(of, ast.Attribute) and of.attr in _METHODS and _needs_value(node):
             method = ast.unparse(of)
             if method == f"{arguments[0].arg}.{of.attr}" and arguments[0].arg in certain:
                 yield node.lineno, f"{method} is a method, which is not called", f"write {method}()"
@@ -231,24 +251,26 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
             yield node.lineno, problem, f"write {close[0]}" if close else "take it from where it is"
 
 
-def _sleeps(call: ast.Call) -> float:
-    """Seconds for which a call sleeps; 0 if reading does not tell."""
+def _parse_sleep_seconds(call: ast.Call) -> float:
+    """Return the seconds that a call sleeps, or 0 if the code doesn't show it."""
     match call:
         case ast.Call(func=function, args=[ast.Constant(value=int() | float() as seconds)]):
             return seconds if ast.unparse(function) in ("time.sleep", "sleep") else 0
     return 0
 
 
-def _wants_value(node: ast.AST) -> bool:
-    """Whether it takes what it is given for a value, and never for a function."""
+def _needs_value(node: ast.AST) -> bool:
+    """Return whether the node uses its operand as a value, never as a function."""
     return isinstance(node, ast.Subscript) or (
         isinstance(node, ast.Call)
-        and last_name(node.func) in ("dumps", "loads", "array", "asarray", "len")
+        and extract_last_name(node.func) in ("dumps", "loads", "array", "asarray", "len")
     )
 
 
-def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> Iterator[_Wrong]:
-    """Values that are certainly not what the caller unpacks, or sends on."""
+def _find_return_faults(
+    name: str, inside: list[ast.AST], called: _Called, first: str
+) -> Iterator[_Wrong]:
+    """Yield a fault for each returned value that the caller certainly can't unpack or send on."""
     if not called.returns:
         return
     yields = [node for node in inside if isinstance(node, ast.Yield | ast.YieldFrom)]
@@ -263,7 +285,7 @@ def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> 
     if does and not any(node.value for node in returns):
         yield does[0].lineno, f"{name} returns nothing", f"return {called.returns}"
         return
-    assigned = _assigned_once(inside)
+    assigned = _find_single_assignments(inside)
     # There always is a request, so that what answers its absence never runs.
     never = {f"not {first}", f"{first} is None"}
     absent = [
@@ -281,12 +303,12 @@ def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> 
         shown = shown if len(shown) <= 40 else shown[:37] + "..."
         if isinstance(value, ast.Name) and value.id in assigned:
             value = assigned[value.id]
-        if called.returns == _REQUEST and _lacks_rows(value):
+        if called.returns == _REQUEST and _is_request_without_rows(value):
             problem = f"{name} returns {shown}, which has neither instances nor inputs"
             yield node.lineno, problem, 'return json.dumps({"instances": rows})'
-        elif _is_other(value, called, first, assigned):
+        elif _is_wrong_value(value, called, first, assigned):
             yield node.lineno, f"{name} returns {shown}", f"return {called.returns}"
-        elif called.returns == _BODY and _is_swapped(value, assigned):
+        elif called.returns == _BODY and _is_swapped_pair(value, assigned):
             yield (
                 node.lineno,
                 f"{name} returns {shown}",
@@ -294,8 +316,8 @@ def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> 
             )
 
 
-def _assigned_once(inside: list[ast.AST]) -> dict[str, ast.expr]:
-    """Local names and the only value that each is given."""
+def _find_single_assignments(inside: list[ast.AST]) -> dict[str, ast.expr]:
+    """Return the local names that are assigned exactly once, with their values."""
     stored = Counter(
         node.id
         for node in inside
@@ -310,12 +332,12 @@ def _assigned_once(inside: list[ast.AST]) -> dict[str, ast.expr]:
 
 
 def _is_stub(statement: ast.stmt) -> bool:
-    """A docstring, `...`, pass and raise: nobody wrote the rest yet."""
+    """Return whether a statement is a docstring, `...`, pass, or raise: unfinished code."""
     constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return constant or isinstance(statement, ast.Pass | ast.Raise)
 
 
-def _is_other(
+def _is_wrong_value(
     value: ast.expr, called: _Called, first: str, assigned: Mapping[str, ast.expr]
 ) -> bool:
     pair = called.returns == _BODY
@@ -329,19 +351,19 @@ def _is_other(
     if isinstance(value, ast.Dict | ast.DictComp):
         return called.returns != _ARRAYS
     if called.returns == _ARRAYS:
-        return isinstance(value, ast.Constant | ast.JoinedStr) or _is_one_value(value)
+        return isinstance(value, ast.Constant | ast.JoinedStr) or _is_single_value(value)
     if isinstance(value, ast.Attribute):
         of = value.value.id if isinstance(value.value, ast.Name) else ""
         return (
             pair
             and value.attr in ("content", "text")
-            and (of == first or _is_answer(assigned.get(of)))
+            and (of == first or _is_response(assigned.get(of)))
         )
-    return pair and (isinstance(value, ast.Constant | ast.JoinedStr) or _is_one_value(value))
+    return pair and (isinstance(value, ast.Constant | ast.JoinedStr) or _is_single_value(value))
 
 
-def _lacks_rows(value: ast.expr) -> bool:
-    """Return whether it is the JSON text of a dict that TensorFlow Serving's REST API rejects."""
+def _is_request_without_rows(value: ast.expr) -> bool:
+    """Return whether the value is JSON of a dict that TensorFlow Serving's REST API rejects."""
     if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "json.dumps" and value.args):
         return False
     given = value.args[0]  # of a dict by name, keys may be added later
@@ -350,23 +372,27 @@ def _lacks_rows(value: ast.expr) -> bool:
     return not names & {None, *_ROWS}
 
 
-def _is_one_value(value: ast.expr) -> bool:
-    """Whether it is a call that gives one text, one bytes, one number or one JSON value."""
+def _is_single_value(value: ast.expr) -> bool:
+    """Return whether a call returns one string, bytes object, number, or JSON value."""
     if not isinstance(value, ast.Call):
         return False
-    name = last_name(value.func)
+    name = extract_last_name(value.func)
     if isinstance(value.func, ast.Attribute):
         return name in _ONE_VALUE and ast.unparse(value.func) != "json.loads"
     return name in ("str", "bytes", "repr", "int", "float", "dumps", "jsonify")
 
 
-def _is_answer(value: ast.expr | None) -> bool:
-    """Whether the value comes from requests: requests.post(…), session.post(…)."""
-    return isinstance(value, ast.Call) and last_name(value.func) in ("post", "get", "request")
+def _is_response(value: ast.expr | None) -> bool:
+    """Return whether the value comes from requests: requests.post(…), session.post(…)."""
+    return isinstance(value, ast.Call) and extract_last_name(value.func) in (
+        "post",
+        "get",
+        "request",
+    )
 
 
-def _is_swapped(value: ast.expr, assigned: Mapping[str, ast.expr]) -> bool:
-    """Whether it is (content type, body)."""
+def _is_swapped_pair(value: ast.expr, assigned: Mapping[str, ast.expr]) -> bool:
+    """Return whether the value is (content type, body)."""
     if not isinstance(value, ast.Tuple) or len(value.elts) != 2:
         return False
     first, second = (
@@ -379,4 +405,4 @@ def _is_swapped(value: ast.expr, assigned: Mapping[str, ast.expr]) -> bool:
 def _is_content_type(value: ast.expr) -> bool:
     if isinstance(value, ast.Constant):
         return isinstance(value.value, str) and _CONTENT_TYPE.fullmatch(value.value) is not None
-    return last_name(value) in ("accept_header", "request_content_type", "content_type")
+    return extract_last_name(value) in ("accept_header", "request_content_type", "content_type")

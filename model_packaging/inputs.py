@@ -19,21 +19,21 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from model_packaging.beside import write_beside
-from model_packaging.python_source import imports, standard_library
+from model_packaging.beside import write_atomically
+from model_packaging.python_source import find_imports, list_standard_library
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import WARM_UP, versions
+from model_packaging.saved_model.reading import WARM_UP, list_versions
 from model_packaging.tree import (
     Entry,
     Progress,
     ProgressCounter,
     Tree,
-    joined,
+    build_unreadable_error,
+    extract_signature,
+    list_tree,
+    merge_trees,
+    open_unchanged,
     read_into,
-    signature,
-    tree,
-    unchanged,
-    unreadable,
 )
 
 HOOKS = "transforms.py"
@@ -42,44 +42,51 @@ _LOADED = "inference.py"
 
 
 @cache
-def needed_modules() -> frozenset[str]:
-    """Modules that it imports beside the standard library and itself, and cannot do without."""
+def find_needed_modules() -> frozenset[str]:
+    """Return the modules that our handler requires besides the standard library and itself."""
     python = ".".join(map(str, sys.version_info[:2]))
-    files = [file for package in PACKAGES for file in sorted(_folder(package).rglob("*.py"))]
+    files = [
+        file for package in PACKAGES for file in sorted(_find_package_folder(package).rglob("*.py"))
+    ]
     names = {
         imported.module.split(".")[0]
         for file in files
-        for imported in imports(ast.parse(file.read_bytes()))
+        for imported in find_imports(ast.parse(file.read_bytes()))
         if not imported.optional
     }
-    return frozenset(names - standard_library(python) - {*PACKAGES})
+    return frozenset(names - list_standard_library(python) - {*PACKAGES})
 
 
-def wants_ours(code: Path) -> bool:
-    """Whether the folder has hooks for our handler, and no handler of its own."""
+def needs_our_handler(code: Path) -> bool:
+    """Return whether the folder has hooks for our handler, and no handler of its own."""
     return (code / HOOKS).is_file() and not (code / _LOADED).is_file()
 
 
-def request_path(code: Path | None) -> Tree:
-    """The files beside the code. Raises `PackagingError` where one would hide a file of it."""
+def build_handler_tree(code: Path | None) -> Tree:
+    """List our handler's files to add to the code.
+
+    Raises `PackagingError` if a file of the code would hide one of them.
+    """
     for name in (_LOADED, *(taken for package in PACKAGES for taken in (package, f"{package}.py"))):
         if code is not None and (code / name).exists():
             problem = "is there, and Servable's own handler wants to become the same"
             raise PackagingError(code / name, problem, "rename it, or take handler out of the file")
     entries = [
-        entry for name in PACKAGES for entry in tree(_folder(name), name=f"code/{name}").entries
+        entry
+        for name in PACKAGES
+        for entry in list_tree(_find_package_folder(name), name=f"code/{name}").entries
     ]
     # The container loads it from code/, and not as a module of the package.
     loaded = f"code/{PACKAGES[0]}/{_LOADED}"
     kept = tuple(entry for entry in entries if entry.name != loaded)
     entry = next(entry for entry in entries if entry.name == loaded)
-    handler = _folder(PACKAGES[0])
+    handler = _find_package_folder(PACKAGES[0])
     top = Entry("code", handler, handler.stat())
     # Caches of this computer's Python are no news to the user.
     return Tree((top, Entry(f"code/{_LOADED}", entry.path, entry.status), *kept), ())
 
 
-def _folder(package: str) -> Path:
+def _find_package_folder(package: str) -> Path:
     spec = find_spec(package)
     assert spec is not None  # installed with this package
     assert spec.origin is not None  # its __init__.py
@@ -92,7 +99,7 @@ _HIGHEST = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Servable:
-    """A servable, in TensorFlow Serving's words: a name, and numbered versions of a SavedModel."""
+    """A servable, as in TensorFlow Serving: a name, and numbered versions of a SavedModel."""
 
     name: str
     folder: Path
@@ -104,16 +111,20 @@ class Servable:
     warm_up: Path | None = None
     """Holds `<version>/tf_serving_warmup_requests`, to go into each version's assets.extra/."""
 
-    def versions(self) -> dict[int, Path]:
-        """The folder of each version, lowest first. Raises `PackagingError`."""
+    def find_versions(self) -> dict[int, Path]:
+        """Return the folder of each version, lowest version first. Raises `PackagingError`."""
         try:
-            return self._numbered() if self.version is None else {self.version: self._bare()}
+            return (
+                self._find_version_folders()
+                if self.version is None
+                else {self.version: self._find_bare_model()}
+            )
         except OSError as error:
-            raise unreadable(self.folder, error) from None
+            raise build_unreadable_error(self.folder, error) from None
 
-    def _numbered(self) -> dict[int, Path]:
+    def _find_version_folders(self) -> dict[int, Path]:
         folders: dict[int, Path] = {}
-        for folder in versions(self.folder):
+        for folder in list_versions(self.folder):
             number = int(folder.name)
             if number in folders:
                 problem = f"is version {number} a second time: leading zeros are dropped"
@@ -126,8 +137,11 @@ class Servable:
             folders[number] = folder
         return folders
 
-    def trees(self) -> list[Tree]:
-        """The listings that are this servable's part of the archive. Raises `PackagingError`."""
+    def list_trees(self) -> list[Tree]:
+        """Return the listings that form this servable's part of the archive.
+
+        Raises `PackagingError`.
+        """
         top = ""
         if not self.at_root:
             if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
@@ -135,8 +149,10 @@ class Servable:
                 remedy = "name it with letters, digits and dashes"
                 raise PackagingError(self.folder, problem, remedy)
             top = f"{self.name}/"
-        versions = self.versions()
-        trees = [self._version(f"{top}{number}", folder) for number, folder in versions.items()]
+        versions = self.find_versions()
+        trees = [
+            self._list_version(f"{top}{number}", folder) for number, folder in versions.items()
+        ]
         own = Entry(self.name, self.folder, self.folder.stat())
         ignored: list[Path] = []
         if self.version is None:
@@ -145,22 +161,22 @@ class Servable:
             ignored = sorted(path for path in self.folder.iterdir() if path not in kept)
         return [*trees, Tree((own,) if top else (), tuple(ignored))]
 
-    def _version(self, name: str, folder: Path) -> Tree:
-        saved_model = tree(folder, name=name)
+    def _list_version(self, name: str, folder: Path) -> Tree:
+        saved_model = list_tree(folder, name=name)
         if self.warm_up is None:
             return saved_model
         there = folder / WARM_UP
         if there.exists():
             problem = "is there, and warm_up wants to become the same file"
             raise PackagingError(there, problem, "take one of them out")
-        written = tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
-        return joined([saved_model, written])
+        written = list_tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
+        return merge_trees([saved_model, written])
 
-    def _bare(self) -> Path:
+    def _find_bare_model(self) -> Path:
         if (self.folder / "saved_model.pb").is_file():
             return self.folder
         if not self.folder.is_dir():
-            versions(self.folder)  # says what it is in place of a folder
+            list_versions(self.folder)  # says what it is in place of a folder
         problem = f"holds no saved_model.pb that could become version {self.version}"
         raise PackagingError(
             self.folder, problem, "take version out, or name the SavedModel itself"
@@ -173,7 +189,7 @@ RESOLVED = frozenset({"code/requirements.txt", "code/requirements.lock"})
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveInputs:
-    """One model or several, and their code, on this computer."""
+    """The models of an archive and their code, as they are on this computer."""
 
     servables: tuple[Servable, ...]
     """The models; the first one answers requests that name none."""
@@ -187,12 +203,15 @@ class ArchiveInputs:
     def name(self) -> str:
         return self.servables[0].name
 
-    def tree(self) -> Tree:
-        """Everything in the archive, folders too, and what is left out. Raises `PackagingError`."""
-        return joined([self.model_tree(), self.code_tree()])
+    def build_tree(self) -> Tree:
+        """List everything in the archive, including folders, and what is left out.
 
-    def model_tree(self) -> Tree:
-        """The part of `tree` that is SavedModels. Raises `PackagingError`."""
+        Raises `PackagingError`.
+        """
+        return merge_trees([self.build_model_tree(), self.build_code_tree()])
+
+    def build_model_tree(self) -> Tree:
+        """List the SavedModels of the archive. Raises `PackagingError`."""
         names = Counter(servable.name for servable in self.servables)
         for servable in self.servables:
             if names[servable.name] > 1:
@@ -200,32 +219,32 @@ class ArchiveInputs:
                 raise PackagingError(
                     servable.folder, problem, "give each model of an archive its own name"
                 )
-        return joined(part for servable in self.servables for part in servable.trees())
+        return merge_trees(part for servable in self.servables for part in servable.list_trees())
 
-    def code_tree(self) -> Tree:
-        """The part of `tree` under code/. Raises `PackagingError`."""
+    def build_code_tree(self) -> Tree:
+        """List what the archive contains under code/. Raises `PackagingError`."""
         folder = self.code
         if folder is None:
-            return request_path(None) if self.handler else Tree((), ())
+            return build_handler_tree(None) if self.handler else Tree((), ())
         try:
-            ours = self.handler or wants_ours(folder)
+            ours = self.handler or needs_our_handler(folder)
             has_handler = ours or (folder / "inference.py").is_file()
         except OSError as error:
-            raise unreadable(folder, error) from None
+            raise build_unreadable_error(folder, error) from None
         if not has_handler:
             wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
             remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"
             raise PackagingError(folder, wrong, remedy)
-        code = tree(folder, name="code")
+        code = list_tree(folder, name="code")
         if ours:
-            code = joined([request_path(folder), code])
+            code = merge_trees([build_handler_tree(folder), code])
         if self.lib is None:
             return code
         if (folder / "lib").exists():
             problem = "is there, and requirements.txt beside it wants to become the same folder"
             raise PackagingError(folder / "lib", problem, "take one of them out")
         kept = tuple(entry for entry in code.entries if entry.name not in RESOLVED)
-        return joined([Tree(kept, code.left_out), tree(self.lib, name="code/lib")])
+        return merge_trees([Tree(kept, code.left_out), list_tree(self.lib, name="code/lib")])
 
 
 # The coarsest clock among file systems in use is FAT's: 2 s.
@@ -237,30 +256,30 @@ PACKER_VERSION = 4
 _BUFFER_BYTES = 1 << 20
 
 
-def key(inputs: ArchiveInputs, *, cache: Path | None = None) -> str:
-    """SHA-256, as 64 hex digits, over names, sizes and contents of all entries.
+def compute_key(inputs: ArchiveInputs, *, cache: Path | None = None) -> str:
+    """Return the SHA-256, as 64 hex digits, over names, sizes, and contents of all entries.
 
-    `cache`: the project's .servable, which spares reading what was read before; the key
-    is the same without it. Raises `PackagingError`.
+    `cache` is the project's .servable folder. It avoids reading files that were read before; the
+    key is the same without it. Raises `PackagingError`.
     """
-    return key_tree_and_hashes(inputs, cache=cache)[0]
+    return compute_key_tree_and_hashes(inputs, cache=cache)[0]
 
 
-def key_tree_and_hashes(
+def compute_key_tree_and_hashes(
     inputs: ArchiveInputs, *, cache: Path | None = None, progress: Progress | None = None
 ) -> tuple[str, Tree, dict[str, str]]:
-    """The key, the listing it was made of, and the SHA-256 of each file by its name in the archive.
+    """Return the key, the listing that it covers, and each file's SHA-256 by archive name.
 
-    `pack_tree` refuses what changed since the listing. `progress`: of reading what was not read before.
-    Raises `PackagingError`.
+    `pack_tree` rejects what changed since the listing. `progress` reports the reading of files
+    that the cache doesn't have. Raises `PackagingError`.
     """
     listed_at_seconds = time.time()
-    tree = inputs.tree()
+    tree = inputs.build_tree()
     content_cache = ContentCache(cache, repr(inputs), tree.files) if cache else None
     hashes: dict[str, str] = {}
     unread: list[Entry] = []
     for entry in tree.files:
-        digest = content_cache.sha256(entry) if content_cache else None
+        digest = content_cache.find_sha256(entry) if content_cache else None
         if digest is None:
             unread.append(entry)
         else:
@@ -268,7 +287,7 @@ def key_tree_and_hashes(
     counter = ProgressCounter(progress, sum(entry.status.st_size for entry in unread))
     # hashlib lets other threads run: two cores, twice the speed.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        hashing = pool.map(lambda entry: _sha256(entry, counter), unread)
+        hashing = pool.map(lambda entry: _hash_entry(entry, counter), unread)
         hashes |= dict(zip((entry.name for entry in unread), hashing, strict=True))
     if content_cache:
         content_cache.write(hashes, listed_at_seconds=listed_at_seconds)
@@ -280,11 +299,11 @@ def key_tree_and_hashes(
     return hashlib.sha256(text.encode()).hexdigest(), tree, hashes
 
 
-def _sha256(entry: Entry, counter: ProgressCounter) -> str:
+def _hash_entry(entry: Entry, counter: ProgressCounter) -> str:
     digest = hashlib.sha256()
     remaining = entry.status.st_size
     buffer = memoryview(bytearray(min(remaining, _BUFFER_BYTES)))
-    with unchanged(entry) as descriptor:
+    with open_unchanged(entry) as descriptor:
         while remaining:
             count = read_into(descriptor, buffer[:remaining], entry)
             digest.update(buffer[:count])
@@ -294,41 +313,47 @@ def _sha256(entry: Entry, counter: ProgressCounter) -> str:
 
 
 class ContentCache:
-    """The SHA-256 of files that were read before: by path, size, times and inode; a file a set of inputs.
+    """A cache of the SHA-256 of files that were read before, one file per set of inputs.
 
-    Only an aid: whatever is missing, damaged or cannot be written is read again.
+    Path, size, times, and inode identify a file. The cache is only an aid: an entry that is
+    missing, damaged, or can't be written means that the file is read again.
     """
 
     def __init__(self, folder: Path, name: str, entries: Iterable[Entry]) -> None:
-        """`folder`: the project's .servable. `name`: of this set of inputs, however its files
-        change; nobody has to merge, and processes that write it at once write the same."""
+        """Load the cache of one set of inputs, if there is one.
+
+        `folder` is the project's .servable. `name` identifies this set of inputs, however its
+        files change: nothing has to be merged, and processes that write the cache at the same
+        time write the same.
+        """
         self._entries = list(entries)
         short = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self.path = folder / FOLDER / f"{short}.json"
         self._rows: dict[str, list[int | str]] = {}
         try:
             checksum, body = self.path.read_text(encoding="utf-8").split("\n", 1)
-            rows = json.loads(body) if checksum == _checksum(body) else {}
+            rows = json.loads(body) if checksum == _compute_checksum(body) else {}
         except (OSError, ValueError):
             return
         self._rows = rows if isinstance(rows, dict) else {}
 
-    def sha256(self, entry: Entry) -> str | None:
-        row = self._rows.get(str(_absolute(entry)))
-        if row and row[:-1] == list(signature(entry.status)):
+    def find_sha256(self, entry: Entry) -> str | None:
+        row = self._rows.get(str(_to_absolute_path(entry)))
+        if row and row[:-1] == list(extract_signature(entry.status)):
             return str(row[-1])
         return None
 
     def write(self, hashes: dict[str, str], *, listed_at_seconds: float) -> None:
-        """`hashes` by name in the archive; `listed_at_seconds`: the time just before listing.
+        """Store the hashes, unless the cache already has them.
 
-        A file not older than that by more than its clock's step is not kept: it could have
-        changed after it was read, under the same size and times ("racy git":
+        `hashes` are by name in the archive; `listed_at_seconds` is the time just before listing.
+        A file isn't stored unless it is older than that by more than its clock's step. It could
+        have changed after it was read, under the same size and times ("racy git":
         https://git-scm.com/docs/racy-git).
         """
         newest = listed_at_seconds - GRANULARITY_SECONDS
         kept = {
-            str(_absolute(entry)): [*signature(entry.status), hashes[entry.name]]
+            str(_to_absolute_path(entry)): [*extract_signature(entry.status), hashes[entry.name]]
             for entry in self._entries
             if max(entry.status.st_mtime, entry.status.st_ctime) < newest
         }
@@ -336,14 +361,14 @@ class ContentCache:
             return
         body = json.dumps(kept, separators=(",", ":"))
         try:
-            write_beside(self.path, f"{_checksum(body)}\n{body}".encode())
+            write_atomically(self.path, f"{_compute_checksum(body)}\n{body}".encode())
         except OSError:
             pass  # a project that cannot be written is read again next time
 
 
-def _absolute(entry: Entry) -> Path:
+def _to_absolute_path(entry: Entry) -> Path:
     return Path(os.path.abspath(entry.path))  # noqa: PTH100  (resolve() would ask the disk)
 
 
-def _checksum(body: str) -> str:
+def _compute_checksum(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()

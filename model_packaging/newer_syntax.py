@@ -1,15 +1,22 @@
-"""Takes out of code what only Python 3.12 and later can read, and keeps every line where it is."""
+"""Removes syntax that only Python 3.12 and later can parse, and keeps every line number."""
 
 import libcst
 
 
-def without_newer_syntax(module: libcst.Module) -> str:
-    """Code with the same imports and definitions, on the same lines, that Python 3.11 parses."""
+def remove_newer_syntax(module: libcst.Module) -> str:
+    """Return code that Python 3.11 parses, with the same lines.
+
+    Imports and definitions stay the same.
+    """
     return module.visit(_Older(module)).code
 
 
 class _Older(libcst.CSTTransformer):
-    """f-strings become strings (PEP 701); type aliases and type parameters go (PEP 695)."""
+    """A transformer that replaces syntax newer than Python 3.11.
+
+    f-strings become strings (PEP 701), a type alias becomes an assignment, and type parameters
+    are removed (PEP 695).
+    """
 
     def __init__(self, module: libcst.Module) -> None:
         super().__init__()
@@ -18,13 +25,13 @@ class _Older(libcst.CSTTransformer):
     def leave_FormattedString(  # noqa: N802  # LibCST's name
         self, original_node: libcst.FormattedString, updated_node: libcst.FormattedString
     ) -> libcst.BaseExpression:
-        return self._lines_of(original_node)
+        return self._build_blank_string(original_node)
 
     def leave_TypeAlias(  # noqa: N802  # LibCST's name
         self, original_node: libcst.TypeAlias, updated_node: libcst.TypeAlias
     ) -> libcst.BaseSmallStatement:
         name = updated_node.name
-        return libcst.Assign([libcst.AssignTarget(name)], self._lines_of(original_node))
+        return libcst.Assign([libcst.AssignTarget(name)], self._build_blank_string(original_node))
 
     def leave_FunctionDef(  # noqa: N802  # LibCST's name
         self, original_node: libcst.FunctionDef, updated_node: libcst.FunctionDef
@@ -36,7 +43,7 @@ class _Older(libcst.CSTTransformer):
     ) -> libcst.ClassDef:
         return updated_node.with_changes(type_parameters=None)
 
-    def _lines_of(self, node: libcst.CSTNode) -> libcst.SimpleString:
-        """A string of as many lines."""
+    def _build_blank_string(self, node: libcst.CSTNode) -> libcst.SimpleString:
+        """Return a string literal with as many lines as the node."""
         newlines = self._module.code_for_node(node).count("\n")
         return libcst.SimpleString('"""' + "\n" * newlines + '"""')

@@ -1,7 +1,7 @@
-"""Python code for the image's Python, which may be another than ours: read, never run.
+"""Parses Python code for the image's Python, without running it.
 
-Its syntax, what it imports, which names it has at its top level; and which modules are in the
-standard library of that Python.
+The image's Python may differ from ours. This module also finds the code's imports, its top-level
+names, and the modules in the standard library of that Python.
 """
 
 import ast
@@ -41,7 +41,10 @@ _TYPE_PARAMETERS = re.compile(rb"(?:def|class|type)\s+\w+\s*\[([^\]]*)\]")
 
 
 class PythonSyntaxError(ValueError):
-    """The code is not Python of that version; `str()` says why, `line` counts from 1."""
+    """An error for code that isn't valid in that Python version.
+
+    `str()` gives the reason, and `line` counts from 1.
+    """
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -50,17 +53,18 @@ class PythonSyntaxError(ValueError):
 
 @functools.lru_cache(maxsize=256)
 def parse(source: bytes, *, python: str | None) -> ast.Module:
-    """The code as a tree; `python` is the image's, "3.12". Raises `PythonSyntaxError`.
+    """Parse the code; `python` is the image's version, such as "3.12".
 
-    Our own Python's parser judges first. What it refuses and the image's newer Python
-    might not (3.12 nests quotes in f-strings) LibCST judges, which knows Python up to 3.14.
-    Code for an unknown Python (None) is refused only if none of them reads it.
+    Raises `PythonSyntaxError`. The parser of our own Python reads the code first. LibCST, which
+    knows Python up to 3.14, reads what that parser rejects and the image's newer Python might not
+    (3.12 nests quotes in f-strings). Code for an unknown Python (None) is rejected only if
+    neither parser accepts it.
     """
-    version = _minor_version(python or PYTHON)
+    version = _parse_version(python or PYTHON)
     try:
         return ast.parse(source, feature_version=max(version, _OLDEST))
     except (SyntaxError, ValueError) as error:
-        ours = _bad(error)
+        ours = _convert_error(error)
         if version <= sys.version_info[:2]:
             raise ours from None
     except (RecursionError, MemoryError):
@@ -68,10 +72,11 @@ def parse(source: bytes, *, python: str | None) -> ast.Module:
     return _parse_newer(source, ours)
 
 
-def wrong_bytes(source: bytes) -> str | None:
-    """Bytes of a comment that are not UTF-8, where the code is; in other encodings `parse` sees them.
+def find_invalid_bytes(source: bytes) -> str | None:
+    """Describe the first byte that isn't UTF-8, in code encoded as UTF-8; None if there is none.
 
-    Source: https://docs.python.org/3/reference/lexical_analysis.html#encoding-declarations (2026-11-22)
+    Such a byte can only be in a comment. In other encodings, `parse` finds them. Source:
+    https://docs.python.org/3/reference/lexical_analysis.html#encoding-declarations (2026-11-22)
     """
     declared = _ENCODING.match(source)
     try:
@@ -86,29 +91,29 @@ def _parse_newer(source: bytes, ours: PythonSyntaxError) -> ast.Module:
     # Imported late: 0.2 s, and most code never comes here.
     import libcst
 
-    from model_packaging.newer_syntax import without_newer_syntax
+    from model_packaging.newer_syntax import remove_newer_syntax
 
     try:
         module = libcst.parse_module(source)
     except libcst.ParserSyntaxError as error:
-        raise _both_refuse(error.message, ours, source) from None
+        raise _choose_error(error.message, ours, source) from None
     except (SyntaxError, UnicodeError, LookupError) as error:
         # Its bytes are no text in the encoding that it declares.
         raise PythonSyntaxError(str(error), 1) from None
     try:
-        return ast.parse(without_newer_syntax(module))
+        return ast.parse(remove_newer_syntax(module))
     except (SyntaxError, ValueError) as error:
-        raise _bad(error) from None
+        raise _convert_error(error) from None
     except (RecursionError, MemoryError):
         raise PythonSyntaxError("is nested too deeply to be parsed", 1) from None
 
 
-def _bad(error: Exception) -> PythonSyntaxError:
+def _convert_error(error: Exception) -> PythonSyntaxError:
     return PythonSyntaxError(getattr(error, "msg", str(error)), getattr(error, "lineno", None) or 1)
 
 
-def _both_refuse(message: str, ours: PythonSyntaxError, source: bytes) -> PythonSyntaxError:
-    """The error of our parser, unless it stopped at what is right in a newer Python."""
+def _choose_error(message: str, ours: PythonSyntaxError, source: bytes) -> PythonSyntaxError:
+    """Return our parser's error, unless it stopped at syntax that a newer Python allows."""
     line = source.split(b"\n")[ours.line - 1 : ours.line]
     if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
         return ours
@@ -120,14 +125,14 @@ def _both_refuse(message: str, ours: PythonSyntaxError, source: bytes) -> Python
     )
 
 
-def _minor_version(python: str) -> tuple[int, int]:
+def _parse_version(python: str) -> tuple[int, int]:
     major, minor = python.split(".")[:2]
     return int(major), int(minor)
 
 
 @dataclass(frozen=True)
 class Import:
-    """One import statement's module."""
+    """The module that one import statement names."""
 
     module: str
     """Dotted, "" for `from . import x`."""
@@ -140,29 +145,29 @@ class Import:
     """Where its failing is caught, or where it may not run in the container at all."""
 
 
-def imports(tree: ast.Module) -> Iterator[Import]:
-    """Every import, those inside functions too: they fail when a request comes."""
-    return _imports(tree.body, optional=False)
+def find_imports(tree: ast.Module) -> Iterator[Import]:
+    """Yield every import, including those inside functions: they fail when a request arrives."""
+    return _find_imports(tree.body, optional=False)
 
 
-def top_level_names(tree: ast.Module) -> set[str]:
-    """Names that `getattr` on the imported module would find; "*" after a star import."""
-    return set(_names(tree.body))
+def find_top_level_names(tree: ast.Module) -> set[str]:
+    """Return the names that `getattr` finds on the imported module; "*" after a star import."""
+    return set(_find_names(tree.body))
 
 
-def names_for_main(tree: ast.Module) -> set[str]:
-    """Names that are defined only where the container does not run: under `if __name__ == …`."""
-    bodies = [node for node in tree.body if isinstance(node, ast.If) and never_runs(node.test)]
-    return {name for node in bodies for name in _names(node.body)} - top_level_names(tree)
+def find_main_only_names(tree: ast.Module) -> set[str]:
+    """Return the names defined only in code that the container never runs: `if __name__ == …`."""
+    bodies = [node for node in tree.body if isinstance(node, ast.If) and is_never_true(node.test)]
+    return {name for node in bodies for name in _find_names(node.body)} - find_top_level_names(tree)
 
 
-def type_parameters(source: bytes) -> set[str]:
-    """Names between the brackets of PEP 695, which `parse` takes out for an older Python."""
+def find_type_parameters(source: bytes) -> set[str]:
+    """Return the type parameters (PEP 695), which `parse` removes for an older Python."""
     inside = b" ".join(_TYPE_PARAMETERS.findall(source)).decode(errors="replace")
     return set(re.findall(r"\w+", inside))
 
 
-def _imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
+def _find_imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -171,26 +176,26 @@ def _imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
             names = tuple(alias.name for alias in node.names)
             yield Import(node.module or "", names, node.lineno, node.level, optional)
         elif isinstance(node, ast.Try | ast.TryStar):
-            caught = any(_catches_import_errors(handler) for handler in node.handlers)
-            yield from _imports(node.body, optional=optional or caught)
+            caught = any(_is_import_error_handler(handler) for handler in node.handlers)
+            yield from _find_imports(node.body, optional=optional or caught)
             rest = [
                 *(statement for h in node.handlers for statement in h.body),
                 *node.orelse,
                 *node.finalbody,
             ]
-            yield from _imports(rest, optional=optional)
-        elif isinstance(node, ast.If) and never_runs(node.test):
-            yield from _imports(node.body, optional=True)
-            yield from _imports(node.orelse, optional=optional)
-        elif isinstance(node, ast.If) and asks_where_it_runs(node.test):
-            yield from _imports([*node.body, *node.orelse], optional=True)
-        elif isinstance(node, ast.With) and any(map(_suppresses_import_errors, node.items)):
-            yield from _imports(node.body, optional=True)
+            yield from _find_imports(rest, optional=optional)
+        elif isinstance(node, ast.If) and is_never_true(node.test):
+            yield from _find_imports(node.body, optional=True)
+            yield from _find_imports(node.orelse, optional=optional)
+        elif isinstance(node, ast.If) and is_environment_check(node.test):
+            yield from _find_imports([*node.body, *node.orelse], optional=True)
+        elif isinstance(node, ast.With) and any(map(_is_import_error_suppression, node.items)):
+            yield from _find_imports(node.body, optional=True)
         else:
-            yield from _imports(_statements(node), optional=optional)
+            yield from _find_imports(_list_inner_statements(node), optional=optional)
 
 
-def _names(nodes: list[ast.stmt]) -> Iterator[str]:
+def _find_names(nodes: list[ast.stmt]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -200,23 +205,23 @@ def _names(nodes: list[ast.stmt]) -> Iterator[str]:
             yield from (alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.AnnAssign) and node.value is None:
             continue  # `handler: Handler` declares, and defines nothing
-        elif isinstance(node, ast.If) and never_runs(node.test):
-            yield from _names(node.orelse)
+        elif isinstance(node, ast.If) and is_never_true(node.test):
+            yield from _find_names(node.orelse)
         else:
             for part in ast.iter_child_nodes(node):
                 if isinstance(part, ast.expr):
-                    yield from _stored(part)
-            yield from _names(_statements(node))
+                    yield from _find_stored_names(part)
+            yield from _find_names(_list_inner_statements(node))
 
 
-def _stored(expression: ast.expr) -> Iterator[str]:
+def _find_stored_names(expression: ast.expr) -> Iterator[str]:
     for part in ast.walk(expression):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
             yield part.id
 
 
-def _statements(node: ast.AST) -> list[ast.stmt]:
-    """The statements directly inside one: bodies, else branches, handlers, cases."""
+def _list_inner_statements(node: ast.AST) -> list[ast.stmt]:
+    """Return the statements directly inside a node: bodies, else branches, handlers, cases."""
     inside: list[ast.stmt] = []
     for part in ast.iter_child_nodes(node):
         if isinstance(part, ast.stmt):
@@ -226,32 +231,39 @@ def _statements(node: ast.AST) -> list[ast.stmt]:
     return inside
 
 
-def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
+def _is_import_error_handler(handler: ast.ExceptHandler) -> bool:
     if isinstance(handler.body[-1], ast.Raise):
         return False  # it only explains the error
     if handler.type is None:
         return True
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(last_name(caught_type) in _CAUGHT for caught_type in types)
+    return any(extract_last_name(caught_type) in _CAUGHT for caught_type in types)
 
 
-def _suppresses_import_errors(item: ast.withitem) -> bool:
-    """`with contextlib.suppress(ImportError)`."""
+def _is_import_error_suppression(item: ast.withitem) -> bool:
+    """Return whether the item is `contextlib.suppress(ImportError)`."""
     call = item.context_expr
-    if not isinstance(call, ast.Call) or last_name(call.func) != "suppress":
+    if not isinstance(call, ast.Call) or extract_last_name(call.func) != "suppress":
         return False
-    return any(last_name(argument) in _CAUGHT for argument in call.args)
+    return any(extract_last_name(argument) in _CAUGHT for argument in call.args)
 
 
-def never_runs(test: ast.expr) -> bool:
-    """`if TYPE_CHECKING` and `if __name__ == "__main__"`: inference.py is imported there."""
+def is_never_true(test: ast.expr) -> bool:
+    """Return whether the container never runs the branch of this condition.
+
+    True for `if TYPE_CHECKING` and `if __name__ == "__main__"`, because the container imports
+    inference.py.
+    """
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
         return {"__name__", "'__main__'"} == {*map(ast.unparse, (test.left, *test.comparators))}
-    return last_name(test) == "TYPE_CHECKING"
+    return extract_last_name(test) == "TYPE_CHECKING"
 
 
-def asks_where_it_runs(test: ast.expr) -> bool:
-    """Compares sys.version_info, sys.platform, os.name or __name__: one branch may never run there."""
+def is_environment_check(test: ast.expr) -> bool:
+    """Return whether a condition compares sys.version_info, sys.platform, os.name, or __name__.
+
+    One branch of it may never run in the container.
+    """
     return isinstance(test, ast.Compare) and any(
         ast.unparse(part).split("[")[0]
         in ("sys.version_info", "sys.platform", "os.name", "__name__")
@@ -259,15 +271,15 @@ def asks_where_it_runs(test: ast.expr) -> bool:
     )
 
 
-def last_name(expression: ast.expr) -> str | None:
+def extract_last_name(expression: ast.expr) -> str | None:
     if isinstance(expression, ast.Attribute):
         return expression.attr
     return expression.id if isinstance(expression, ast.Name) else None
 
 
-def standard_library(python: str) -> frozenset[str]:
-    """Top-level modules of its standard library; `python` is "3.12"."""
-    version = _minor_version(python)
+def list_standard_library(python: str) -> frozenset[str]:
+    """Return the top-level modules in the standard library of `python`, such as "3.12"."""
+    version = _parse_version(python)
     names = set(sys.stdlib_module_names)
     for since, modules in _REMOVED.items():
         names = names - modules if since <= version else names | modules

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 class PackagingError(Exception):
-    """`str()` is the whole sentence: the path, what is wrong, what to do."""
+    """An input that can't be packed. `str()` is the whole sentence: path, problem, and remedy."""
 
     def __init__(self, path: Path, problem: str, remedy: str) -> None:
         super().__init__(f"{path}: {problem}; {remedy}")
@@ -19,8 +19,11 @@ _TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx inst
 """File in an environment that a tool made -> the tool's command; pip would install elsewhere."""
 
 
-def install_command(extra: str) -> str:
-    """Return the command that installs an extra: `make install` in a clone; otherwise pip's or a tool's."""
+def build_install_command(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    This is `make install` in a clone, and otherwise pip's or a tool's command.
+    """
     if (HOME / "Makefile").is_file() and (HOME / "pyproject.toml").is_file():
         return "make install" if Path.cwd() == HOME else f"make -C {HOME} install"
     tools = (how for file, how in _TOOLS.items() if Path(sys.prefix, file).exists())

@@ -66,8 +66,8 @@ _NO_HOST = re.compile(
 _LEAST_CHARACTERS = 8  # different ones: fewer are a placeholder such as ghp_xxxx
 
 
-def secret_in(content: bytes) -> str | None:
-    """Describe the first credential in a text, to be read after "looks like"; None if there is none."""
+def find_secret(content: bytes) -> str | None:
+    """Describe the first credential in a text, to be read after "looks like", or return None."""
     if _PRIVATE_KEY.search(content):
         return "a private key"
     if any(map(_is_secret, _SECRET_ACCESS_KEY.findall(content))):
@@ -83,7 +83,7 @@ def secret_in(content: bytes) -> str | None:
 
 
 def _is_secret(token: bytes) -> bool:
-    """Whether it is none of an issuer's examples, and no placeholder."""
+    """Return whether the token is neither an issuer's example nor a placeholder."""
     return b"EXAMPLE" not in token and len(set(token)) > _LEAST_CHARACTERS
 
 
@@ -100,7 +100,7 @@ _RANDOM = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])\S{8,}")
 
 
 def is_named_secret(name: str, value: str) -> bool:
-    """Whether a variable's name says that the value is a credential, and the value may be one."""
+    """Return whether a variable's name marks it as a credential, and the value may be one."""
     if not value or _REFERENCE.fullmatch(value) or _NO_PASSWORD.fullmatch(value.encode()):
         return False
     if _NAMED_PASSWORD.fullmatch(name):
@@ -171,29 +171,30 @@ class SecretFile:
     """To be read after "looks like"."""
 
 
-def secret_files(tree: Tree) -> Iterator[SecretFile]:
-    """Secret files of a listed folder, in the order of their names. Raises OSError.
+def find_secret_files(tree: Tree) -> Iterator[SecretFile]:
+    """Yield the secret files of a listed folder, sorted by name. Raises OSError.
 
-    By name; a text of at most 256 KiB also by what no other text holds: a private key, a token
-    of a known form, a password in a URL. A *.pem of certificates and public keys alone is none.
-    Nor is what an installed package of lib/ lists as its own: whoever has the package has that file.
+    A file is recognized by its name. A text of at most 256 KiB is also recognized by content that
+    no other text has: a private key, a token of a known form, or a password in a URL. A *.pem
+    with only certificates and public keys isn't a secret file. A file that an installed package
+    of lib/ lists as its own isn't either: everyone who has the package has that file.
     """
-    published = _published(tree)
+    published = _find_published_files(tree)
     for entry in tree.files:
         if entry.name in published:
             continue
-        looks_like = _by_name(entry.name)
+        looks_like = _match_name(entry.name)
         if looks_like is None and entry.status.st_size > _MOST_BYTES:
             continue
         with entry.path.open("rb") as file:
             content = file.read(_MOST_BYTES)
-        if looks_like is None or _holds_none(entry.name, content):
-            looks_like = None if b"\0" in content else secret_in(content)  # it is no text
+        if looks_like is None or _is_harmless(entry.name, content):
+            looks_like = None if b"\0" in content else find_secret(content)  # it is no text
         if looks_like is not None:
             yield SecretFile(entry.path, looks_like)
 
 
-def _by_name(name: str) -> str | None:
+def _match_name(name: str) -> str | None:
     whole = name.lower()
     last = PurePosixPath(whole).name
     if last.endswith(_TEMPLATES) or last.endswith(".pub"):
@@ -205,8 +206,8 @@ def _by_name(name: str) -> str | None:
     return None
 
 
-def _holds_none(name: str, content: bytes) -> bool:
-    """Whether the content of a file with a suspicious name shows that it is harmless."""
+def _is_harmless(name: str, content: bytes) -> bool:
+    """Return whether the content of a file with a suspicious name shows that it is harmless."""
     last = PurePosixPath(name.lower()).name
     if not content.strip():
         return True
@@ -220,8 +221,8 @@ def _holds_none(name: str, content: bytes) -> bool:
     )
 
 
-def _published(tree: Tree) -> set[str]:
-    """Names of the files that packages installed into lib/ list in their RECORD."""
+def _find_published_files(tree: Tree) -> set[str]:
+    """Return the names of files that packages installed into lib/ list in their RECORD."""
     names = set()
     for entry in tree.files:
         parts = PurePosixPath(entry.name)

@@ -17,8 +17,8 @@ from model_packaging.beside import PARTS
 from model_packaging.refusal import PackagingError
 
 
-def sha256_of(file: Path) -> str:
-    """Lower-case hexadecimal. Raises OSError."""
+def compute_sha256(file: Path) -> str:
+    """Return the SHA-256 of a file as lower-case hexadecimal. Raises OSError."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Tree:
-    """Entries of an archive, sorted by name, and the paths that were left out of it."""
+    """The entries of an archive, sorted by name, and the paths that were left out of it."""
 
     entries: tuple[Entry, ...]
     left_out: tuple[Path, ...]
@@ -72,14 +72,15 @@ class Tree:
         return sum(entry.status.st_size for entry in self.files)
 
 
-def tree(folder: Path, *, name: str) -> Tree:
-    """The folder, as `name`, and all that is in it. Raises `PackagingError`.
+def list_tree(folder: Path, *, name: str) -> Tree:
+    """List the folder under `name`, with everything in it. Raises `PackagingError`.
 
-    A link to a file inside the folder becomes that file's content: what unpacks the archive
-    need not know links. One to a folder is refused, since it may lead into itself.
+    A link to a file inside the folder becomes that file's content: the program that unpacks the
+    archive needn't support links. A link to a folder is rejected, because it may lead into
+    itself.
     """
     root = os.path.realpath(folder)
-    entries = [Entry(name, folder, _status(folder))]
+    entries = [Entry(name, folder, _read_status(folder))]
     left_out: list[Path] = []
     waiting = [entries[0]]  # and no recursion: folders may lie deeper than Python's stack
     while waiting:
@@ -87,20 +88,20 @@ def tree(folder: Path, *, name: str) -> Tree:
         try:
             paths = list(parent.path.iterdir())
         except OSError as error:
-            raise unreadable(parent.path, error) from None
+            raise build_unreadable_error(parent.path, error) from None
         for path in paths:
             if path.name in LEFT_OUT or path.match(PARTS):
                 left_out.append(path)
                 continue
-            entry = Entry(f"{parent.name}/{_utf8(path)}", path, _followed(path, root))
+            entry = Entry(f"{parent.name}/{_decode_name(path)}", path, _check_path(path, root))
             entries.append(entry)
             if entry.is_folder:
                 waiting.append(entry)
     return Tree(tuple(sorted(entries, key=lambda entry: entry.name)), tuple(sorted(left_out)))
 
 
-def joined(trees: Iterable[Tree]) -> Tree:
-    """All of them as one; a folder that several of them have is there once."""
+def merge_trees(trees: Iterable[Tree]) -> Tree:
+    """Merge listings into one; a folder that several of them have appears once."""
     entries: dict[str, Entry] = {}
     left_out: list[Path] = []
     for part in trees:
@@ -109,14 +110,14 @@ def joined(trees: Iterable[Tree]) -> Tree:
     return Tree(tuple(entries[name] for name in sorted(entries)), tuple(sorted(left_out)))
 
 
-def _followed(path: Path, root: str) -> os.stat_result:
+def _check_path(path: Path, root: str) -> os.stat_result:
     try:
         is_link = path.is_symlink()
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise build_unreadable_error(path, error) from None
     if is_link and not Path(os.path.realpath(path)).is_relative_to(root):
         raise PackagingError(path, "is a link that leaves its folder", "put a copy in its place")
-    status = _status(path)
+    status = _read_status(path)
     if is_link and stat.S_ISDIR(status.st_mode):
         raise PackagingError(path, "is a link to a folder", "put a copy in its place")
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
@@ -126,23 +127,23 @@ def _followed(path: Path, root: str) -> os.stat_result:
     return status
 
 
-def _status(path: Path) -> os.stat_result:
+def _read_status(path: Path) -> os.stat_result:
     try:
         return path.stat()
     except OSError as error:
         if path.is_symlink():
             raise PackagingError(path, "is a link to nothing", "put a copy in its place") from None
-        raise unreadable(path, error) from None
+        raise build_unreadable_error(path, error) from None
 
 
-def unreadable(path: Path, error: OSError) -> PackagingError:
-    """Return the refusal of a path that cannot be read, with its remedy."""
+def build_unreadable_error(path: Path, error: OSError) -> PackagingError:
+    """Return the error for a path that can't be read, with its remedy."""
     long = error.errno == errno.ENAMETOOLONG
     remedy = "shorten its names" if long else "let this user read it"
     return PackagingError(path, f"cannot be read: {error.strerror}", remedy)
 
 
-def _utf8(path: Path) -> str:
+def _decode_name(path: Path) -> str:
     # By way of the bytes on the disk: Python decodes them by the locale.
     try:
         return os.fsencode(path.name).decode("utf-8")
@@ -155,7 +156,7 @@ Progress = Callable[[int, int], object]
 
 
 class ProgressCounter:
-    """Adds up what several threads have done."""
+    """A counter that adds up the bytes that several threads have processed."""
 
     def __init__(self, progress: Progress | None, total_bytes: int) -> None:
         self._progress = progress
@@ -172,47 +173,51 @@ class ProgressCounter:
 
 
 @contextmanager
-def unchanged(entry: Entry) -> Iterator[int]:
-    """A descriptor of the file; `PackagingError` where it is not, or is no longer, what was listed.
+def open_unchanged(entry: Entry) -> Iterator[int]:
+    """Open the listed file and yield its descriptor.
 
-    Compared before and after. The change time too: unlike the modification time nobody
-    can set it back.
+    Raises `PackagingError` if the file isn't, or is no longer, what was listed. The file is
+    compared before and after, including its change time: unlike the modification time, nobody can
+    set it back.
     """
     try:
         # Not blocking: the name may have become a pipe since it was listed.
         descriptor = os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise unreadable(entry.path, error) from None
+        raise build_unreadable_error(entry.path, error) from None
     try:
-        _compare(entry, os.fstat(descriptor))
+        _check_unchanged(entry, os.fstat(descriptor))
         yield descriptor
-        _compare(entry, os.fstat(descriptor))
+        _check_unchanged(entry, os.fstat(descriptor))
     finally:
         os.close(descriptor)
 
 
 def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
-    """Reads at least one byte to the start of `space`; returns the number. Raises `PackagingError`."""
+    """Read at least one byte to the start of `space`; return the number.
+
+    Raises `PackagingError`.
+    """
     try:
         count = os.readv(descriptor, [space])
     except OSError as error:
-        raise unreadable(entry.path, error) from None
+        raise build_unreadable_error(entry.path, error) from None
     if count == 0:
-        raise changed(entry)
+        raise build_changed_error(entry)
     return count
 
 
-def changed(entry: Entry) -> PackagingError:
+def build_changed_error(entry: Entry) -> PackagingError:
     return PackagingError(
         entry.path, "changed while it was read", "try again when nothing writes to it"
     )
 
 
-def signature(status: os.stat_result) -> tuple[int, int, int, int]:
-    """Properties that a change of content changes: bytes, two times in nanoseconds, inode."""
+def extract_signature(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Return properties that change with the content: bytes, two times in nanoseconds, inode."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def _compare(entry: Entry, now: os.stat_result) -> None:
-    if signature(now) != signature(entry.status):
-        raise changed(entry)
+def _check_unchanged(entry: Entry, now: os.stat_result) -> None:
+    if extract_signature(now) != extract_signature(entry.status):
+        raise build_changed_error(entry)

@@ -1,8 +1,8 @@
-"""Checks one file when the CDK CLI publishes it as it is, and prints where it lies.
+"""Checks one file when the CDK CLI publishes it unpacked, and prints its path.
 
     python -I unpacked_file.py PATH SHA256
 
-One process for each file of a model, so that it imports nothing of ours.
+One process runs for each file of a model, so this module imports nothing of ours.
 """
 
 import hashlib
@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 
-def command(path: Path, *, sha256: str) -> list[str]:
-    """The command that publishes the file; run by the CDK CLI, and only then."""
+def build_command(path: Path, *, sha256: str) -> list[str]:
+    """Return the command that publishes the file. The CDK CLI runs it only when it publishes."""
     return [sys.executable, "-I", str(Path(__file__)), str(path), sha256]
 
 

@@ -1,4 +1,4 @@
-"""Verifies whether the container would serve an archive, as far as that is known without running it."""
+"""Verifies, without running it, whether the container would serve an archive."""
 
 import math
 import tempfile
@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from model_packaging.dependencies import requirements_file
-from model_packaging.existing_archive import MOST_ASSET_BYTES, Member, unpack_what_counts
+from model_packaging.existing_archive import MOST_ASSET_BYTES, Member, unpack_checked_files
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.known_requests import check_warm_up
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.graph_file import GraphOperations
-from model_packaging.saved_model.initialization import vocabulary_fault
-from model_packaging.saved_model.operations import operations
+from model_packaging.saved_model.initialization import find_vocabulary_fault
+from model_packaging.saved_model.operations import read_operations
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP, suggest_version
-from model_packaging.saved_model.unfilled import describe
+from model_packaging.saved_model.unfilled import describe_unfilled
 from model_packaging.saved_model.variables import (
     MOST_CHECKED_BYTES,
-    differences,
-    stored_variables,
+    find_differences,
+    read_stored_variables,
 )
-from model_packaging.secret_files import secret_files
-from model_packaging.tree import tree
+from model_packaging.secret_files import find_secret_files
+from model_packaging.tree import list_tree
 
 _SWITCHES = ("code/lib", "code/requirements.txt")
 # What the image reads in code/, and what Servable reads there when it packs; nowhere else.
@@ -41,7 +41,7 @@ NOT_LOOKED_AT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """Content of an archive, and its faults."""
+    """The content of an archive, and its faults."""
 
     sha256: str
     members: tuple[Member, ...]
@@ -58,7 +58,7 @@ class Verified:
 
 @dataclass
 class _Findings:
-    """Sentences about an archive, as they are found."""
+    """The sentences about an archive, collected as they are found."""
 
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -75,21 +75,21 @@ def verify(
     found = _Findings()
     with tempfile.TemporaryDirectory(prefix="servable-verify-") as name:
         folder = Path(name)
-        members, sha256 = unpack_what_counts(archive, folder)
+        members, sha256 = unpack_checked_files(archive, folder)
         found.problems += [
-            f"{member.shown}: is a {member.kind}; pack files and folders only, inside the archive"
+            f"{member.display_name}: is a {member.kind}; pack files and folders only, inside the archive"
             for member in members
             if member.kind not in ("file", "folder")
         ]
         versions: list[tuple[str, int, SavedModelInfo]] = []
         graphs: list[tuple[str, GraphOperations]] = []
-        folders = list(_versions(folder, found.problems))
+        folders = list(_find_versions(folder, found.problems))
         for model, number, version in folders:
             try:
                 info = read(version)
                 versions.append((model, number, info))
                 shown = (version / "saved_model.pb").relative_to(folder).as_posix()
-                graphs.append((shown, operations(version)))
+                graphs.append((shown, read_operations(version)))
                 _check_model(version.relative_to(folder), info, graphs[-1][1], found)
                 if info.has_warm_up:
                     check_warm_up(version / WARM_UP, info)
@@ -102,7 +102,7 @@ def verify(
                 f"{archive}: holds no <version>/saved_model.pb with a version of digits only; "
                 "pack 1/saved_model.pb or MODEL/1/saved_model.pb"
             )
-        found.problems += _misplaced_code(folder)
+        found.problems += _find_misplaced_code(folder)
         _check_code(folder, python, provided, seconds, found)
     return Verified(
         sha256=sha256,
@@ -119,9 +119,9 @@ def _check_model(
     shown: Path, info: SavedModelInfo, graph: GraphOperations, found: _Findings
 ) -> None:
     """Add what `servable check` reports of a model's files. Raises `PackagingError`."""
-    stored = stored_variables(info.folder)
+    stored = read_stored_variables(info.folder)
     again = "export the SavedModel again, or pack all files of one export"
-    wrong = list(differences(graph.restored or (), stored))
+    wrong = list(find_differences(graph.restored or (), stored))
     if info.variable_bytes > MOST_CHECKED_BYTES:
         found.not_looked_at.append(f"the checksums of {shown}/variables, which are large")
     else:
@@ -135,13 +135,13 @@ def _check_model(
         found.not_looked_at.append(
             f"what {shown}/saved_model.pb restores and reads: it is too large"
         )
-    for problem, remedy in map(describe, graph.unfilled or ()):
+    for problem, remedy in map(describe_unfilled, graph.unfilled or ()):
         found.problems.append(f"{shown}/saved_model.pb: {problem}; {remedy}")
     for table in graph.vocabularies or ():
         file = info.folder / "assets" / table.file
         if file.stat().st_size > MOST_ASSET_BYTES:
             found.not_looked_at.append(f"the lines of {shown}/assets/{table.file}: it is too large")
-        elif fault := vocabulary_fault(file, table):
+        elif fault := find_vocabulary_fault(file, table):
             found.problems.append(
                 f"{shown}/assets/{table.file}: {fault}; correct it, and export again"
             )
@@ -152,7 +152,7 @@ def _check_model(
         )
 
 
-def _misplaced_code(folder: Path) -> Iterator[str]:
+def _find_misplaced_code(folder: Path) -> Iterator[str]:
     """Yield a problem for each folder of code that the image doesn't read.
 
     Source: serve.py of https://github.com/aws/deep-learning-containers, which reads
@@ -175,8 +175,8 @@ def _misplaced_code(folder: Path) -> Iterator[str]:
         yield f"{shown}: the image reads only {right} at the archive's root; move it to {right}"
 
 
-def _versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Path]]:
-    """(model, version, folder) as the container finds them: by name, then by number."""
+def _find_versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Path]]:
+    """Yield (model, version, folder) as the container finds them: by name, then by number."""
     by_version: dict[tuple[str, int], Path] = {}
     for graph in sorted(folder.rglob("saved_model.pb")):
         version = graph.parent
@@ -219,7 +219,7 @@ def _check_code(
             "add inference.py with a handler, or take the folder out"
         )
     if code.is_dir():
-        for secret in secret_files(tree(code, name="code")):
+        for secret in find_secret_files(list_tree(code, name="code")):
             found.problems.append(
                 f"{secret.path.relative_to(folder)}: looks like {secret.looks_like}, which everybody who "
                 "may read the archive can read; take it out, and read it from AWS Secrets Manager"
@@ -227,7 +227,7 @@ def _check_code(
     if switches == ["code/requirements.txt"]:
         found.problems += [
             f"{file.relative_to(folder)}:{line}: {problem}; {remedy}"
-            for file, line, problem, remedy in requirements_file.faults_at_start(code)
+            for file, line, problem, remedy in requirements_file.find_start_faults(code)
         ]
         found.warnings.append(
             "code/requirements.txt: is installed by pip whenever a container starts; "

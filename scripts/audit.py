@@ -1,8 +1,8 @@
 """Ask OSV and npm's registry about known vulnerabilities of the locked packages: `make audit`.
 
-`uv audit` asks about requirements.txt and requirements/*.txt, `npm audit` about package-lock.json.
-Exit codes: 0 where both know of none, 1 where one knows a vulnerability, 3 where none is known but a
-database did not answer.
+`uv audit` checks requirements.txt and requirements/*.txt, `npm audit` checks package-lock.json.
+Exit codes: 0 if neither reports a vulnerability, 1 if either reports one, 3 if none is known but
+a database did not respond.
 """
 
 import argparse
@@ -33,7 +33,10 @@ def read_pins(root: Path) -> list[tuple[str, str]]:
 
 
 def audit_python(root: Path, service: str) -> int | None:
-    """Print and count what OSV knows; None if it did not answer about each release."""
+    """Print the vulnerabilities that OSV knows and return their number.
+
+    None if OSV didn't respond about each release.
+    """
     pins = read_pins(root)
     packages: list[dict[str, Any]] = [
         {"name": name, "version": version, "source": {"registry": "wheels"}}
@@ -63,7 +66,10 @@ def audit_python(root: Path, service: str) -> int | None:
 
 
 def audit_node(root: Path, registry: list[str]) -> int | None:
-    """Print and count what npm's registry knows; None if it did not answer."""
+    """Print the vulnerable packages that npm's registry knows and return their number.
+
+    None if the registry didn't respond.
+    """
     npm = str(Path(sys.executable).with_name("npm"))
     command = [npm, "audit", "--json", "--package-lock-only", "--fetch-retries=1", *registry]
     known = read_report(command, root).get("vulnerabilities")
@@ -75,7 +81,7 @@ def audit_node(root: Path, registry: list[str]) -> int | None:
 
 
 def read_report(command: list[str], folder: Path) -> dict[str, Any]:
-    """Run an audit, and return its report; empty where it is not a JSON object."""
+    """Run an audit, and return its report; empty if the report isn't a JSON object."""
     environment = {**os.environ, "NO_COLOR": "1"}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     try:

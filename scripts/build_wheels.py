@@ -1,7 +1,7 @@
-"""Builds the wheels, offline: `python -m scripts.build_wheels OUT [--repository ADDRESS]`.
+"""Build the wheels, offline: `python -m scripts.build_wheels OUT [--repository ADDRESS]`.
 
-Each is built from a copy of the packages: setuptools writes beside what it reads. The same sources
-give the same bytes, whatever the checkout's time, place and permissions.
+Each is built from a copy of the packages, because setuptools writes next to the files that it
+reads. The same sources give the same bytes, whatever the checkout's time, path, and permissions.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from servable import __version__
-from servable.new.project_files import DISTRIBUTION, wheel_bytes
+from servable.new.project_files import DISTRIBUTION, build_wheel
 
 ROOT = Path(__file__).resolve().parents[1]
 # The wheels, each after those that it needs -> the folder of its pyproject.toml.
@@ -43,22 +43,25 @@ _REQUIRED = re.compile(r'"(servable-[a-z-]+(?:\[\w+\])?)"(?=[],])')
 _LINK = re.compile(r"(!?)(\[[^]]*\])\((?![\w+.-]+:|#)([^)\s]+)\)")
 
 
-def with_addresses(page: str, folder: str, tree: str) -> str:
-    """The text of a Markdown page in `folder` of the repository, its relative links as addresses.
+def expand_links(page: str, folder: str, tree: str) -> str:
+    """Return a Markdown page's text, with relative links from `folder` as addresses.
 
-    A package index shows the page alone. `tree`: https://HOST/OWNER/NAME/{}/REVISION, where {} is
-    blob for a page and raw for a picture.
+    A package index shows the page alone. `tree` is https://HOST/OWNER/NAME/{}/REVISION, where {}
+    is blob for a page and raw for an image.
     """
 
-    def address(match: re.Match[str]) -> str:
+    def expand_link(match: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, match[3]))
         return f"{match[1]}{match[2]}({tree.format('raw' if match[1] else 'blob')}/{path})"
 
-    return _LINK.sub(address, page)
+    return _LINK.sub(expand_link, page)
 
 
-def _lock(requirements: Path, out: Path) -> None:
-    """Writes hashes into the requirements.txt of new projects; of its own wheel, `servable new` does."""
+def _write_hashes(requirements: Path, out: Path) -> None:
+    """Write the requirements.txt of new projects, with the wheels' hashes.
+
+    `servable new` fills in the hash of its own wheel.
+    """
     lines = [
         "# What checks and deploys, by version and hash: pip refuses any other file. Of its extra `vendor`",
         "# uv is below, and pip is the environment's.",
@@ -76,8 +79,8 @@ def _lock(requirements: Path, out: Path) -> None:
 def build(out: Path, repository: str | None = None) -> list[Path]:
     """Build the wheels into `out`, and return their files. Raises RuntimeError.
 
-    `repository`: address of the sources, as https://github.com/OWNER/NAME; a package index shows it,
-    and links in the description lead to its tag vVERSION.
+    `repository` is the address of the sources, such as https://github.com/OWNER/NAME. A package
+    index shows it, and links in the description lead to its tag vVERSION.
     """
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -95,7 +98,7 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
             tree = f"{repository}/{{}}/v{__version__}"
             urls = f'[project]\nurls.Repository = "{repository}"\n'
             project.write_text(text.replace("[project]\n", urls, 1), encoding="utf-8")
-            described = with_addresses(page.read_text(encoding="utf-8"), folder, tree)
+            described = expand_links(page.read_text(encoding="utf-8"), folder, tree)
             page.write_text(described, encoding="utf-8")
         for place in WHEELS.values():
             if not (copy / place / "LICENSE").exists():
@@ -107,14 +110,14 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
             pinned = _REQUIRED.sub(rf'"\1=={__version__}"', project.read_text(encoding="utf-8"))
             project.write_text(pinned, encoding="utf-8")
             if wheel == DISTRIBUTION:
-                _lock(copy / REQUIREMENTS, out)
+                _write_hashes(copy / REQUIREMENTS, out)
             ran = subprocess.run(command, cwd=copy / place, capture_output=True, text=True)
             if ran.returncode:
                 raise RuntimeError(f"{wheel}: setuptools failed:\n{ran.stdout}{ran.stderr}")
             (file,) = out.glob(f"{wheel.replace('-', '_')}-{__version__}-*.whl")
             with zipfile.ZipFile(file) as built:
                 files = {name: built.read(name) for name in built.namelist()}
-            file.write_bytes(wheel_bytes(files))
+            file.write_bytes(build_wheel(files))
     return sorted(out.glob("servable*.whl"))
 
 

@@ -1,4 +1,4 @@
-"""`make check`: every static check, one line each; the output of those that fail."""
+"""Runs `make check`: every static check, one line each, and the output of those that fail."""
 
 import subprocess
 import sys
@@ -27,8 +27,8 @@ CHECKS = {
 }
 
 
-def run(command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
-    """The finished process, and the seconds it took."""
+def run_check(command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
+    """Run a command, and return the finished process and the seconds it took."""
     start = time.monotonic()
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return ran, time.monotonic() - start
@@ -37,7 +37,7 @@ def run(command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
 def main() -> int:
     failed = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        running = {pool.submit(run, command): name for name, command in CHECKS.items()}
+        running = {pool.submit(run_check, command): name for name, command in CHECKS.items()}
         for done in as_completed(running):
             name, (ran, seconds) = running[done], done.result()
             word = "FAILED" if ran.returncode else "ok"

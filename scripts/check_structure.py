@@ -1,8 +1,8 @@
-"""Counts what makes sources hard to find one's way in, and holds each count to its bound.
+"""Counts what makes sources hard to navigate, and compares each count with its bound.
 
 python -m scripts.check_structure [--list]
 
-Tests are not counted. --list shows every place of a count, also where its bound holds.
+Tests are not counted. --list shows every place of a count, even if its bound is met.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Module:
 
 
 class Sources:
-    """Every source file of the project but its tests."""
+    """All source files of the project except its tests."""
 
     def __init__(self, root: Path) -> None:
         files = [root / "app.py"]
@@ -65,7 +65,7 @@ class Sources:
 
     @property
     def lines_by_package(self) -> Counter[str]:
-        """Count the lines of each package, without the examples."""
+        """Return the number of lines of each package, without the examples."""
         lines: Counter[str] = Counter()
         for name, module in self.modules.items():
             lines[name.partition(".")[0]] += module.lines
@@ -74,7 +74,10 @@ class Sources:
 
     @cached_property
     def imports(self) -> dict[str, set[str]]:
-        """Which of our modules each imports, as grimp reads it; imports for types alone count."""
+        """Return which of our modules each module imports, including for types.
+
+        grimp reads the imports.
+        """
         graph = grimp.build_graph(*PACKAGES, cache_dir=None)
         return {
             name: set(graph.find_modules_directly_imported_by(name))
@@ -83,13 +86,13 @@ class Sources:
         }
 
 
-def full_folders(sources: Sources) -> Iterator[str]:
+def find_full_folders(sources: Sources) -> Iterator[str]:
     for folder, count in sources.folders.items():
         if count > MODULES_OF_A_FOLDER:
             yield f"{folder}: {count} modules"
 
 
-def classes_named_twice(sources: Sources) -> Iterator[str]:
+def find_duplicate_classes(sources: Sources) -> Iterator[str]:
     places = defaultdict(list)
     for module in sources.modules.values():
         for node in module.tree.body:
@@ -100,7 +103,7 @@ def classes_named_twice(sources: Sources) -> Iterator[str]:
             yield f"{name}: {', '.join(modules)}"
 
 
-def long_functions(sources: Sources) -> Iterator[str]:
+def find_long_functions(sources: Sources) -> Iterator[str]:
     for module in sources.modules.values():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -109,14 +112,14 @@ def long_functions(sources: Sources) -> Iterator[str]:
                     yield f"{module.name}: {node.name}: {lines} lines"
 
 
-def circles(sources: Sources) -> Iterator[str]:
+def find_import_circles(sources: Sources) -> Iterator[str]:
     try:
         graphlib.TopologicalSorter(sources.imports).prepare()
     except graphlib.CycleError as circle:
         yield " -> ".join(reversed(circle.args[1]))
 
 
-def splinters(sources: Sources) -> Iterator[str]:
+def find_splinters(sources: Sources) -> Iterator[str]:
     importers = defaultdict(set)
     for name, imported in sources.imports.items():
         for other in imported:
@@ -126,7 +129,7 @@ def splinters(sources: Sources) -> Iterator[str]:
             yield f"{module.name}: {module.lines} lines, imported by {importers[module.name].pop()}"
 
 
-def rules_unlike_their_id(_: Sources) -> Iterator[str]:
+def find_misnamed_rules(_: Sources) -> Iterator[str]:
     from infra.preflight.check import RULES
 
     for rule in RULES:
@@ -135,14 +138,14 @@ def rules_unlike_their_id(_: Sources) -> Iterator[str]:
             yield f"{rule.__name__}: {rule.id}"
 
 
-def long_decisions(_: Sources) -> Iterator[str]:
+def find_long_decisions(_: Sources) -> Iterator[str]:
     for page in sorted((ROOT / "docs/decisions").glob("0*.md")):
         words = len(page.read_text(encoding="utf-8").split())
         if words > WORDS_OF_A_DECISION:
             yield f"{page.name}: {words} words"
 
 
-def options(_: Sources) -> Iterator[str]:
+def list_options(_: Sources) -> Iterator[str]:
     """Yield every option of `servable` and its commands, `-h` of each included."""
     import click
 
@@ -164,15 +167,15 @@ def options(_: Sources) -> Iterator[str]:
 # What is counted, how, and the most that is allowed. Exceptions that do not end in Error are
 # ruff's N818.
 COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
-    f"folders of more than {MODULES_OF_A_FOLDER} modules": (full_folders, 0),
-    f"public class names defined twice, besides {', '.join(TWICE)}": (classes_named_twice, 0),
-    "rule classes not named as their id": (rules_unlike_their_id, 0),
-    f"functions of more than {LINES_OF_A_FUNCTION} lines": (long_functions, 0),
-    "circles of imports": (circles, 0),
+    f"folders of more than {MODULES_OF_A_FOLDER} modules": (find_full_folders, 0),
+    f"public class names defined twice, besides {', '.join(TWICE)}": (find_duplicate_classes, 0),
+    "rule classes not named as their id": (find_misnamed_rules, 0),
+    f"functions of more than {LINES_OF_A_FUNCTION} lines": (find_long_functions, 0),
+    "circles of imports": (find_import_circles, 0),
     # 215, and what was asked for since: openapi (3), invoke -i, serve --reload, and three of local up.
-    "options of servable, -h of each command included": (options, 219),
-    f"decisions of more than {WORDS_OF_A_DECISION} words": (long_decisions, 0),
-    f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
+    "options of servable, -h of each command included": (list_options, 219),
+    f"decisions of more than {WORDS_OF_A_DECISION} words": (find_long_decisions, 0),
+    f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (find_splinters, 30),
 }
 # The bounds of lines: all .py files outside tests/ and examples/, then those of each group of packages. They
 # are what was reached, and fall: the goals are 83,000 lines, of which servable 22,500, servable_local

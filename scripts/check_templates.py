@@ -1,4 +1,4 @@
-"""Holds the template of every environment to cdk-nag, cfn-lint and cloudformation-validate."""
+"""Checks all environments' templates with cdk-nag, cfn-lint, and cloudformation-validate."""
 
 import json
 import multiprocessing
@@ -32,26 +32,27 @@ CONTEXT = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
 AUDITORS = "AwsSolutions,NIST80053R5,HIPAASecurity,PCIDSS321"
 
 
-def folders(temporary: Path) -> dict[Path, str]:
-    """Every folder of environments, and the rule packs that its templates are held to."""
+def list_folders(temporary: Path) -> dict[Path, str]:
+    """Return every folder of environments, with the rule packs that check its templates."""
     secure = temporary / "secure"
     secure.mkdir()
     # The forms extend the secure base, and a file extends only what lies beside it.
     for file in [*(ROOT / "environments").glob("*base.toml"), *SECURE.glob("*.toml")]:
         shutil.copy(file, secure)
-    return {**dict.fromkeys([ROOT / "environments", *presets(ROOT)], "true"), secure: AUDITORS}
+    return {**dict.fromkeys([ROOT / "environments", *list_presets(ROOT)], "true"), secure: AUDITORS}
 
 
-def presets(root: Path) -> list[Path]:
-    """Folders of examples/ with environments: a file of those says so in its first line."""
+def list_presets(root: Path) -> list[Path]:
+    """Return the folders of examples/ with environments, whose files begin with `#:schema`."""
     files = (root / "examples").rglob("*.toml")
     return sorted({file.parent for file in files if file.read_text("utf-8").startswith("#:schema")})
 
 
-def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
-    """Problems of a folder: errors of its environments, cdk-nag's findings while synthesising.
+def synthesise_folder(out: Path, folder: Path, packs: str) -> list[str]:
+    """Synthesise a folder, and return its environments' errors and cdk-nag's findings.
 
-    By the app alone, where the CLI would start it anew for each folder: 2 s of processor time each.
+    Uses the app alone: the CLI would start it anew for each folder, which takes 2 s of processor
+    time.
     """
     context = {**CONTEXT, "environments": str(folder), "nag": packs}
     if folder in (ROOT / "environments", ROOT / "examples" / "variants"):
@@ -78,8 +79,11 @@ def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
     ]
 
 
-def validated(template: Path, engine: validate.RegoEngine) -> list[str]:
-    """AWS's own validator, natively: what the CDK's built-in plugin would say, without its 7 s."""
+def validate_template(template: Path, engine: validate.RegoEngine) -> list[str]:
+    """Return the findings of AWS's own validator, run natively.
+
+    The CDK's built-in plugin would report the same, but takes 7 s.
+    """
     return [
         f"cloudformation-validate: {one.rule_id}: {template.name}: {one.message}"
         for one in engine.validate_template(str(template)).diagnostics
@@ -88,7 +92,7 @@ def validated(template: Path, engine: validate.RegoEngine) -> list[str]:
     ]
 
 
-def linted(templates: list[Path]) -> list[str]:
+def lint_templates(templates: list[Path]) -> list[str]:
     if not templates:
         return []
     linter = str(Path(sys.executable).with_name("cfn-lint"))
@@ -101,10 +105,10 @@ def main() -> int:
     # New processes, not forked ones: CDK's Node.js belongs to the process that started it.
     spawned = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(CORES, spawned) as pool:
-        packs = folders(Path(name))
+        packs = list_folders(Path(name))
         outs = {folder: Path(name, f"out{number}") for number, folder in enumerate(packs)}
         found, templates = [], []
-        said = pool.map(synthesised, outs.values(), packs.keys(), packs.values())
+        said = pool.map(synthesise_folder, outs.values(), packs.keys(), packs.values())
         for (folder, out), findings in zip(outs.items(), said, strict=True):
             found += findings
             files = sorted(out.glob("**/*.template.json"))
@@ -114,8 +118,8 @@ def main() -> int:
             templates += made
         engine = validate.RegoEngine()
         for template in templates:
-            found += validated(template, engine)
-        for findings in pool.map(linted, [templates[n::CORES] for n in range(CORES)]):
+            found += validate_template(template, engine)
+        for findings in pool.map(lint_templates, [templates[n::CORES] for n in range(CORES)]):
             found += findings
     print("\n".join(found) or f"{len(templates)} templates, no finding")
     return int(bool(found))

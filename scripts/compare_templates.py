@@ -3,7 +3,7 @@
 python -m scripts.compare_templates REVISION [--exact]
 
 Synthesises each folder of environments and every preset in examples/, with the sources and the
-files of both trees. Exits with 1 and a diff where a template differs in more than what a change
+files of both trees. Exits with code 1 and a diff if a template differs in more than what a change
 of our own sources changes on purpose (`MASKS`); --exact masks nothing.
 """
 
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from scripts.check_templates import REPOSITORY, presets
+from scripts.check_templates import REPOSITORY, list_presets
 
 ROOT = Path(__file__).resolve().parents[1]
 # What is replaced by its name before two templates are compared, in this order; the group of a
@@ -58,8 +58,8 @@ def main() -> int:
 
 
 def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]]) -> None:
-    """Writes every template that `tree` synthesises, masked, one key a line."""
-    for folder in [tree / "environments", *presets(tree)]:
+    """Write every template that `tree` synthesises, masked, with one key per line."""
+    for folder in [tree / "environments", *list_presets(tree)]:
         name = str(folder.relative_to(tree))
         context = json.loads((tree / "cdk.json").read_text(encoding="utf-8"))["context"]
         context |= {"environments": str(folder), "pipeline": REPOSITORY}
@@ -80,11 +80,11 @@ def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]])
                     target.parent.mkdir(parents=True, exist_ok=True)
                     # CloudFormation ignores the order of keys.
                     text = json.dumps(template, indent=1, sort_keys=True)
-                    target.write_text(masked(text, masks) + "\n")
+                    target.write_text(mask_text(text, masks) + "\n")
 
 
-def masked(text: str, masks: Mapping[str, re.Pattern[str]]) -> str:
-    """The text with each mask's name in the place of what the mask matches."""
+def mask_text(text: str, masks: Mapping[str, re.Pattern[str]]) -> str:
+    """Return the text with each match of a mask replaced by the mask's name."""
     for name, pattern in masks.items():
         text = pattern.sub(rf"\1<{name}>", text)
     return text

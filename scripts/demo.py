@@ -25,7 +25,10 @@ DEPLOY = "cdk deploy local/* --require-approval never"
 
 
 class DemoStep(NamedTuple):
-    """One command that a user types. `expected`: a pattern of the line that shows its result."""
+    """One command that a user types.
+
+    `expected` is a pattern of the line that shows its result.
+    """
 
     title: str
     command: str
@@ -65,10 +68,10 @@ console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isat
 
 
 class DemoError(Exception):
-    """A step did not show what it should. `str()` says what."""
+    """A step that didn't show what it should; `str()` gives the reason."""
 
 
-def run(step: DemoStep, aws: LocalAws, *, verbose: bool) -> None:
+def run_step(step: DemoStep, aws: LocalAws, *, verbose: bool) -> None:
     """Run the command in the project, and print its result, or with `verbose` every line.
 
     Raises DemoError.
@@ -110,7 +113,10 @@ def run(step: DemoStep, aws: LocalAws, *, verbose: bool) -> None:
 
 
 def format_line(line: str) -> str:
-    """Return a line of output: of a stack event, the result alone; empty while it is in progress."""
+    """Return a line of output; of a stack event, return only the result.
+
+    Returns an empty text while the event is in progress.
+    """
     event = [part.strip() for part in line.split("|")]
     if len(event) != 6:
         return line.rstrip()
@@ -135,7 +141,7 @@ def main() -> None:
                 raise DemoError("the CDK CLI isn't installed here; run `make demo`")
             console.print(f"  [green]{time.monotonic() - start:4.1f} s[/]  [dim]{aws.url}")
             for step in STEPS:
-                run(step, aws, verbose=verbose)
+                run_step(step, aws, verbose=verbose)
     except KeyboardInterrupt:
         console.print("\ninterrupted; everything it started has ended")
         sys.exit(130)

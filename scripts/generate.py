@@ -1,4 +1,4 @@
-"""Writes the generated files; with --check, says which are stale and exits 1.
+"""Writes the generated files; with --check, reports which are stale and exits with code 1.
 
 python scripts/generate.py [--check]
 """
@@ -33,25 +33,31 @@ SERVICE = "@service@"  # exchanged for the service's name when a project is writ
 APP = 'PATH=".venv/bin:$PATH" servable-app'
 
 
-def with_table(page: str, rows: Iterable[Sequence[str]]) -> str:
-    """The text of a page, with these rows in its only table."""
-    text = _text(page)
+def fill_table(page: str, rows: Iterable[Sequence[str]]) -> str:
+    """Return the text of a page, with these rows in its only table."""
+    text = _read_text(page)
     head, rule, rest = re.split(r"^(\|[-:|]+\|\n)", text, flags=re.MULTILINE)
     _, end, tail = rest.partition("\n\n")
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return head + rule + table + (end + tail or "\n")
 
 
-def assumptions() -> Iterator[tuple[str, ...]]:
-    """(file, observed or chosen, text, number below it) of the comments that say so of servable_scaling."""
+def list_assumptions() -> Iterator[tuple[str, ...]]:
+    """Yield (file, observed or chosen, text, number below it) of servable_scaling's assumptions.
+
+    An assumption is a comment that begins with "Observed:" or "Chosen:".
+    """
     comment = r"(?m)^ *# (Observed|Chosen): (.+(?:\n *# .+)*)\n(?:.* = ([\d.]+),?$)?"
     for file in sorted(ROOT.glob("packages/servable-scaling/servable_scaling/**/*.py")):
         for kind, text, number in re.findall(comment, file.read_text(encoding="utf-8")):
             yield f"`{file.name}`", kind.lower(), re.sub(r"\n *#", "", text).rstrip("."), number
 
 
-def descriptor_set() -> str:
-    """A FileDescriptorSet of all that the files need, in base64. Raises `RuntimeError`."""
+def build_descriptor_set() -> str:
+    """Return a FileDescriptorSet of the .proto files and their imports, in base64.
+
+    Raises `RuntimeError`.
+    """
     with TemporaryDirectory() as folder:
         result = Path(folder, "set")
         command = [
@@ -70,64 +76,70 @@ def descriptor_set() -> str:
 # The files of `servable new` that are this repository's own but for a name.
 
 
-def _changed(file: str, /, **values: object) -> str:
-    """A JSON file of this repository with other values."""
-    return json.dumps({**json.loads(_text(file)), **values}, indent=2) + "\n"
+def _replace_values(file: str, /, **values: object) -> str:
+    """Return a JSON file of this repository with other values."""
+    return json.dumps({**json.loads(_read_text(file)), **values}, indent=2) + "\n"
 
 
-def _cdk(**values: str) -> str:
-    """With the version that `servable doctor` compares."""
-    context = json.loads(_text("cdk.json"))["context"]
-    return _changed("cdk.json", context={**context, STAMP: __version__}, **values)
+def _render_cdk_json(**values: str) -> str:
+    """Return cdk.json with the version that `servable doctor` compares."""
+    context = json.loads(_read_text("cdk.json"))["context"]
+    return _replace_values("cdk.json", context={**context, STAMP: __version__}, **values)
 
 
-def _lock() -> str:
-    """With the version and the hash of the CDK CLI, and no registry's address."""
-    lock = {**json.loads(_text("package-lock.json")), "name": SERVICE}
-    root = {**lock["packages"][""], "name": SERVICE, "devDependencies": _cdk_cli()}
+def _render_package_lock() -> str:
+    """Return package-lock.json with only the CDK CLI.
+
+    It has the CLI's version and hash, and no registry's address.
+    """
+    lock = {**json.loads(_read_text("package-lock.json")), "name": SERVICE}
+    root = {**lock["packages"][""], "name": SERVICE, "devDependencies": _find_cdk_cli()}
     cli = "node_modules/aws-cdk"
     lock["packages"] = {"": root, cli: lock["packages"][cli]}
     return json.dumps(lock, indent=2) + "\n"
 
 
-def _cdk_cli() -> dict[str, str]:
-    """All that a project has of npm: the client that tests here ask by is no part of it."""
-    return {"aws-cdk": json.loads(_text("package.json"))["devDependencies"]["aws-cdk"]}
+def _find_cdk_cli() -> dict[str, str]:
+    """Return the CDK CLI's version as a project's only npm dependency.
+
+    The npm packages that only this repository's tests use aren't part of a project.
+    """
+    return {"aws-cdk": json.loads(_read_text("package.json"))["devDependencies"]["aws-cdk"]}
 
 
-def _text(name: str) -> str:
+def _read_text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 TEMPLATE: Mapping[str, Callable[[], str]] = {
-    f"{FOLDER}/cdk.json": lambda: _cdk(app=APP),
-    f"{FOLDER}/package.json": lambda: _changed(
-        "package.json", name=SERVICE, devDependencies=_cdk_cli()
+    f"{FOLDER}/cdk.json": lambda: _render_cdk_json(app=APP),
+    f"{FOLDER}/package.json": lambda: _replace_values(
+        "package.json", name=SERVICE, devDependencies=_find_cdk_cli()
     ),
-    f"{FOLDER}/package-lock.json": _lock,
+    f"{FOLDER}/package-lock.json": _render_package_lock,
     # Every alarm's description names a section of it.
-    f"{FOLDER}/docs/runbook.md": lambda: _text("docs/runbook.md"),
+    f"{FOLDER}/docs/runbook.md": lambda: _read_text("docs/runbook.md"),
     # docs/security.md says `extends = "secure-base"`; a file extends only what lies beside it.
-    f"{FOLDER}/environments/secure-base.toml": lambda: _text("environments/secure-base.toml"),
+    f"{FOLDER}/environments/secure-base.toml": lambda: _read_text("environments/secure-base.toml"),
 }
 
 GENERATED: dict[str, Callable[[], str]] = {
-    "cdk.json": _cdk,
-    "environments/schema.json": reference.json_schema,
-    "docs/reference/parameters.md": reference.markdown,
+    "cdk.json": _render_cdk_json,
+    "environments/schema.json": reference.build_json_schema,
+    "docs/reference/parameters.md": reference.render_markdown,
     "docs/reference/permissions.md": write_permissions,
     "docs/reference/rules.md": write_rules,
     "docs/reference/commands.md": write_commands,
     "docs/reference/constructs.md": write_constructs,
-    "docs/local-aws.md": lambda: with_table("docs/local-aws.md", list_local_services()),
-    "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", assumptions()),
-    "packages/servable-runtime/servable_tensors/descriptors.base64": descriptor_set,
+    "docs/local-aws.md": lambda: fill_table("docs/local-aws.md", list_local_services()),
+    "docs/scaling-rules.md": lambda: fill_table("docs/scaling-rules.md", list_assumptions()),
+    "packages/servable-runtime/servable_tensors/descriptors.base64": build_descriptor_set,
     **TEMPLATE,
 }
 
 
-def stale(root: Path, wanted: Mapping[str, str]) -> list[str]:
-    """Files below `root` that are not there, or are not as their source would write them now."""
+def find_stale_files(root: Path, wanted: Mapping[str, str]) -> list[str]:
+    """Return the files below `root` that are missing or outdated."""
     return [
         name
         for name, text in wanted.items()
@@ -136,9 +148,9 @@ def stale(root: Path, wanted: Mapping[str, str]) -> list[str]:
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
-    """Writes or compares all files; a problem in words, or None."""
+    """Write or compare all files, and return a problem as text, or None."""
     wanted = {name: text() for name, text in GENERATED.items()}
-    found = stale(root, wanted)
+    found = find_stale_files(root, wanted)
     if "--check" in arguments:
         return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None
     for one in found:

@@ -1,9 +1,10 @@
-"""Random single mutations of a folder's sources, and how many of them its quick tests notice.
+"""Mutates a folder's sources at random, and counts how many mutations its quick tests notice.
 
 python -m scripts.mutants infra/policy tests/policy --count 40 --seed 7
 
-A mutation changes a comparison, a number by one or the sign of a condition, or removes a statement
-of a function, in a copy of the repository. Survivors have to be read: some change no behaviour.
+A mutation changes a comparison, a number by one, or the sign of a condition, or removes a
+statement of a function, in a copy of the repository. Read the survivors: some don't change the
+behavior.
 """
 
 import argparse
@@ -37,8 +38,8 @@ KEPT = ("'", '"', "log", "_log")  # docstrings and logging
 NEGATED = partial(ast.UnaryOp, ast.Not())
 
 
-def mutations(tree: ast.AST, draw: random.Random) -> Iterator[tuple[int, Callable[[], None]]]:
-    """The line of each possible mutation, and a call that carries it out in the tree."""
+def list_mutations(tree: ast.AST, draw: random.Random) -> Iterator[tuple[int, Callable[[], None]]]:
+    """Yield the line of each possible mutation, and a call that applies it to the tree."""
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Compare):
@@ -62,8 +63,11 @@ def mutations(tree: ast.AST, draw: random.Random) -> Iterator[tuple[int, Callabl
                     yield child.lineno, partial(setitem, block, index, ast.Pass())
 
 
-def passes(copy: Path, tests: list[str]) -> bool:
-    """Runs pytest in the copy, from which it and the processes that it starts import everything."""
+def run_tests(copy: Path, tests: list[str]) -> bool:
+    """Run pytest in the copy, and return whether it passes.
+
+    It and the processes that it starts import everything from the copy.
+    """
     if child := os.fork():
         return os.waitpid(child, 0)[1] == 0
     os.chdir(copy)
@@ -83,7 +87,7 @@ def main() -> None:
     options = parser.parse_args()
     draw, possible = random.Random(options.seed), []
     for file in sorted((ROOT / options.folder).rglob("*.py")) or [ROOT / options.folder]:
-        every = mutations(ast.parse(file.read_text(encoding="utf-8")), draw)
+        every = list_mutations(ast.parse(file.read_text(encoding="utf-8")), draw)
         possible += [(file.relative_to(ROOT), number) for number, _ in enumerate(every)]
     drawn, killed = draw.sample(possible, min(options.count, len(possible))), 0
     for name in IMPORTED:
@@ -93,19 +97,19 @@ def main() -> None:
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LINKED), symlinks=True)
         for name in LINKED:
             (copy / name).symlink_to(ROOT / name)
-        if not passes(copy, options.tests):
+        if not run_tests(copy, options.tests):
             sys.exit((copy / "pytest.txt").read_text() + "The tests fail without a mutation.")
         for seconds, (path, number) in enumerate(drawn):
             text = (copy / path).read_text(encoding="utf-8")
             tree = ast.parse(text)
             before = ast.unparse(tree).split("\n")
-            line, mutate = list(mutations(tree, draw))[number]
+            line, mutate = list(list_mutations(tree, draw))[number]
             mutate()
             after = ast.unparse(tree).split("\n")
             (copy / path).write_text("\n".join(after), encoding="utf-8")
             # Python recognizes old bytecode by the second and the size of its source.
             os.utime(copy / path, (seconds, seconds))
-            survived = passes(copy, options.tests)
+            survived = run_tests(copy, options.tests)
             killed += not survived
             (copy / path).write_text(text, encoding="utf-8")
             print("SURVIVED" if survived else "killed", f"{path}:{line}")

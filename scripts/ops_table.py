@@ -1,11 +1,12 @@
-"""Writes the operations of a TensorFlow version into infra/catalog/ops.jsonl and op_versions.json.
+"""Writes a TensorFlow version's operations into infra/catalog/ops.jsonl and op_versions.json.
 
     python -m scripts.ops_table 2.20 [2.19 …] [--wheels FOLDER]
 
-Downloads the published wheel (tensorflow-cpu, the newest patch of the version), reads what its
-C++ libraries register in a process of its own, asks them which StableHLO they read, and adds what
-TensorFlow Serving links beside TensorFlow: the operations of tensorflow_text and of decision
-forests. Needs Linux on x86-64 and what requirements/local.txt installs; 1.5 GB in a temporary folder.
+Downloads the published wheel (tensorflow-cpu, the newest patch of the version), and reads what
+its C++ libraries register in a separate process. Tests which StableHLO they read, and adds what
+TensorFlow Serving links besides TensorFlow: the operations of tensorflow_text and of decision
+forests. Needs Linux on x86-64 and what requirements/local.txt installs; 1.5 GB in a temporary
+folder.
 """
 
 import argparse
@@ -22,8 +23,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from infra.catalog.images import number
-from model_packaging.saved_model.graph_file import attribute_value
+from infra.catalog.images import parse_version
+from model_packaging.saved_model.graph_file import convert_attribute_value
 from scripts.registered_ops import KERNELS, LIBRARIES
 from servable_tensors import wire
 
@@ -44,11 +45,11 @@ OLDEST = "2.12"
 
 
 class OpsTableError(Exception):
-    """The table cannot be made; `str()` says why."""
+    """The table can't be written; `str()` gives the reason."""
 
 
-def definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
-    """{operation: its row in ops.jsonl}."""
+def parse_definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
+    """Return {operation: its row in ops.jsonl}."""
     from tensorflow.core.framework import kernel_def_pb2, op_def_pb2
 
     cpu: dict[str, list[dict[str, list[int]]]] = {}
@@ -61,35 +62,37 @@ def definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
     for op in op_def_pb2.OpList.FromString(ops).op:
         row: dict[str, Any] = {}
         if op.attr:
-            row["attributes"] = {attribute.name: _attribute(attribute) for attribute in op.attr}
+            row["attributes"] = {
+                attribute.name: _convert_attribute(attribute) for attribute in op.attr
+            }
         if op.name in cpu:
-            row["cpu"] = _merged(cpu[op.name])
+            row["cpu"] = _merge_kernels(cpu[op.name])
         if op.HasField("deprecation"):
             row["removed_in"] = op.deprecation.version
         rows[op.name] = row
     return rows
 
 
-def _attribute(attribute: Any) -> dict[str, Any]:
+def _convert_attribute(attribute: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"type": attribute.type}
     if attribute.HasField("default_value"):
-        row["default"] = _value(attribute.default_value)
+        row["default"] = _convert_value(attribute.default_value)
     if attribute.HasField("allowed_values"):
-        row["allowed"] = _value(attribute.allowed_values)[1]
+        row["allowed"] = _convert_value(attribute.allowed_values)[1]
     if attribute.has_minimum:
         row["minimum"] = attribute.minimum
     return row
 
 
-def _value(message: Any) -> list[Any]:
-    """[kind, value] as the table's file holds it, whose versions are compared with it."""
-    value = attribute_value(wire.AttrValue.FromString(message.SerializeToString()))
+def _convert_value(message: Any) -> list[Any]:
+    """Return [kind, value] in the form of the table's file, for comparison with the file."""
+    value = convert_attribute_value(wire.AttrValue.FromString(message.SerializeToString()))
     held: list[Any] = json.loads(json.dumps(value))
     return held
 
 
-def _merged(kernels: list[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
-    """Kernels that differ in the types of one attribute become one."""
+def _merge_kernels(kernels: list[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
+    """Merge kernels that differ only in the types of one attribute."""
     found = {json.dumps(kernel, sort_keys=True): kernel for kernel in kernels}
     for name in sorted({name for kernel in kernels for name in kernel}):
         groups: dict[str, dict[str, list[int]]] = {}
@@ -115,7 +118,7 @@ _MODULES = Path(__file__).with_name("stablehlo_modules.json")
 
 
 def write_questions(folder: Path) -> None:
-    """A graph for each question, whose node "x" runs a StableHLO module."""
+    """Write a graph for each test, whose node "x" runs a StableHLO module."""
     from tensorflow.core.framework import graph_pb2
 
     modules = json.loads(_MODULES.read_text())["modules"]
@@ -137,25 +140,34 @@ def write_questions(folder: Path) -> None:
         (folder / f"{name}.graph").write_bytes(graph.SerializeToString())
 
 
-def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
-    """Read the answers; None where that TensorFlow does not look, does not say, or reads none."""
+def _parse_stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
+    """Parse the results of the test graphs.
 
-    def said(question: str, pattern: str) -> str | None:
+    A value is None if that TensorFlow doesn't check it, doesn't report it, or reads none.
+    """
+
+    def find_version(question: str, pattern: str) -> str | None:
         match = re.search(pattern, answers[question])
         return match[1] if match else None
 
-    oldest, newest = said("oldest", r"Must be >= ([0-9]+)"), said("newest", r"Must be <= ([0-9]+)")
+    oldest, newest = (
+        find_version("oldest", r"Must be >= ([0-9]+)"),
+        find_version("newest", r"Must be <= ([0-9]+)"),
+    )
     run = [name for name, answer in answers.items() if name.startswith("bytecode-") and not answer]
     return {
         "xla_call_module_from": int(oldest) if oldest else None,
         "xla_call_module_to": int(newest) if newest else None,
         "mlir_bytecode": max((int(name.partition("-")[2]) for name in run), default=None),
-        "stablehlo": said("stablehlo", r"using StableHLO_v([0-9.]+)"),
+        "stablehlo": find_version("stablehlo", r"using StableHLO_v([0-9.]+)"),
     }
 
 
-def wheel(requirement: str, folder: Path) -> Path:
-    """The wheel of a requirement; from the folder, or downloaded into it. Raises OpsTableError."""
+def find_wheel(requirement: str, folder: Path) -> Path:
+    """Return the wheel of a requirement, from the folder or downloaded into it.
+
+    Raises OpsTableError.
+    """
     name, version = requirement.split("==")
     pattern = f"{name.replace('-', '_')}-{version.replace('.*', '.[0-9]*')}-*.whl"
     for python in PYTHONS:
@@ -167,9 +179,12 @@ def wheel(requirement: str, folder: Path) -> Path:
     raise OpsTableError(f"no wheel of {requirement} for Python {', '.join(PYTHONS)}")
 
 
-def unpacked(version: str, wheels: Path, into: Path) -> str:
-    """Takes the C++ libraries and version.h out of the wheel; returns its version, as 2.20.0."""
-    file = wheel(f"tensorflow-cpu=={version}.*", wheels)
+def unpack_libraries(version: str, wheels: Path, into: Path) -> str:
+    """Extract the C++ libraries and version.h from the wheel; return its version.
+
+    The version is the full one, such as 2.20.0.
+    """
+    file = find_wheel(f"tensorflow-cpu=={version}.*", wheels)
     with zipfile.ZipFile(file) as archive:
         header = "include/tensorflow/core/public/version.h"
         wanted = {f"tensorflow/{name}" for name in (*LIBRARIES, header)}
@@ -180,20 +195,23 @@ def unpacked(version: str, wheels: Path, into: Path) -> str:
     return file.name.split("-")[1]
 
 
-def _ask(folder: Path) -> None:
+def _read_registered_ops(folder: Path) -> None:
     command = [sys.executable, "-m", "scripts.registered_ops", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OpsTableError(f"reading {folder} failed: {done.stderr[-2000:]}")
 
 
-def of_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(rows of its operations, its row in op_versions.json). Raises OpsTableError."""
+def read_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (rows of a wheel's operations, its row in op_versions.json).
+
+    Raises OpsTableError.
+    """
     with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
         folder = Path(temporary)
-        full = unpacked(version, wheels, folder)
+        full = unpack_libraries(version, wheels, folder)
         write_questions(folder)
-        _ask(folder)
+        _read_registered_ops(folder)
         header = (folder / "version.h").read_text()
         numbers = dict(re.findall(r"(TF_GRAPH_DEF_VERSION\w*) ([0-9]+)", header))
         facts = {
@@ -201,9 +219,9 @@ def of_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "graph_def": int(numbers["TF_GRAPH_DEF_VERSION"]),
             "min_producer": int(numbers["TF_GRAPH_DEF_VERSION_MIN_PRODUCER"]),
-            **_stablehlo({path.stem: path.read_text() for path in folder.glob("*.answer")}),
+            **_parse_stablehlo({path.stem: path.read_text() for path in folder.glob("*.answer")}),
         }
-        rows = definitions((folder / "ops").read_bytes(), (folder / "kernels").read_bytes())
+        rows = parse_definitions((folder / "ops").read_bytes(), (folder / "kernels").read_bytes())
         library = folder / LIBRARIES[-1]
         with (
             library.open("rb") as file,
@@ -214,18 +232,21 @@ def of_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]
     return rows | {name.decode(): {} for name in names}, facts
 
 
-def of_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dict[str, Any]:
-    """Rows of the operations that a wheel adds to its TensorFlow. Raises OpsTableError."""
+def read_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dict[str, Any]:
+    """Return the rows of the operations that a wheel adds to its TensorFlow.
+
+    Raises OpsTableError.
+    """
     with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
         folder = Path(temporary)
-        unpacked(built_for, wheels, folder)
-        with zipfile.ZipFile(wheel(requirement, wheels)) as archive:
+        unpack_libraries(built_for, wheels, folder)
+        with zipfile.ZipFile(find_wheel(requirement, wheels)) as archive:
             for name in archive.namelist():
                 if place in name and name.endswith(".so"):
                     (folder / f"added-{Path(name).name}").write_bytes(archive.read(name))
-        _ask(folder)
-        before = definitions((folder / "ops").read_bytes(), b"")
-        after = definitions(
+        _read_registered_ops(folder)
+        before = parse_definitions((folder / "ops").read_bytes(), b"")
+        after = parse_definitions(
             (folder / "all-ops").read_bytes(), (folder / "all-kernels").read_bytes()
         )
     return {op: {**row, "from": requirement} for op, row in after.items() if op not in before}
@@ -233,11 +254,11 @@ def of_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dic
 
 # ops.jsonl: of each operation the definitions, each from the version on in which it is new.
 def as_rows(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """{operation: {version: its definition from then on, or None where it went}}."""
+    """Return {operation: {version: its definition from then on, or None if it was removed}}."""
     rows: dict[str, dict[str, Any]] = {}
     for op in sorted({name for table in tables.values() for name in table}):
         before = None
-        for version in sorted(tables, key=number):
+        for version in sorted(tables, key=parse_version):
             now = tables[version].get(op)
             if now != before:
                 rows.setdefault(op, {})[version] = now
@@ -246,18 +267,18 @@ def as_rows(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]
 
 
 def as_tables(rows: Mapping[str, Mapping[str, Any]], known: Iterable[str]) -> dict[str, Any]:
-    """The reverse: {version: {operation: definition}}."""
+    """Return the reverse of `as_rows`: {version: {operation: definition}}."""
     found: dict[str, dict[str, Any]] = {version: {} for version in known}
     for op, by_version in rows.items():
         for version, table in found.items():
-            since = [one for one in by_version if number(one) <= number(version)]
+            since = [one for one in by_version if parse_version(one) <= parse_version(version)]
             if since and by_version[since[-1]] is not None:
                 table[op] = by_version[since[-1]]
     return found
 
 
 def as_text(rows: Mapping[str, Any]) -> str:
-    """A line of JSON for each operation: [its name, {version: definition}]."""
+    """Return a line of JSON for each operation: [its name, {version: definition}]."""
     return "".join(json.dumps([op, rows[op]]) + "\n" for op in sorted(rows))
 
 
@@ -266,7 +287,7 @@ def main() -> str | None:
     parser.add_argument("versions", nargs="*", help="TensorFlow versions, as 2.20")
     parser.add_argument("--wheels", type=Path, help="Folder of wheels (default: temporary)")
     given = parser.parse_args()
-    if old := [one for one in given.versions if number(one) < number(OLDEST)]:
+    if old := [one for one in given.versions if parse_version(one) < parse_version(OLDEST)]:
         return f"{old[0]}: the wheels before {OLDEST} have no C++ library to read"
     ops_file, versions_file = CATALOG / "ops.jsonl", CATALOG / "op_versions.json"
     facts = json.loads(versions_file.read_text())
@@ -278,21 +299,23 @@ def main() -> str | None:
         for version in given.versions:
             short = ".".join(version.split(".")[:2])
             try:
-                rows, row = of_wheel(short, wheels)
+                rows, row = read_wheel(short, wheels)
                 # The last of a distribution is the one that a version links.
                 linked = {
-                    one[1].split("==")[0]: one for one in ADDED if number(one[0]) <= number(short)
+                    one[1].split("==")[0]: one
+                    for one in ADDED
+                    if parse_version(one[0]) <= parse_version(short)
                 }
                 for distribution, (_, requirement, place, built_for) in linked.items():
                     if requirement not in plugins:
-                        plugins[requirement] = of_plugin(requirement, place, built_for, wheels)
+                        plugins[requirement] = read_plugin(requirement, place, built_for, wheels)
                     rows = {**plugins[requirement], **rows}
                     row[distribution] = requirement.split("==")[1]
             except OpsTableError as refusal:
                 return f"{version}: {refusal}"
             tables[short], facts["versions"][short] = rows, row
             print(f"{short}: {len(rows)} operations, StableHLO {row['stablehlo']}")
-    ordered = sorted(facts["versions"], key=number)
+    ordered = sorted(facts["versions"], key=parse_version)
     facts["versions"] = {version: facts["versions"][version] for version in ordered}
     ops_file.write_text(as_text(as_rows(tables)), encoding="utf-8")
     versions_file.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Says in one sentence when this Python is too old, before anything fails in a long one."""
+"""Exits with one sentence if this Python is too old, before a longer error appears."""
 
 import sys
 

@@ -27,7 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from packaging.version import Version
 from sagemaker.core.common_utils import ALTERNATE_DOMAINS
 
-from servable.cost.price_list import rows_of
+from servable.cost.price_list import build_price_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOG = ROOT / "infra" / "catalog"
@@ -35,8 +35,8 @@ TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 # images.json: the TensorFlow inference images that the SageMaker SDK knows.
-def images() -> dict[str, Any]:
-    """TensorFlow 2.x inference images: tag by version and device, account by region."""
+def read_images() -> dict[str, Any]:
+    """Return TensorFlow 2.x inference images: tag by version and device, account by Region."""
     table = json.loads(
         resources.files("sagemaker.core").joinpath("image_uri_config/tensorflow.json").read_text()
     )["inference"]
@@ -75,14 +75,14 @@ EXCLUDED = {
 }
 
 
-def instances() -> dict[str, Any]:
-    """vCPUs, memory, GPUs, architecture, local NVMe and burst of every hosted type."""
+def read_instances() -> dict[str, Any]:
+    """Return vCPUs, memory, GPUs, architecture, local NVMe, and burst of every hosted type."""
     packed = resources.files("moto.ec2").joinpath("resources/instance_types.json.gz").read_bytes()
     ec2 = json.loads(gzip.decompress(packed))
     model = botocore.session.get_session().get_service_model("sagemaker")
     accepted = model.shape_for("ProductionVariantInstanceType").enum
     rows = {
-        name: row_of(ec2[name.removeprefix("ml.")])
+        name: convert_row(ec2[name.removeprefix("ml.")])
         for name in sorted(accepted)
         if name.removeprefix("ml.") in ec2
         and not name.removeprefix("ml.").startswith(tuple(EXCLUDED))
@@ -95,8 +95,8 @@ def instances() -> dict[str, Any]:
     }
 
 
-def row_of(row: dict[str, Any]) -> dict[str, Any]:
-    """One type in our words, from EC2's."""
+def convert_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Convert EC2's row of one type to ours."""
     gpus = row.get("GpuInfo", {}).get("Gpus", [])
     instance = {
         "vcpus": row["VCpuInfo"]["DefaultVCpus"],
@@ -115,8 +115,11 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 # availability.json: which instance type SageMaker hosts models on in which region.
-def availability() -> dict[str, Any]:
-    """cfn-lint derives the table from AWS's price list; it is kept by type, which is shorter."""
+def read_availability() -> dict[str, Any]:
+    """Return the Regions of each instance type that SageMaker hosts models on.
+
+    cfn-lint derives the table from AWS's price list. It is kept by type, which is shorter.
+    """
     schemas = resources.files("cfnlint").joinpath("data/schemas")
     table = json.loads(
         schemas.joinpath("extensions/aws_sagemaker_hosting/instancetype_enum.json").read_text()
@@ -147,8 +150,8 @@ def availability() -> dict[str, Any]:
 
 # limits.json: the ranges that AWS's own service models state.
 # Another shape is added to the file by hand, as {}; this fills it in.
-def limits() -> dict[str, Any]:
-    """service -> shape -> min, max, pattern, enum; those that the shape has."""
+def read_limits() -> dict[str, Any]:
+    """Return service -> shape -> those of min, max, pattern, and enum that the shape has."""
     session = botocore.session.get_session()
     services = json.loads((CATALOG / "limits.json").read_text(encoding="utf-8"))["services"]
     for service, shapes in services.items():
@@ -164,8 +167,8 @@ def limits() -> dict[str, Any]:
 
 
 # handler_permissions.json: the actions with which CloudFormation makes, reads, changes and deletes a type.
-def handler_permissions() -> dict[str, Any]:
-    """Resource type -> actions, as its handlers in the CloudFormation registry state them."""
+def read_handler_permissions() -> dict[str, Any]:
+    """Return each resource type's actions, from its handlers in CloudFormation's registry."""
     from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # half a second, for whoever asks
 
     table = json.loads((CATALOG / "handler_permissions.json").read_text(encoding="utf-8"))
@@ -191,8 +194,8 @@ def handler_permissions() -> dict[str, Any]:
 
 # prices.json: what an instance costs an hour, from the Price List API where there are credentials.
 # Without them the rows stay as they are: each has its own source and date, and none is from memory.
-def prices() -> dict[str, Any]:
-    """The rows at hand, and over them what the API says of the same type and region."""
+def read_prices() -> dict[str, Any]:
+    """Return the existing rows, updated with the API's for the same type and Region."""
     table: dict[str, Any] = json.loads((CATALOG / "prices.json").read_text(encoding="utf-8"))
     try:
         pages = boto3.client("pricing", region_name="us-east-1").get_paginator("get_products")
@@ -207,27 +210,27 @@ def prices() -> dict[str, Any]:
     except (BotoCoreError, ClientError) as failure:
         print(f"prices: the rows stay as they are: {failure}")
         return table
-    return table | {"prices": merged(table["prices"], rows_of(products, as_of=TODAY))}
+    return table | {"prices": merge_rows(table["prices"], build_price_rows(products, as_of=TODAY))}
 
 
-def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Both, sorted; of the same type and region the new one."""
+def merge_rows(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return both lists, sorted; the new row replaces an old one of the same type and Region."""
     by_place = {(row["instance"], row["region"]): row for row in [*old, *new]}
     return [row for _, row in sorted(by_place.items())]
 
 
 TABLES: dict[str, Callable[[], dict[str, Any]]] = {
-    "images": images,
-    "instances": instances,
-    "availability": availability,
-    "limits": limits,
-    "handler_permissions": handler_permissions,
-    "prices": prices,
+    "images": read_images,
+    "instances": read_instances,
+    "availability": read_availability,
+    "limits": read_limits,
+    "handler_permissions": read_handler_permissions,
+    "prices": read_prices,
 }
 
 
-def written(name: str, table: dict[str, Any]) -> bool:
-    """Writes the table with today's date; False when nothing in it has changed."""
+def write_table(name: str, table: dict[str, Any]) -> bool:
+    """Write the table with today's date; return False if nothing in it has changed."""
     target = CATALOG / f"{name}.json"
     old = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     if {**old, "date": ""} == {**json.loads(json.dumps(table)), "date": ""}:
@@ -241,5 +244,5 @@ if __name__ == "__main__":
     for wanted in sys.argv[1:] or TABLES:
         if wanted not in TABLES:
             sys.exit(f"{wanted!r} is no table; allowed: {', '.join(TABLES)}")
-        word = "written" if written(wanted, TABLES[wanted]()) else "unchanged"
+        word = "written" if write_table(wanted, TABLES[wanted]()) else "unchanged"
         print(f"infra/catalog/{wanted}.json: {word}")

@@ -1,9 +1,9 @@
-"""Lists what one TensorFlow registers, in a process of its own: two TensorFlows do not fit into one.
+"""Lists what one TensorFlow registers, in its own process: two don't fit into one.
 
     python -m scripts.registered_ops FOLDER
 
-FOLDER has the TensorFlow's C++ libraries, the graphs that it is asked to run (*.graph), and what is loaded
-beside it (added-*.so); the answers are written there.
+FOLDER contains TensorFlow's C++ libraries, the graphs to run (*.graph), and the libraries to load
+in addition (added-*.so); the results are written there.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ KERNELS = "libtfkernel_*.so"
 
 
 class _Buffer(ctypes.Structure):
-    """TF_Buffer of tensorflow/c/tf_buffer.h."""
+    """The struct TF_Buffer of tensorflow/c/tf_buffer.h."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -26,7 +26,7 @@ class _Buffer(ctypes.Structure):
 
 
 class _Output(ctypes.Structure):
-    """TF_Output of tensorflow/c/c_api.h."""
+    """The struct TF_Output of tensorflow/c/c_api.h."""
 
     _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
 
@@ -49,21 +49,21 @@ class _Library:
         self._c.TF_LoadLibrary.restype = ctypes.c_void_p
         self._status = ctypes.c_void_p(self._c.TF_NewStatus())
         for kernels in sorted(folder.glob(KERNELS)):
-            self.add(kernels)
+            self.load(kernels)
 
-    def registered(self) -> tuple[bytes, bytes]:
-        """OpList and KernelList, serialized."""
+    def list_registered(self) -> tuple[bytes, bytes]:
+        """Return the serialized OpList and KernelList."""
         found = (self._c.TF_GetAllOpList(), self._c.TF_GetAllRegisteredKernels(self._status))
         ops, kernels = (ctypes.string_at(one[0].data, one[0].length) for one in found)
         return ops, kernels
 
-    def add(self, library: Path) -> None:
+    def load(self, library: Path) -> None:
         self._c.TF_LoadLibrary(str(library).encode(), self._status)
         if message := self._message():
             raise RuntimeError(f"{library.name}: {message}")
 
-    def answer(self, graph: bytes) -> str:
-        """Return what it says to running the node "x" of a graph; "" where nothing is wrong."""
+    def run_graph(self, graph: bytes) -> str:
+        """Run the node "x" of a graph, and return TensorFlow's error message, or ""."""
         c, status = self._c, self._status
         whole = ctypes.c_void_p(c.TF_NewGraph())
         buffer = ctypes.c_void_p(c.TF_NewBufferFromString(graph, ctypes.c_size_t(len(graph))))
@@ -84,20 +84,20 @@ class _Library:
         return str(self._c.TF_Message(self._status).decode())
 
 
-def read(folder: Path) -> None:
-    """Writes what the TensorFlow in the folder has, and what `added-*.so` beside it register."""
+def write_registered(folder: Path) -> None:
+    """Write what TensorFlow registers, the graphs' results, and what added-*.so register."""
     library = _Library(folder)
     questions = sorted(folder.glob("*.graph"))
-    for name, body in zip(("ops", "kernels"), library.registered(), strict=True):
+    for name, body in zip(("ops", "kernels"), library.list_registered(), strict=True):
         (folder / name).write_bytes(body)
     for graph in questions:
-        graph.with_suffix(".answer").write_text(library.answer(graph.read_bytes()))
+        graph.with_suffix(".answer").write_text(library.run_graph(graph.read_bytes()))
     added = sorted(folder.glob("added-*.so"))
     for one in added:
-        library.add(one)
-    for name, body in zip(("all-ops", "all-kernels"), library.registered(), strict=True):
+        library.load(one)
+    for name, body in zip(("all-ops", "all-kernels"), library.list_registered(), strict=True):
         (folder / name).write_bytes(body)
 
 
 if __name__ == "__main__":
-    read(Path(sys.argv[1]))
+    write_registered(Path(sys.argv[1]))

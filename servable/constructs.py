@@ -13,9 +13,9 @@ environment file. The constructs live in a package called `infra`, and `Environm
 
 from typing import TYPE_CHECKING, Any
 
-from servable.console.hidden import refuse_hidden
+from servable.console.hidden import reject_hidden_packages
 
-refuse_hidden(("infra", "model_packaging"))
+reject_hidden_packages(("infra", "model_packaging"))
 
 # ruff: noqa: E402 - refuse_hidden has checked which `infra` this is
 from infra.constructs.access.endpoint_callers import EndpointCallers
@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
     """What a whole environment file needs: the package `stacks`, which apps often have one of."""
     if name not in ("Environment", "EnvironmentFileError"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    refuse_hidden(("stacks",))
+    reject_hidden_packages(("stacks",))
     from stacks import environment_stage
 
     names = {"Environment": "EnvironmentStacks"}

@@ -1,7 +1,7 @@
 """The command `servable`: finds the subcommand and calls it.
 
-Exit codes: 0 done, 1 problems were found, 2 the command could not do its work, 3 its verdict cannot be
-told, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
+Exit codes: 0 done, 1 problems were found, 2 the command could not do its work, 3 the verdict is
+inconclusive, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
 """
 
 import errno
@@ -16,11 +16,15 @@ import click
 from click.shell_completion import CompletionItem
 
 from servable import __version__
-from servable.console.extras import explained, missing_for, without
-from servable.console.hidden import HiddenPackageError, refuse_hidden
-from servable.console.signals import INTERRUPTED, interrupted_code, raise_on_ctrl_c
+from servable.console.extras import (
+    build_unavailable_command,
+    convert_import_error,
+    find_missing_extra,
+)
+from servable.console.hidden import HiddenPackageError, reject_hidden_packages
+from servable.console.signals import INTERRUPTED, compute_interrupt_code, raise_on_ctrl_c
 from servable.console.terminal import escape_output
-from servable.project.folder import standing_in
+from servable.project.folder import find_project_folder
 
 COMMANDS = {
     "check": "Check environments against every rule, before anything is deployed.",
@@ -55,22 +59,22 @@ click.IntRange.name, click.FloatRange.name = "integer", "number"
 
 
 class _RedirectedError(click.ClickException):
-    """Another program does this; the message names its command."""
+    """The error for a command that another program provides; the message names that command."""
 
     exit_code = 2
 
 
-def redirect(verb: str) -> click.Command:
-    """Return a command that prints which other command does `verb`, and exits with code 2."""
+def build_redirect_command(verb: str) -> click.Command:
+    """Return a command that prints which program's command does `verb`, and exits with code 2."""
     # Imported here: other commands don't wait for them.
     from servable.project.completion import complete_environments
     from servable.project.environments import (
         ENVIRONMENTS,
         SET,
-        loaded_with,
-        named,
-        project,
-        stage_command,
+        find_environment,
+        find_project,
+        format_stage_command,
+        load_environments,
     )
 
     @click.command(verb, hidden=True, context_settings={"ignore_unknown_options": True})
@@ -79,16 +83,18 @@ def redirect(verb: str) -> click.Command:
     @SET
     def command(names: tuple[str, ...], folder: str, sets: tuple[str, ...]) -> None:
         """Print the command that does this, and exit with code 2."""
-        root, files = project(folder)
+        root, files = find_project(folder)
         # The other words are options of the CDK CLI and their values; people type prod/* too.
         name = names[0].removesuffix("/*") if names and not names[0].startswith("-") else None
-        every = loaded_with(sets, root, files, name=name)
-        chosen = every if name is None else [named(every, name)]
+        every = load_environments(sets, root, files, name=name)
+        chosen = every if name is None else [find_environment(every, name)]
         commands = []
         for loaded in chosen:
             if verb != "logs":
                 commands.append(
-                    stage_command(verb, loaded.name, folder=folder, overrides=loaded.overrides)
+                    format_stage_command(
+                        verb, loaded.name, folder=folder, overrides=loaded.overrides
+                    )
                 )
             elif loaded.draft is not None and loaded.draft.variants:
                 group = f"/aws/sagemaker/Endpoints/{loaded.draft.endpoint.name}"
@@ -103,17 +109,20 @@ def redirect(verb: str) -> click.Command:
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is called: `check` loads nothing of `local`."""
+    """A group that imports a command only when it is called.
+
+    For example, `check` imports nothing that only `local` needs.
+    """
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in REDIRECTED:
-            return redirect(cmd_name)
+            return build_redirect_command(cmd_name)
         if cmd_name in ("help", "version"):
             return show_help if cmd_name == "help" else show_version
         if cmd_name not in COMMANDS:
             return None
-        if missing := missing_for(cmd_name):
-            return without(cmd_name, COMMANDS[cmd_name], missing)
+        if missing := find_missing_extra(cmd_name):
+            return build_unavailable_command(cmd_name, COMMANDS[cmd_name], missing)
         module = importlib.import_module(f"servable.{cmd_name}.command")
         command: click.Command = getattr(module, cmd_name)
         raise_on_ctrl_c()  # everything that the command imports at its beginning is imported
@@ -159,12 +168,15 @@ def show_version() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the console script."""
+    """Run the command line, and exit with the command's code.
+
+    `arguments`: default: those of this process.
+    """
     escape_output()
     words = {*(sys.argv[1:] if arguments is None else arguments)}
-    local = _program(arguments) == "servable local"  # and not an environment of that name
+    local = _find_program_name(arguments) == "servable local"  # and not an environment of that name
     try:
-        _exit_with_code(arguments)
+        _run_and_exit(arguments)
     except BaseException as end:
         # `eval "$(servable local up)" && cdk deploy` must not deploy with the shell's own credentials.
         if local and not words & {"status", "down"} and getattr(end, "code", True):
@@ -172,12 +184,15 @@ def main(arguments: list[str] | None = None) -> Any:
         raise
 
 
-def _exit_with_code(arguments: list[str] | None) -> Any:
-    """Run the command, turn errors of use into a message, and exit."""
+def _run_and_exit(arguments: list[str] | None) -> Any:
+    """Run the command and exit with its code.
+
+    Usage errors and operating system errors become a message and exit code 2.
+    """
     try:
-        refuse_hidden()
-        code = _run(arguments) or 0
-        sys.exit(interrupted_code() if code == INTERRUPTED else code)
+        reject_hidden_packages()
+        code = _run_command(arguments) or 0
+        sys.exit(compute_interrupt_code() if code == INTERRUPTED else code)
     except click.ClickException as wrong:
         wrong.show()
         sys.exit(COULD_NOT)
@@ -186,34 +201,37 @@ def _exit_with_code(arguments: list[str] | None) -> Any:
         sys.exit(COULD_NOT)
     except OSError as wrong:
         # A full disk or a read-only folder: the state of the computer, not a fault of the code.
-        click.echo(f"{_program(arguments)}: {_problem(wrong)}", err=True)
+        click.echo(f"{_find_program_name(arguments)}: {_describe_os_error(wrong)}", err=True)
         sys.exit(COULD_NOT)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        sys.exit(interrupted_code())
+        sys.exit(compute_interrupt_code())
 
 
-def _run(arguments: list[str] | None) -> Any:
-    """Return the command's result. Raises `MissingExtraError` instead of ModuleNotFoundError."""
+def _run_command(arguments: list[str] | None) -> Any:
+    """Return the command's result.
+
+    Raises `MissingExtraError` instead of ModuleNotFoundError if an extra contains the module.
+    """
     try:
         return servable.main(args=arguments, prog_name="servable", standalone_mode=False)
     except ModuleNotFoundError as missing:
-        raise explained(missing, _program(arguments)) from None
+        raise convert_import_error(missing, _find_program_name(arguments)) from None
 
 
-def _program(arguments: list[str] | None) -> str:
+def _find_program_name(arguments: list[str] | None) -> str:
     words = sys.argv[1:] if arguments is None else arguments
     return " ".join(["servable", *[word for word in words if word in COMMANDS][:1]])
 
 
-def _problem(wrong: OSError) -> str:
+def _describe_os_error(wrong: OSError) -> str:
     problem = f"{wrong.filename or 'a file or the output'}: {wrong.strerror or wrong}"
     if wrong.errno == errno.EFBIG:
         return f"{problem}; raise the limit on the size of files (ulimit -f), and run the command again"
     if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
         return problem
     # A write to an open file does not name it; commands write to these folders.
-    folders = [standing_in(), Path(os.environ.get("TMPDIR", "/tmp"))]
+    folders = [find_project_folder(), Path(os.environ.get("TMPDIR", "/tmp"))]
     free = [
         f"{shutil.disk_usage(each).free / 1e6:,.0f} MB in {each}"
         for each in folders

@@ -1,4 +1,4 @@
-"""The three words of a verdict in `--json`, and the exit code of each (docs/reference/commands.md)."""
+"""The three verdicts in `--json` and the exit code of each (docs/reference/commands.md)."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The CDK app of a project: every file in environments/ is a stage, deployed with `cdk deploy 'NAME/*'`."""
+"""The CDK app of a project. Deploy each environment's stage with `cdk deploy 'NAME/*'`."""
 
 import atexit
 import gc
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def synthesise(
     root: Path, *, outdir: str | None = None, context: Mapping[str, str] | None = None
 ) -> None:
-    """Writes the cloud assembly of the project in `root` to `outdir`, or where the CDK CLI says.
+    """Write the cloud assembly of the project in `root` to `outdir`, or where the CDK CLI says.
 
-    The CLI's context, or `context`, selects the folder of environment files (`environments`), overrides,
-    the roles of a pipeline, audits, and packing at once (`pack=synth`). Exits with a message if synthesis
-    is not possible.
+    The CLI's context, or `context`, selects the folder of environment files (`environments`),
+    overrides, the roles of a pipeline, audits, and packing during synthesis (`pack=synth`). Exits
+    with a message if synthesis isn't possible.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit)
@@ -32,11 +32,11 @@ def synthesise(
         start_cdk()
         import aws_cdk as cdk
     except ModuleNotFoundError as missing:
-        from infra.recording import install_command  # imports no other package
+        from infra.recording import build_install_command  # imports no other package
 
-        sys.exit(f"{missing}: {install_command('synth')}")
+        sys.exit(f"{missing}: {build_install_command('synth')}")
     from infra.parameters.loading import load
-    from infra.parameters.overrides import from_options, strangers
+    from infra.parameters.overrides import find_unknown_environments, from_options
     from stacks.environment_stage import add_environment
 
     # The built-in validator takes 7 s of every synth; `make check` runs its native twin in 0.1 s.
@@ -54,7 +54,7 @@ def synthesise(
         sys.exit(f"{folder}: there is no such folder; give one with -c environments=FOLDER")
     overrides = from_options(app.node.get_all_context())
     environments = load(root, folder, overrides)
-    lost = strangers(overrides, [loaded.name for loaded in environments], "-c")
+    lost = find_unknown_environments(overrides, [loaded.name for loaded in environments], "-c")
     if lost:
         sys.exit("\n".join(map(str, lost)))
 
@@ -71,14 +71,14 @@ def synthesise(
             sys.exit(str(wrong))
 
     if nag := app.node.try_get_context("nag"):
-        from stacks.audits import audit  # a second of its own: only who asks waits for it
+        from stacks.audits import add_rule_packs  # a second of its own: only who asks waits for it
 
-        audit(app, str(nag))
-    _write(app)
+        add_rule_packs(app, str(nag))
+    _write_assembly(app)
 
 
-def _write(app: "cdk.App") -> None:
-    """Write the assembly, packed where `pack=synth` asks for it. Exits for another value."""
+def _write_assembly(app: "cdk.App") -> None:
+    """Write the assembly, and pack it with `pack=synth`. Exit for any other value."""
     packing = app.node.try_get_context("pack")
     if packing not in (None, "synth"):
         sys.exit(f"-c pack={packing}: allowed: synth, or leave it out to pack when it is published")
@@ -95,8 +95,8 @@ def _write(app: "cdk.App") -> None:
 def start_cdk() -> None:
     """Import aws_cdk, which starts Node.js with a temporary folder that this process removes.
 
-    A terminal's Ctrl-C and `timeout` signal the whole process group: Node.js ends at once, and would leave
-    its files (jsii-kernel-*) behind.
+    A terminal's Ctrl-C and `timeout` send a signal to the whole process group. Node.js then ends
+    at once, and would leave its files (jsii-kernel-*) behind.
     """
     if "aws_cdk" in sys.modules:
         return
@@ -110,6 +110,6 @@ def start_cdk() -> None:
 
 
 def _exit(number: int, frame: object) -> None:
-    """End without a trace of Python's or Node.js's; the next synthesis writes everything anew."""
+    """Exit without a stack trace. The next synthesis writes everything again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.exit(128 + number)  # and not os._exit: atexit ends Node.js, and removes its files

@@ -1,4 +1,4 @@
-"""cdk-nag's rule packs, by the names that `-c nag=…` takes."""
+"""cdk-nag's rule packs, by the names that `-c nag=…` accepts."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ _PACKS: dict[str, Callable[..., cdk_nag.NagPack]] = {
 }
 
 
-def audit(app: Construct, chosen: str) -> None:
-    """Adds rule packs. `chosen` are comma-separated names; "true" means AwsSolutions. Raises KeyError."""
+def add_rule_packs(app: Construct, chosen: str) -> None:
+    """Add the packs in `chosen` (a,b; "true": AwsSolutions). Raise KeyError if unknown."""
     names = ["AwsSolutions"] if chosen == "true" else chosen.split(",")
     packs = [_PACKS[name](app, verbose=True) for name in names]
     cdk.Validations.of(app).add_plugins(*packs)

@@ -1,4 +1,4 @@
-"""The stack ENV/data with the resources that outlive the endpoint; it exists only if there are any."""
+"""The stack ENV/data with the resources that outlive the endpoint, if there are any."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,10 @@ from infra.parameters.endpoint import Asynchronous, Capture
 
 
 class DataStack(cdk.Stack):
-    """ENV/endpoint imports from this stack and never the other way; its exports do not change."""
+    """The stack of the buckets for captured and queued requests.
+
+    ENV/endpoint imports from this stack, and never the other way. Its exports don't change.
+    """
 
     def __init__(
         self,

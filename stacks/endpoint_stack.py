@@ -1,4 +1,4 @@
-"""The stack ENV/endpoint with everything that one environment deploys."""
+"""The stack ENV/endpoint with everything that an environment deploys, except ENV/data."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.model import Model, ModelNetwork
 from infra.constructs.monitoring.notifications import NotificationKey, Notifications
 from infra.constructs.storage.locations import AsyncInferenceLocations, DataCapture, Destination
-from infra.parameters.batch.job import BatchJob, batch_jobs
+from infra.parameters.batch.job import BatchJob, list_batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.rollout import GoldenRequests
 from infra.parameters.variant import Variant
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class EndpointStack(cdk.Stack):
     """The endpoint and its dependencies in one stack, because they reference each other.
 
-    Exports between stacks could not change, since a deploy cannot change an export that is in use.
+    With several stacks, exports between them couldn't change, because a deployment can't change
+    an export that is in use.
     """
 
     def __init__(
@@ -47,8 +48,12 @@ class EndpointStack(cdk.Stack):
         stack_name: str | None = None,
         env: cdk.Environment | None = None,
     ) -> None:
-        """`root` is the project, and `env` None means the stage's. `captured` is the destination of samples
-        with [capture], `queued` that of requests and answers with [asynchronous]."""
+        """Create the resources of one environment.
+
+        `root` is the project. If `env` is None, the stage's is used. `captured` is the
+        destination of samples with [capture], and `queued` that of requests and responses with
+        [asynchronous].
+        """
         super().__init__(
             scope,
             construct_id,
@@ -75,16 +80,16 @@ class EndpointStack(cdk.Stack):
         )
         self.topic = notified.inform
         self._recorded: list[dict[str, object]] = []
-        batches = [self._add_batch(job, notified) for job in batch_jobs(environment)]
+        batches = [self._add_batch(job, notified) for job in list_batch_jobs(environment)]
         if self._endpoint is not None:
-            self._operate(self._endpoint, notified, batches)
+            self._add_operations(self._endpoint, notified, batches)
         else:
             self._show_batches(batches)
         self._record(overrides, batches)
 
     @property
     def endpoint(self) -> Endpoint:
-        """The endpoint. Raises ValueError for an environment of batches alone."""
+        """Return the endpoint. Raise ValueError for an environment that only has batches."""
         if self._endpoint is None:
             raise ValueError(f"{self.node.path} has no endpoint: its file has no [variants.NAME]")
         return self._endpoint
@@ -140,8 +145,12 @@ class EndpointStack(cdk.Stack):
             added.logs = self._group("Logs" if first else f"Logs-{key}", component=added.name)
         for part in (*variant.components.values(), variant):
             key = part.key
-            if key in environment.scaled and (part is not variant or not variant.components):
-                part.auto_scale(settings=environment.scaled[key], construct_id=f"Scaling-{key}")
+            if key in environment.scaling_tables and (
+                part is not variant or not variant.components
+            ):
+                part.auto_scale(
+                    settings=environment.scaling_tables[key], construct_id=f"Scaling-{key}"
+                )
 
     def _add_model(self, scope: Construct, construct_id: str, name: str) -> Model:
         environment = self._environment
@@ -159,7 +168,7 @@ class EndpointStack(cdk.Stack):
             roles_by_type=True,
         )
 
-    def _operate(
+    def _add_operations(
         self, endpoint: Endpoint, notified: Notifications, batches: "Sequence[BatchTransform]"
     ) -> None:
         """Add the rollout, alarms, dashboard, and callers."""
@@ -247,7 +256,7 @@ class EndpointStack(cdk.Stack):
         ):
             cdk.CfnOutput(
                 self,
-                f"{job.output}{name}",
+                f"{job.output_prefix}{name}",
                 value=value,
                 description=f"{name} of the batch {job.name}",
             )

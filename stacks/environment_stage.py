@@ -1,4 +1,4 @@
-"""The CDK stage of an environment, with its stacks or with an empty stack that carries its errors."""
+"""The CDK stage of an environment, with its stacks, or an empty stack that reports its errors."""
 
 import hashlib
 import re
@@ -13,13 +13,13 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct, IValidation
 
 from infra.constructs.endpoint.endpoint import Endpoint
-from infra.parameters.environment import stack_name
+from infra.parameters.environment import build_stack_name
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import NAME, Loaded, ValidFile, load_one
-from infra.parameters.overrides import Overrides, from_options, strangers
-from infra.parameters.sources import names
-from infra.preflight.check import check, errors
-from infra.preflight.rendering import to_mend
+from infra.parameters.loading import NAME, Loaded, ValidFile, load_environment
+from infra.parameters.overrides import Overrides, find_unknown_environments, from_options
+from infra.parameters.sources import list_environment_names
+from infra.preflight.check import check, select_errors
+from infra.preflight.rendering import format_errors
 from stacks.endpoint_stack import EndpointStack
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 class RefusedStack(cdk.Stack):
-    """An empty stack that stops `cdk deploy` of its own environment with every error, and of no other.
+    """An empty stack whose errors stop `cdk deploy` of its own environment, and of no other.
 
-    It is in the environment's stage, where it is listed like others, and in the app itself, so that
-    `cdk synth` without a selector fails too. Its id has `_`, which no environment's name can have.
+    It is in the environment's stage, where it is listed like other stacks, and in the app itself,
+    so that `cdk synth` without a selector fails too. Its id has `_`, which no environment's name
+    can have.
     """
 
     def __init__(
@@ -42,16 +43,16 @@ class RefusedStack(cdk.Stack):
         stack_name: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id, stack_name=stack_name)
-        cdk.Annotations.of(self).add_error(to_mend(errors))
+        cdk.Annotations.of(self).add_error(format_errors(errors))
 
 
 def add_environment(scope: Construct, loaded: Loaded) -> None:
-    """Adds the stage of an environment, with an empty stack that lists the errors if it has any.
+    """Add the stage of an environment. If it has errors, add an empty stack that lists them.
 
-    An error of one environment never stops a hotfix of another.
+    An error of one environment never stops a hotfix of a different one.
     """
     findings = check(loaded)
-    wrong = errors(findings)
+    wrong = select_errors(findings)
     if isinstance(loaded, ValidFile) and not wrong:
         try:
             EnvironmentStage(scope, loaded, findings)
@@ -68,13 +69,13 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
                 remedy="this should have been found by a rule: please report it with the file",
             )
             wrong = [unforeseen]
-    refuse(scope, loaded, wrong)
+    add_rejected_stacks(scope, loaded, wrong)
 
 
-def refuse(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
-    """Adds the empty stacks of an environment that is not deployed, and prints its errors."""
+def add_rejected_stacks(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
+    """Add the empty stacks of an environment that isn't deployed, and print its errors."""
     # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
-    print(f"{loaded.file} is refused, {to_mend(wrong)}", file=sys.stderr)
+    print(f"{loaded.file} is refused, {format_errors(wrong)}", file=sys.stderr)
     name = loaded.name
     if re.fullmatch(NAME, name):
         RefusedStack(cdk.Stage(scope, name), "endpoint", errors=wrong)
@@ -85,7 +86,7 @@ def refuse(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
 
 
 class EnvironmentStage(cdk.Stage):
-    """The stage of one environment, deployed with `cdk deploy 'ENV/*'`."""
+    """The stage of one environment. Deploy it with `cdk deploy 'ENV/*'`."""
 
     def __init__(self, scope: Construct, loaded: ValidFile, findings: list[Finding]) -> None:
         environment = loaded.environment
@@ -103,7 +104,7 @@ def add_stacks(
     findings: Sequence[Finding],
     env: cdk.Environment | None = None,
 ) -> "tuple[EndpointStack, DataStack | None]":
-    """Adds the stacks of an environment, with its warnings. `env` None: that of the stage."""
+    """Add an environment's stacks and warnings. If `env` is None, the stage's is used."""
     environment = loaded.environment
     kept = bool(environment.variants) and (environment.capture or environment.asynchronous)
     data = None
@@ -118,7 +119,7 @@ def add_stacks(
             capture=environment.capture,
             asynchronous=environment.asynchronous,
             tags=environment.tags,
-            stack_name=stack_name(loaded.name, environment, "data"),
+            stack_name=build_stack_name(loaded.name, environment, "data"),
             env=env,
         )
     stack = EndpointStack(
@@ -129,7 +130,7 @@ def add_stacks(
         overrides=loaded.overrides,
         captured=data.captured if data else None,
         queued=data.queued if data else None,
-        stack_name=stack_name(loaded.name, environment, "endpoint"),
+        stack_name=build_stack_name(loaded.name, environment, "endpoint"),
         env=env,
     )
     if data is not None:
@@ -141,7 +142,7 @@ def add_stacks(
 
 
 class EnvironmentFileError(ValueError):
-    """An environment file that is refused; the message has every error."""
+    """An environment file is rejected. The message contains every error."""
 
 
 @jsii.implements(IValidation)
@@ -156,7 +157,7 @@ class _UnreadOverrides:
         """Return an error for each override that no `EnvironmentStacks` of the app reads."""
         every = self._stacks.node.root.node.find_all()
         read = [each.file.stem for each in every if isinstance(each, EnvironmentStacks)]
-        return [str(finding) for finding in strangers(self._overrides, read, "-c")]
+        return [str(finding) for finding in find_unknown_environments(self._overrides, read, "-c")]
 
 
 class EnvironmentStacks(Construct):
@@ -185,13 +186,19 @@ class EnvironmentStacks(Construct):
         project = path.parents[1] if root is None else Path(root).resolve()
         self.file = path
         overrides = from_options(self.node.get_all_context())
-        loaded = load_one(project, path.parent, path.stem, overrides.pop(path.stem, {}), "-c")
-        if unread := {name: overrides[name] for name in names(path.parent) if name in overrides}:
+        loaded = load_environment(
+            project, path.parent, path.stem, overrides.pop(path.stem, {}), "-c"
+        )
+        if unread := {
+            name: overrides[name]
+            for name in list_environment_names(path.parent)
+            if name in overrides
+        }:
             self.node.add_validation(_UnreadOverrides(self, unread))
         findings = check(loaded)
-        wrong = errors(findings)
+        wrong = select_errors(findings)
         if not isinstance(loaded, ValidFile) or wrong:
-            raise EnvironmentFileError(f"{loaded.file} is refused, {to_mend(wrong)}")
+            raise EnvironmentFileError(f"{loaded.file} is refused, {format_errors(wrong)}")
         environment = loaded.environment
         self.endpoint_stack, self.data_stack = add_stacks(
             self,
@@ -203,13 +210,13 @@ class EnvironmentStacks(Construct):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The endpoint: permissions and metrics for what is beside it. Its `name` is the file's.
+        """Return the endpoint, to grant permissions on it and to read its metrics.
 
-        Raises ValueError for a file of batches alone.
+        Its `name` is the file's. Raises ValueError for a file that only has batches.
         """
         return self.endpoint_stack.endpoint
 
     @property
     def topic(self) -> sns.ITopic:
-        """The topic of all notifications, for alarms of yours."""
+        """Return the topic of all notifications, for your own alarms."""
         return self.endpoint_stack.topic

@@ -1,8 +1,9 @@
-"""Packs everything into a synthesised cloud assembly (-c pack=synth), which then needs nothing of ours.
+"""Packs everything into a synthesized cloud assembly (-c pack=synth), which is then independent.
 
-An archive's asset is a command, which the CDK CLI runs when it publishes: with this project's Python, in this
-project's folder. An assembly that is deployed elsewhere, after an approval, has neither. So the commands are
-run here, and the manifests name their files. Templates name the same objects either way (decision 0002).
+An archive's asset is a command. The CDK CLI runs the command when it publishes, with this
+project's Python, in this project's folder. An assembly that is deployed on a different computer,
+after an approval, has neither. Therefore this module runs the commands, and the manifests name
+their files. Templates name the same objects either way (decision 0002).
 """
 
 import json
@@ -14,9 +15,9 @@ from pathlib import Path
 
 
 def pack(assembly: Path) -> Iterator[str]:
-    """Pack what each manifest of the assembly would have packed when published; yields what was packed.
+    """Pack the assets that each manifest would pack when published, and yield what was packed.
 
-    Exits with a command's own message if it fails.
+    Exits with the command's own message if a command fails.
     """
     for manifest in sorted(assembly.glob("**/*.assets.json")):
         content = json.loads(manifest.read_text(encoding="utf-8"))

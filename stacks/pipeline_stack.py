@@ -19,7 +19,7 @@ from infra.constructs.access.pipeline_role import (
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.endpoint.endpoint_base import endpoint_arns
 from infra.constructs.model.archive import model_package_arn
-from infra.parameters.environment import Environment, stack_name
+from infra.parameters.environment import Environment, build_stack_name
 from infra.parameters.loading import Loaded, ValidFile
 from infra.policy.execution_policy import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
 
@@ -38,9 +38,12 @@ class PipelineStack(cdk.Stack):
         provider_arn: str | None,
         token_secret: str | None = None,
     ) -> None:
-        """`repository` is OWNER@ID/NAME@ID. `provider_arn` is that of an existing GitHub provider in the
-        account; None creates one. `token_secret` names the secret with GitHub's token for approvals in the
-        model registry; None makes no rule for them."""
+        """Create the roles of the repository's workflows for one environment.
+
+        `repository` is OWNER@ID/NAME@ID. `provider_arn` is that of an existing GitHub provider in
+        the account; None creates one. `token_secret` names the secret with GitHub's token for
+        approvals in the model registry; None creates no rule for them.
+        """
         super().__init__(
             scope,
             construct_id,
@@ -66,30 +69,30 @@ class PipelineStack(cdk.Stack):
             claim=f"environment:{name}",
             bootstrap_roles=DEPLOYS,
             looks=LOOKS,
-            reads=_reads(self, name, environment),
+            reads=_list_reads(self, name, environment),
         )
         compares = role_for(
             "Compares",
             claim="pull_request",
             looks=PLAN_LOOKS,
-            reads=_reads_of_plan(self, name, environment),
+            reads=_list_plan_reads(self, name, environment),
         )
         for output, role in (("DeployRoleArn", deploys.role), ("CompareRoleArn", compares.role)):
             cdk.CfnOutput(self, output, value=role.role_arn)
-        if _model_packages(environment):
-            reads, claim = _reads_of_pin(self, environment), f"ref:refs/heads/{BRANCH}"
+        if _list_model_packages(environment):
+            reads, claim = _list_pin_reads(self, environment), f"ref:refs/heads/{BRANCH}"
             pins = role_for("Pins", claim=claim, looks=PIN_LOOKS, reads=reads)
             cdk.CfnOutput(self, "PinRoleArn", value=pins.role.role_arn)
             if token_secret is not None:
-                self._approvals(name, environment, repository, token_secret)
+                self._add_approvals(name, environment, repository, token_secret)
 
-    def _approvals(
+    def _add_approvals(
         self, name: str, environment: Environment, repository: str, token_secret: str
     ) -> None:
-        """The rule for approved versions of the environment's model package groups."""
+        """Add the rule for approved versions of the environment's model package groups."""
         # EventBridge hears here of groups of this account and region alone.
         own = f":{environment.region}:{environment.account}:model-package/"
-        names = [name.rpartition(own)[2] for name in _model_packages(environment)]
+        names = [name.rpartition(own)[2] for name in _list_model_packages(environment)]
         groups = sorted({name.partition("/")[0] for name in names if ":" not in name})
         if groups:
             ApprovalTrigger(
@@ -110,10 +113,11 @@ def add_pipelines(
     provider_arn: str | None,
     token_secret: str | None = None,
 ) -> None:
-    """Adds a stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`.
+    """Add a pipeline stack for each environment that loads.
 
-    `token_secret`: as for `PipelineStack`.
-    An account has one provider per issuer: if several environments share it, the first creates it.
+    Deploy them with `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`. `token_secret` is
+    that of `PipelineStack`. An account has one provider per issuer: if several environments share
+    the account, the first stack creates it.
     """
     first_stacks: dict[str, PipelineStack] = {}
     for loaded in environments:
@@ -136,18 +140,19 @@ def add_pipelines(
         first_stacks.setdefault(environment.account, stack)
 
 
-def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
-    """Actions and resources of `servable plan` and `cdk diff` for this environment.
+def _list_plan_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
+    """Return the actions and resources of `servable plan` and `cdk diff` for this environment.
 
     A pull request may run anybody's code until it is reviewed, so its role may not assume the
-    bootstrap's: the lookup role has AWS's ReadOnlyAccess and can read nearly all of the account.
+    bootstrap's roles: the lookup role has AWS's ReadOnlyAccess and can read nearly all of the
+    account.
     Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11-22)
     """
     stacks = [
         stack.format_arn(
             service="cloudformation",
             resource="stack",
-            resource_name=f"{stack_name(name, environment, kind)}/*",
+            resource_name=f"{build_stack_name(name, environment, kind)}/*",
         )
         for kind in ("data", "endpoint")
     ]
@@ -155,17 +160,17 @@ def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dic
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:GetTemplate": stacks,
         "sagemaker:DescribeEndpoint": endpoint_arns(stack, environment.endpoint.name),
-        "sagemaker:DescribeEndpointConfig": [_all_of(stack, "endpoint-config")],
+        "sagemaker:DescribeEndpointConfig": [_build_wildcard_arn(stack, "endpoint-config")],
     }
 
 
-def _all_of(stack: cdk.Stack, resource: str) -> str:
-    """ARN of all resources of a kind, which CloudFormation names after the stack."""
+def _build_wildcard_arn(stack: cdk.Stack, resource: str) -> str:
+    """Return the ARN of all resources of a type, which CloudFormation names after the stack."""
     return stack.format_arn(service="sagemaker", resource=resource, resource_name="*")
 
 
-def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
-    """Read actions for this environment that can be restricted to resources."""
+def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
+    """Return the read actions for this environment that can be restricted to resources."""
     account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
@@ -206,24 +211,24 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "s3:GetBucketPolicy": [samples],
         "s3:GetBucketPublicAccessBlock": [samples],
         "s3:GetBucketVersioning": [samples],
-        "s3:GetEncryptionConfiguration": [samples, _assets(stack, environment)],
-        **_archive_reads(stack, environment, samples),
+        "s3:GetEncryptionConfiguration": [samples, _build_assets_arn(stack, environment)],
+        **_list_archive_reads(stack, environment, samples),
         "sagemaker:DescribeEndpoint": endpoint,
-        "sagemaker:DescribeEndpointConfig": [_all_of(stack, "endpoint-config")],
-        "sagemaker:DescribeModel": [_all_of(stack, "model")],
-        **_model_package_reads(stack, environment),
+        "sagemaker:DescribeEndpointConfig": [_build_wildcard_arn(stack, "endpoint-config")],
+        "sagemaker:DescribeModel": [_build_wildcard_arn(stack, "model")],
+        **_list_package_reads(stack, environment),
         "sagemaker:InvokeEndpoint": [*endpoint, *components],
         **({"sagemaker:DescribeInferenceComponent": components} if components else {}),
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
         **queue,
-        **_batch_reads(stack, environment),
-        **_key_uses(stack, environment),
+        **_list_batch_reads(stack, environment),
+        **_list_key_uses(stack, environment),
     }
 
 
-def _batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
-    """State machines and schedules of batches, which `servable verify` compares."""
+def _list_batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """Return read actions for batch state machines and schedules, for `servable verify`."""
     if not environment.batch:
         return {}
     names = [f"{environment.endpoint.name}-{name}" for name in environment.batch]
@@ -243,21 +248,24 @@ def _batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[s
     return {"states:DescribeStateMachine": machines, "scheduler:GetSchedule": schedules}
 
 
-def _model_package_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
-    """Model packages whose approval `servable verify` compares."""
-    arns = [model_package_arn(stack, name) for name in _model_packages(environment)]
+def _list_package_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """Return the read action for the model packages whose approval `servable verify` compares."""
+    arns = [model_package_arn(stack, name) for name in _list_model_packages(environment)]
     return {"sagemaker:DescribeModelPackage": arns} if arns else {}
 
 
-def _model_packages(environment: Environment) -> list[str]:
+def _list_model_packages(environment: Environment) -> list[str]:
     artifacts = [model.artifact for model in environment.models.values() if model.artifact]
     return sorted({artifact.model_package for artifact in artifacts if artifact.model_package})
 
 
-def _reads_of_pin(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
-    """Actions and resources of `servable pin --newest`: any version of the groups, any archive beside
-    those that are pinned, because a new version's address is known only once it is read."""
-    groups = {name.rpartition("/")[0] for name in _model_packages(environment)}
+def _list_pin_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """Return the actions and resources of `servable pin --newest`.
+
+    They cover any version of the groups, and any archive in the buckets of the pinned ones,
+    because a new version's address is known only once it is read.
+    """
+    groups = {name.rpartition("/")[0] for name in _list_model_packages(environment)}
     pinned = [model.artifact.uri for model in environment.models.values() if model.artifact]
     buckets = {uri.removeprefix("s3://").partition("/")[0] for uri in pinned}
     keys = environment.kms_keys
@@ -271,11 +279,15 @@ def _reads_of_pin(stack: cdk.Stack, environment: Environment) -> dict[str, list[
     }
 
 
-def _archive_reads(
+def _list_archive_reads(
     stack: cdk.Stack, environment: Environment, samples: str
 ) -> dict[str, list[str]]:
-    """Archives, published or pinned, and answers of the queue, which `servable verify` reads."""
-    bucket = _assets(stack, environment)
+    """Return the read actions for the objects that `servable verify` reads.
+
+    These are archives, published or pinned, and responses of the queue. Captured requests are
+    included if they are in S3.
+    """
+    bucket = _build_assets_arn(stack, environment)
     pinned = [
         f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
         for uri in sorted(
@@ -285,7 +297,7 @@ def _archive_reads(
     # Without permission to list, S3 answers 403 instead of 404 for a missing object.
     pinned_buckets = sorted({arn.partition("/")[0] for arn in pinned})
     written = [f"{samples}/answers/*", f"{samples}/failures/*"] if environment.kind.queued else []
-    captured = _captured(stack, environment)
+    captured = _list_captured_prefixes(stack, environment)
     return {
         "s3:GetObject": [f"{bucket}/*", *pinned, *written, *(f"{arn}*" for arn in captured)],
         "s3:ListBucket": [
@@ -298,8 +310,8 @@ def _archive_reads(
     }
 
 
-def _captured(stack: cdk.Stack, environment: Environment) -> list[str]:
-    """The prefix of the captured requests that `servable replay --gate` plays again, if it is in S3."""
+def _list_captured_prefixes(stack: cdk.Stack, environment: Environment) -> list[str]:
+    """Return the S3 prefix of captured requests that `servable replay --gate` replays, if any."""
     scheme, _, path = (environment.replay.captured or "").partition("://")
     if scheme != "s3":
         return []
@@ -307,14 +319,14 @@ def _captured(stack: cdk.Stack, environment: Environment) -> list[str]:
     return [f"arn:{stack.partition}:s3:::{bucket}/{prefix}"]
 
 
-def _assets(stack: cdk.Stack, environment: Environment) -> str:
-    """The bucket of `cdk bootstrap`."""
+def _build_assets_arn(stack: cdk.Stack, environment: Environment) -> str:
+    """Return the ARN of the bucket of `cdk bootstrap`."""
     name = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
     return f"arn:{stack.partition}:s3:::{name}"
 
 
-def _key_uses(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
-    """Permissions for the keys of the archives, of the queue and of captured requests."""
+def _list_key_uses(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """Return the permissions for the keys of archives, of the queue, and of captured requests."""
     given = environment.kms_keys
     archives = []
     for key, arns in given.items():
@@ -325,6 +337,10 @@ def _key_uses(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]
     if environment.asynchronous is not None:
         queue = given["asynchronous.kms_key"] or [any_key]
     # A capture of this environment has a key of ENV/data, which CloudFormation names.
-    captured = given.get("capture.kms_key") or [any_key] if _captured(stack, environment) else []
+    captured = (
+        given.get("capture.kms_key") or [any_key]
+        if _list_captured_prefixes(stack, environment)
+        else []
+    )
     uses = {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}
     return {action: keys for action, keys in uses.items() if keys}

@@ -14,8 +14,8 @@ import click
 from botocore import xform_name
 
 from infra.parameters.environment import Environment
-from infra.parameters.keys import type_at
-from infra.parameters.reference import json_schema
+from infra.parameters.keys import find_type
+from infra.parameters.reference import build_json_schema
 from scripts.build_wheels import FOLDERS
 from servable.main import servable
 from servable_local.aws.command import commands
@@ -158,7 +158,7 @@ def unknown_values_in(text: str) -> list[str]:
 def _is_key(key: tuple[str, ...]) -> bool:
     """Return whether a file may have the key; in the place of `{}` any key of its table will do."""
     for end in range(1, len(key) + 1):
-        kind = type_at(key[:end])
+        kind = find_type(key[:end])
         if kind is None:
             return key[end - 1] == "{}"
         if typing.get_origin(kind) is list:
@@ -169,6 +169,6 @@ def _is_key(key: tuple[str, ...]) -> bool:
 @functools.cache
 def _key_names() -> set[str]:
     """Return the names of all keys, in whatever table."""
-    schema = json.loads(json_schema())
+    schema = json.loads(build_json_schema())
     tables = [schema, *schema["$defs"].values()]
     return {name for table in tables for name in table.get("properties", {})}

@@ -1,6 +1,6 @@
-"""gRPC the straightforward way: JSON by the json module, arrays by NumPy, the container's channel.
+"""A simple gRPC handler: JSON by the json module, arrays by NumPy, and the container's channel.
 
-Published ones make the messages with TensorFlow, which the image does not hold.
+Published handlers build the messages with TensorFlow, which the image doesn't contain.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Servable's handler; with THROUGH_GRPCIO every call to the model server goes through grpcio."""
+"""Servable's handler; with THROUGH_GRPCIO, every call to the model server goes through grpcio."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Input and output handlers as most published ones are: the container posts in between."""
+"""Input and output handlers like most published ones: the container sends the request between."""
 
 from typing import Any
 

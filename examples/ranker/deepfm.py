@@ -14,32 +14,32 @@ DEEP_WIDTHS = (64, 32)
 
 
 class DeepFM(tf.Module):  # type: ignore[misc]
-    """Probability of a click: sigmoid(first order + pairwise interactions + deep part)."""
+    """A click model: sigmoid(first order + pairwise interactions + deep part)."""
 
     def __init__(self, seed: int, buckets: int = BUCKETS) -> None:
-        """`buckets` is the number of features that have weights of their own."""
+        """Draw the weights from `seed`; `buckets` features have weights of their own."""
         super().__init__(name="deepfm")
         self.buckets = buckets
         random = np.random.default_rng(seed)
 
-        def weights(name: str, *shape: int, deviation: float) -> tf.Variable:
+        def draw_weights(name: str, *shape: int, deviation: float) -> tf.Variable:
             start = random.normal(0.0, deviation, size=shape).astype(np.float32)
             return tf.Variable(start, name=name)
 
         self.bias = tf.Variable(np.float32(0.0), name="bias")
-        self.first_order = weights("first_order", buckets, deviation=0.01)
-        self.embedding = weights("embedding", buckets, EMBEDDING_WIDTH, deviation=0.05)
+        self.first_order = draw_weights("first_order", buckets, deviation=0.01)
+        self.embedding = draw_weights("embedding", buckets, EMBEDDING_WIDTH, deviation=0.05)
         self.kernels: list[tf.Variable] = []
         self.offsets: list[tf.Variable] = []
         width = FIELDS * EMBEDDING_WIDTH
         for layer, units in enumerate((*DEEP_WIDTHS, 1)):
             scale = float(np.sqrt(2.0 / width))
-            self.kernels.append(weights(f"kernel_{layer}", width, units, deviation=scale))
+            self.kernels.append(draw_weights(f"kernel_{layer}", width, units, deviation=scale))
             self.offsets.append(tf.Variable(np.zeros(units, np.float32), name=f"offset_{layer}"))
             width = units
 
-    def logits(self, feat_ids: tf.Tensor, feat_vals: tf.Tensor) -> tf.Tensor:
-        """int64 [n, 39], float32 [n, 39] -> float32 [n]."""
+    def compute_logits(self, feat_ids: tf.Tensor, feat_vals: tf.Tensor) -> tf.Tensor:
+        """Return float32 [n] for int64 [n, 39] and float32 [n, 39]."""
         # Any id is accepted: a bucket, as the hashing trick does, so that an id
         # never seen in training is a prediction and not an error.
         buckets = tf.math.floormod(feat_ids, tf.constant(self.buckets, tf.int64))
@@ -64,5 +64,5 @@ class DeepFM(tf.Module):  # type: ignore[misc]
         ]
     )
     def serve(self, feat_ids: tf.Tensor, feat_vals: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `serving_default`."""
-        return {"prob": tf.sigmoid(self.logits(feat_ids, feat_vals), name="prob")}
+        """Return the probabilities, as the signature `serving_default`."""
+        return {"prob": tf.sigmoid(self.compute_logits(feat_ids, feat_vals), name="prob")}

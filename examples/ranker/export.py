@@ -1,8 +1,8 @@
-"""Trains the ranker for a moment, writes its SavedModel and its golden answers.
+"""Trains the ranker briefly, and writes its SavedModel and its golden answers.
 
     python -m examples.ranker.export [--out DIR]
 
-DIR (this folder when left out) receives model/1/ and golden/.
+DIR (default: this folder) receives model/1/ and golden/.
 """
 
 import argparse
@@ -24,7 +24,7 @@ NUMERIC_FIELDS = 13
 
 
 class ClickLog(NamedTuple):
-    """A click log made up on the spot: enough structure to learn, nothing to download.
+    """A generated click log: enough structure to learn, nothing to download.
 
     feat_ids int64 [n, 39], feat_vals float32 [n, 39], clicked float32 [n] of 0 and 1.
     """
@@ -34,8 +34,11 @@ class ClickLog(NamedTuple):
     clicked: npt.NDArray[np.float32]
 
 
-def click_log(rows: int, seed: int) -> ClickLog:
-    """`rows` impressions whose clicks depend on the features. The same seed, the same log."""
+def generate_click_log(rows: int, seed: int) -> ClickLog:
+    """Return `rows` impressions whose clicks depend on the features.
+
+    The same seed gives the same log.
+    """
     random = np.random.default_rng(seed)
     per_field = BUCKETS // FIELDS
     # A field owns a range of ids; popular values are common, as in any real log.
@@ -58,13 +61,15 @@ def click_log(rows: int, seed: int) -> ClickLog:
 
 
 def train(model: DeepFM, log: ClickLog) -> float:
-    """Adagrad over the log, one batch after the other. Returns the last batch's mean loss."""
+    """Run Adagrad over the log, one batch after the other; return the last batch's mean loss."""
     squares = [tf.Variable(tf.fill(v.shape, 0.1)) for v in model.trainable_variables]
     loss = tf.constant(0.0)
     for step in range(STEPS):
         rows = slice(step * BATCH_ROWS, (step + 1) * BATCH_ROWS)
         with tf.GradientTape() as tape:
-            logits = model.logits(tf.constant(log.feat_ids[rows]), tf.constant(log.feat_vals[rows]))
+            logits = model.compute_logits(
+                tf.constant(log.feat_ids[rows]), tf.constant(log.feat_vals[rows])
+            )
             clicked = tf.constant(log.clicked[rows])
             loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(clicked, logits))
         gradients = tape.gradient(loss, model.trainable_variables)
@@ -78,23 +83,23 @@ def train(model: DeepFM, log: ClickLog) -> float:
 
 
 def write_golden(model: DeepFM, folder: Path) -> None:
-    """Requests in both JSON forms, and what TensorFlow answers to them."""
+    """Write requests in both JSON forms, and TensorFlow's outputs for them."""
     folder.mkdir(parents=True, exist_ok=True)
-    log = click_log(8, seed=SEED + 1)
+    log = generate_click_log(8, seed=SEED + 1)
     # NumPy writes the shortest decimal that reads back as the same float32.
     ids, vals = log.feat_ids.tolist(), [[float(str(v)) for v in row] for row in log.feat_vals]
 
-    def probabilities(rows: int) -> list[float]:
+    def compute_probabilities(rows: int) -> list[float]:
         # Computed per request: the last bits of a row depend on how many are computed with it.
         feed = (tf.constant(log.feat_ids[:rows]), tf.constant(log.feat_vals[:rows]))
         return [float(str(p)) for p in model.serve(*feed)["prob"].numpy()]
 
     columnar = {"inputs": {"feat_ids": ids, "feat_vals": vals}}
     _write(folder / "request-columnar.json", columnar)
-    _write(folder / "answer-columnar.json", {"outputs": probabilities(8)})
+    _write(folder / "answer-columnar.json", {"outputs": compute_probabilities(8)})
     rows = [{"feat_ids": i, "feat_vals": v} for i, v in zip(ids, vals, strict=True)][:3]
     _write(folder / "request-rows.json", {"instances": rows})
-    _write(folder / "answer-rows.json", {"predictions": probabilities(3)})
+    _write(folder / "answer-rows.json", {"predictions": compute_probabilities(3)})
 
 
 def _write(path: Path, content: object) -> None:
@@ -109,7 +114,7 @@ def main() -> None:
     tf.config.experimental.enable_op_determinism()
     tf.random.set_seed(SEED)
     model = DeepFM(SEED)
-    loss = train(model, click_log(STEPS * BATCH_ROWS, SEED))
+    loss = train(model, generate_click_log(STEPS * BATCH_ROWS, SEED))
 
     # Beside and renamed: a stopped export leaves the old model whole.
     version, beside = out / "model" / "1", out / "model.exporting"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from infra.catalog.limits import table
+from infra.catalog.limits import load_table
 
 
 @dataclass(frozen=True)
@@ -30,34 +30,34 @@ class Image:
     def uri(self) -> str:
         if self.own_uri is not None:
             return self.own_uri
-        return f"{self.account}.dkr.ecr.{self.region}.{domain(self.region)}/{self.repository}:{self.tag}"
+        return f"{self.account}.dkr.ecr.{self.region}.{find_domain(self.region)}/{self.repository}:{self.tag}"
 
 
 @functools.cache
-def versions() -> tuple[str, ...]:
-    """TensorFlow versions that have an image, oldest first."""
-    return tuple(table("images")["versions"])
+def list_versions() -> tuple[str, ...]:
+    """Return the TensorFlow versions that have an image, oldest first."""
+    return tuple(load_table("images")["versions"])
 
 
-def registries(version: str) -> dict[str, str]:
-    """The regions that have the image of this TensorFlow version, to the accounts of its registries."""
-    images = table("images")
+def find_registries(version: str) -> dict[str, str]:
+    """Return a dict from Region to registry account, for the image of a TensorFlow version."""
+    images = load_table("images")
     return dict(images["registries"][images["versions"][version]["registries"]])
 
 
-def regions(version: str) -> tuple[str, ...]:
-    """Regions that have the image of this TensorFlow version."""
-    return tuple(registries(version))
+def list_regions(version: str) -> tuple[str, ...]:
+    """Return the Regions that have the image of a TensorFlow version."""
+    return tuple(find_registries(version))
 
 
-def domain(region: str) -> str:
-    """The domain of AWS's services in a region's partition."""
-    return str(table("images")["domains"].get(region, "amazonaws.com"))
+def find_domain(region: str) -> str:
+    """Return the domain of AWS's services in the partition of a Region."""
+    return str(load_table("images")["domains"].get(region, "amazonaws.com"))
 
 
-def registry_accounts(region: str | None = None) -> frozenset[str]:
-    """Accounts whose registries hold AWS's images, in this region or in any."""
-    registries: list[dict[str, str]] = table("images")["registries"]
+def list_registry_accounts(region: str | None = None) -> frozenset[str]:
+    """Return the accounts whose registries contain AWS's images, in one Region or in any."""
+    registries: list[dict[str, str]] = load_table("images")["registries"]
     return frozenset(
         account
         for registry in registries
@@ -66,9 +66,9 @@ def registry_accounts(region: str | None = None) -> frozenset[str]:
     )
 
 
-def image(*, version: str, device: str, region: str) -> Image:
-    """The image of a TensorFlow version for cpu or gpu. Raises KeyError if there is none."""
-    images = table("images")
+def find_image(*, version: str, device: str, region: str) -> Image:
+    """Return the image of a TensorFlow version for cpu or gpu. Raise KeyError if none exists."""
+    images = load_table("images")
     row = images["versions"][version]
     return Image(
         account=images["registries"][row["registries"]][region],
@@ -85,8 +85,8 @@ _OWN = re.compile(
 )
 
 
-def own_image(uri: str) -> Image | None:
-    """Parses the address of your own image in ECR; None if it is not an ECR address.
+def parse_own_image(uri: str) -> Image | None:
+    """Parse the ECR address of the user's own image. Return None for any other address.
 
     `tag` is empty if the address has only a digest, and 'latest' if it has neither.
     """
@@ -97,51 +97,55 @@ def own_image(uri: str) -> Image | None:
     return Image(match["account"], match["region"], match["repository"], tag, own_uri=uri)
 
 
-def ended(version: str, *, on: str | None = None) -> str | None:
-    """The day on which patches of this version, or of a newer one, ended; None if they have not.
+def find_end_of_patch(version: str, *, on: str | None = None) -> str | None:
+    """Return the day on which AWS stopped patching this version or a newer one, or None.
 
-    `on` is a day such as 2026-11-21. By default it is the catalog's day and not the clock's, so that
+    `on` is a day such as 2026-11-21. The default is the catalog's day, not the clock's, so that
     the same file always gives the same findings.
     """
-    facts = table("image_facts")
+    facts = load_table("image_facts")
     day = on or facts["date"]
     ends = {
-        number(short): row["end_of_patch"]
+        parse_version(short): row["end_of_patch"]
         for short, row in facts["versions"].items()
         if row.get("end_of_patch", "9999") <= day
     }
-    later = [end for short, end in sorted(ends.items()) if short >= number(version)]
+    later = [end for short, end in sorted(ends.items()) if short >= parse_version(version)]
     return later[0] if later else None
 
 
-def number(version: str) -> tuple[int, ...]:
-    """The version as numbers for comparisons: 2.19.1 is (2, 19)."""
+def parse_version(version: str) -> tuple[int, ...]:
+    """Convert a version to numbers for comparisons: 2.19.1 becomes (2, 19)."""
     return tuple(int(part) for part in version.split("."))[:2]
 
 
-def has(what: str, version: str) -> bool:
-    """Whether the image of this version has a feature, a row of image_facts.json's `since`.
+def has_feature(what: str, version: str) -> bool:
+    """Return whether the image of a version has a feature.
 
-    Raises KeyError for an unknown feature.
+    `what` is a row of `since` in image_facts.json. Raises KeyError for an unknown feature.
     """
-    return number(version) >= number(table("image_facts")["since"][what]["version"])
+    return parse_version(version) >= parse_version(
+        load_table("image_facts")["since"][what]["version"]
+    )
 
 
-def cuda(version: str) -> str | None:
-    """CUDA version of the version's GPU image, for example '12.9'; None if no source states it."""
-    return _fact(version, "cuda")
+def find_cuda(version: str) -> str | None:
+    """Return the CUDA version of the GPU image, for example '12.9', or None if not stated."""
+    return _find_fact(version, "cuda")
 
 
-def built_cuda(version: str) -> str:
-    """`cuda`, or if no source states it, the CUDA version that TensorFlow's wheel is built with."""
-    since: dict[str, str] = table("image_facts")["built_with_cuda"]["since"]
-    built = [built for first, built in since.items() if number(first) <= number(version)]
-    return cuda(version) or built[-1]
+def infer_cuda(version: str) -> str:
+    """Return `find_cuda`, or the CUDA version of TensorFlow's wheel if no source states it."""
+    since: dict[str, str] = load_table("image_facts")["built_with_cuda"]["since"]
+    built = [
+        built for first, built in since.items() if parse_version(first) <= parse_version(version)
+    ]
+    return find_cuda(version) or built[-1]
 
 
-def python(version: str) -> str | None:
-    """Python version that runs inference.py, for example '3.12'; None if no source states it."""
-    return _fact(version, "python")
+def find_python(version: str) -> str | None:
+    """Return the Python version that runs inference.py, for example '3.12', or None."""
+    return _find_fact(version, "python")
 
 
 @dataclass(frozen=True)
@@ -155,10 +159,10 @@ class ImageModules:
     a separate program."""
 
 
-def image_modules(version: str) -> ImageModules | None:
-    """The modules of the version's image; None if they are not known."""
-    facts = table("image_facts")
-    row = facts["versions"].get(_short(version), {})
+def find_modules(version: str) -> ImageModules | None:
+    """Return the modules of a version's image, or None if they aren't known."""
+    facts = load_table("image_facts")
+    row = facts["versions"].get(_shorten_version(version), {})
     modules = row.get("modules")
     if modules is None:
         return None
@@ -167,12 +171,14 @@ def image_modules(version: str) -> ImageModules | None:
     return ImageModules(row["python"], frozenset(modules))
 
 
-def _fact(version: str, name: str) -> str | None:
-    fact: str | None = table("image_facts")["versions"].get(_short(version), {}).get(name)
+def _find_fact(version: str, name: str) -> str | None:
+    fact: str | None = (
+        load_table("image_facts")["versions"].get(_shorten_version(version), {}).get(name)
+    )
     return fact
 
 
-def _short(version: str) -> str:
+def _shorten_version(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
@@ -208,8 +214,8 @@ class OpTable:
     """The operations of one version of TensorFlow, with those that TensorFlow Serving adds."""
 
     def __init__(self, version: str) -> None:
-        """`version` is a row of op_versions.json, for example 2.20."""
-        facts = table("op_versions")["versions"][version]
+        """Load the facts of `version`, a row of op_versions.json, such as 2.20."""
+        facts = load_table("op_versions")["versions"][version]
         self.version = version
         self.graph_def: int = facts["graph_def"]
         self.min_producer: int = facts["min_producer"]
@@ -228,42 +234,42 @@ class OpTable:
         return self.get(op) is not None
 
     def get(self, op: str) -> OpDefinition | None:
-        return _definition(op, self.version)
+        return _parse_definition(op, self.version)
 
 
 @functools.cache
-def op_table(version: str) -> OpTable | None:
-    """The table of a TensorFlow version such as 2.20 or 2.20.0; None if it is not known."""
+def find_op_table(version: str) -> OpTable | None:
+    """Return the table of a TensorFlow version such as 2.20 or 2.20.0, or None if unknown."""
     short = ".".join(version.split(".")[:2])
-    return OpTable(short) if short in table("op_versions")["versions"] else None
+    return OpTable(short) if short in load_table("op_versions")["versions"] else None
 
 
 @functools.cache
-def tables() -> tuple[OpTable, ...]:
-    """All tables, oldest version first."""
-    return tuple(OpTable(version) for version in table("op_versions")["versions"])
+def load_op_tables() -> tuple[OpTable, ...]:
+    """Return all tables, oldest version first."""
+    return tuple(OpTable(version) for version in load_table("op_versions")["versions"])
 
 
-def image_tables() -> tuple[OpTable, ...]:
-    """Tables of the versions that have an image, oldest first."""
-    return tuple(table for table in tables() if table.version in versions())
+def list_image_tables() -> tuple[OpTable, ...]:
+    """Return the tables of the versions that have an image, oldest first."""
+    return tuple(table for table in load_op_tables() if table.version in list_versions())
 
 
 @functools.cache
-def _lines() -> dict[str, str]:
-    """Operation to its line, which is parsed only when needed: a model has a few of the 2,000."""
+def _read_lines() -> dict[str, str]:
+    """Return a dict from operation to its unparsed line of ops.jsonl. A model needs a few."""
     text = resources.files("infra.catalog").joinpath("ops.jsonl").read_text(encoding="utf-8")
     return {line[2 : line.index('"', 2)]: line for line in text.splitlines()}
 
 
 @functools.cache
-def _definition(op: str, version: str) -> OpDefinition | None:
-    line = _lines().get(op)
+def _parse_definition(op: str, version: str) -> OpDefinition | None:
+    line = _read_lines().get(op)
     if line is None:
         return None
     _, by_version = json.loads(line)
     # A definition holds from its version on, until the next one; null means removed.
-    since = [first for first in by_version if number(first) <= number(version)]
+    since = [first for first in by_version if parse_version(first) <= parse_version(version)]
     row: Mapping[str, Any] | None = by_version[since[-1]] if since else None
     if row is None:
         return None

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog.images import number
-from infra.catalog.limits import table
+from infra.catalog.images import parse_version
+from infra.catalog.limits import load_table
 
 
 @dataclass(frozen=True)
@@ -35,128 +35,132 @@ class Instance:
 
     @property
     def family(self) -> str:
-        """The instance family: g5 for ml.g5.xlarge."""
+        """Return the instance family: g5 for ml.g5.xlarge."""
         return self.name.split(".")[1]
 
     @property
     def device(self) -> str:
-        """The device of the image that fits: cpu or gpu."""
+        """Return the device of the matching image: cpu or gpu."""
         return "gpu" if self.gpus else "cpu"
 
 
 @functools.cache
-def instances() -> Mapping[str, Instance]:
-    """Every known instance type, by name."""
-    rows = table("instances")["instances"] | table("retired_instances")["instances"]
+def load_instances() -> Mapping[str, Instance]:
+    """Return every known instance type, by name."""
+    rows = load_table("instances")["instances"] | load_table("retired_instances")["instances"]
     return {name: Instance(name=name, **row) for name, row in rows.items()}
 
 
-def regions() -> tuple[str, ...]:
-    """Regions in the table; nothing is known about others."""
-    return tuple(table("availability")["regions"])
+def list_regions() -> tuple[str, ...]:
+    """Return the Regions in the table. Nothing is known about other Regions."""
+    return tuple(load_table("availability")["regions"])
 
 
-def without_endpoints() -> tuple[str, ...]:
-    """Regions in which CloudFormation has no resource type AWS::SageMaker::Endpoint."""
-    return tuple(table("availability")["without_endpoints"])
+def list_regions_without_endpoints() -> tuple[str, ...]:
+    """Return Regions where CloudFormation has no resource type AWS::SageMaker::Endpoint."""
+    return tuple(load_table("availability")["without_endpoints"])
 
 
-def regions_of(instance: str) -> tuple[str, ...]:
-    """Regions with a hosting price for this type."""
-    return tuple(table("availability")["types"].get(instance, ()))
+def find_regions(instance: str) -> tuple[str, ...]:
+    """Return the Regions that have a hosting price for an instance type."""
+    return tuple(load_table("availability")["types"].get(instance, ()))
 
 
-def offered(region: str) -> tuple[str, ...]:
-    """Types with a hosting price in this region, sorted."""
-    types = table("availability")["types"]
+def list_instance_types(region: str) -> tuple[str, ...]:
+    """Return the instance types that have a hosting price in a Region, sorted."""
+    types = load_table("availability")["types"]
     return tuple(name for name, hosted_in in types.items() if region in hosted_in)
 
 
-def newest_cuda(gpu: str) -> int | None:
-    """The last CUDA major version with kernels for this GPU; None if it is still supported."""
-    fact: int | None = table("gpus")["gpus"].get(gpu, {}).get("newest_cuda")
+def find_newest_cuda(gpu: str) -> int | None:
+    """Return the last CUDA major version with kernels for a GPU, or None if still supported."""
+    fact: int | None = load_table("gpus")["gpus"].get(gpu, {}).get("newest_cuda")
     return fact
 
 
-def newest_tensorflow(gpu: str) -> str | None:
-    """The last TensorFlow version that SageMaker runs on this GPU; None if it is still supported."""
-    fact: str | None = table("gpus")["gpus"].get(gpu, {}).get("newest_tensorflow")
+def find_newest_tensorflow(gpu: str) -> str | None:
+    """Return the last TensorFlow version that SageMaker runs on a GPU, or None if unlimited."""
+    fact: str | None = load_table("gpus")["gpus"].get(gpu, {}).get("newest_tensorflow")
     return fact
 
 
-def oldest_cuda(gpu: str) -> str | None:
-    """The first CUDA version with kernels for this GPU, for example 11.8; None if no image is older."""
-    fact: str | None = table("gpus")["gpus"].get(gpu, {}).get("oldest_cuda")
+def find_oldest_cuda(gpu: str) -> str | None:
+    """Return the first CUDA version with kernels for a GPU; None if every image is newer."""
+    fact: str | None = load_table("gpus")["gpus"].get(gpu, {}).get("oldest_cuda")
     return fact
 
 
-def compute_capability(gpu: str) -> float | None:
-    """The compute capability, for example 7.5; None if no source states it."""
-    fact: float | None = table("gpus")["gpus"].get(gpu, {}).get("compute_capability")
+def find_compute_capability(gpu: str) -> float | None:
+    """Return the compute capability of a GPU, for example 7.5, or None if no source states it."""
+    fact: float | None = load_table("gpus")["gpus"].get(gpu, {}).get("compute_capability")
     return fact
 
 
-def ami_for(*, cuda: str, family: str) -> str | None:
-    """The oldest inference AMI for the family (such as g5) that runs images of this CUDA version.
+def find_ami(*, cuda: str, family: str) -> str | None:
+    """Return the oldest inference AMI for a family (such as g5) that runs this CUDA version.
 
-    One on which AWS's own tests of such images failed is taken only if AWS lists no other. It is None
-    for CUDA 11, which the default driver of every GPU family supports, and if AWS lists no AMI for the
-    family (p2, p3). Without an AMI, ml.g4dn and ml.g5 start with driver 470 (CUDA 11.4), on which a
-    CUDA 12 image fails at start.
+    An AMI on which AWS's own tests of such images failed is returned only if AWS lists no other.
+    The result is None for CUDA 11, which the default driver of every GPU family supports, and if
+    AWS lists no AMI for the family (p2, p3). Without an AMI, ml.g4dn and ml.g5 start with driver
+    470 (CUDA 11.4), on which a CUDA 12 image fails at start.
     """
-    least = number(cuda)
+    least = parse_version(cuda)
     if least < (12,):
         return None
-    fitting = [row for row in _rows(family) if _runs(row) >= least]
-    fitting.sort(key=lambda row: (row.get("not_cuda") == least[0], number(row["cuda"])))
+    fitting = [row for row in _list_rows(family) if _find_newest_cuda(row) >= least]
+    fitting.sort(key=lambda row: (row.get("not_cuda") == least[0], parse_version(row["cuda"])))
     return str(fitting[0]["name"]) if fitting else None
 
 
-def fails_with(name: str, cuda: str) -> bool:
-    """Whether AWS's own tests of images of this CUDA generation failed on the AMI. Raises KeyError."""
-    return bool(_row(name).get("not_cuda") == number(cuda)[0])
+def has_failed_tests(name: str, cuda: str) -> bool:
+    """Return whether AWS's tests of this CUDA generation failed on the AMI, or raise KeyError."""
+    return bool(_find_row(name).get("not_cuda") == parse_version(cuda)[0])
 
 
-def _runs(row: dict[str, Any]) -> tuple[int, ...]:
-    """The newest CUDA version that the AMI runs: its driver's, or a newer one that AWS tests on it."""
-    return number(row.get("tested_cuda", row["cuda"]))
+def _find_newest_cuda(row: dict[str, Any]) -> tuple[int, ...]:
+    """Return the newest CUDA version of the AMI: the driver's, or a newer one AWS tests on it."""
+    return parse_version(row.get("tested_cuda", row["cuda"]))
 
 
-def _rows(family: str) -> list[dict[str, Any]]:
-    return [row for row in table("inference_amis")["amis"] if runs_on(row["name"], family)]
+def _list_rows(family: str) -> list[dict[str, Any]]:
+    return [
+        row for row in load_table("inference_amis")["amis"] if is_listed_for(row["name"], family)
+    ]
 
 
-def names() -> tuple[str, ...]:
-    """Names of the inference AMIs for GPUs."""
-    return tuple(row["name"] for row in table("inference_amis")["amis"])
+def list_amis() -> tuple[str, ...]:
+    """Return the names of the inference AMIs for GPUs."""
+    return tuple(row["name"] for row in load_table("inference_amis")["amis"])
 
 
-def cuda_of(name: str) -> str:
-    """The CUDA version that the AMI's driver supports, for example 12.2. Raises KeyError."""
-    return str(_row(name)["cuda"])
+def find_driver_cuda(name: str) -> str:
+    """Return the newest CUDA of the AMI's driver, such as 12.2. Raise KeyError if unknown."""
+    return str(_find_row(name)["cuda"])
 
 
-def families_of(name: str) -> tuple[str, ...]:
-    """Instance families that AWS lists for the AMI, sorted. Raises KeyError."""
-    row = _row(name)
+def list_families(name: str) -> tuple[str, ...]:
+    """Return the families that AWS lists for the AMI, sorted. Raise KeyError if unknown."""
+    row = _find_row(name)
     return tuple(sorted((*row["default"], *row["override"])))
 
 
-def runs_on(name: str, family: str) -> bool:
-    """Whether AWS lists the AMI for this family; p6-b200 belongs to p6. Raises KeyError."""
-    return family.split("-")[0] in families_of(name)
+def is_listed_for(name: str, family: str) -> bool:
+    """Return whether AWS lists the AMI for a family (p6-b200: p6). Raise KeyError if unknown."""
+    return family.split("-")[0] in list_families(name)
 
 
-def carries(name: str, cuda: str) -> bool:
-    """Whether the AMI's driver runs a container of this CUDA version.
+def can_run_cuda(name: str, cuda: str) -> bool:
+    """Return whether the AMI's driver runs a container of this CUDA version.
 
-    An AMI that mounts the image's CUDA compatibility libraries also runs newer minor
-    versions of the driver's own CUDA generation.
+    An AMI that mounts the image's CUDA compatibility libraries also runs newer minor versions of
+    the driver's own CUDA generation. Raises KeyError for an unknown AMI.
     """
-    row, needed = _row(name), number(cuda)
-    return _runs(row) >= (needed[:1] if row["mounts_cuda_compat"] else needed)
+    row, needed = _find_row(name), parse_version(cuda)
+    return _find_newest_cuda(row) >= (needed[:1] if row["mounts_cuda_compat"] else needed)
 
 
-def _row(name: str) -> dict[str, Any]:
-    rows: dict[str, dict[str, Any]] = {row["name"]: row for row in table("inference_amis")["amis"]}
+def _find_row(name: str) -> dict[str, Any]:
+    rows: dict[str, dict[str, Any]] = {
+        row["name"]: row for row in load_table("inference_amis")["amis"]
+    }
     return rows[name]

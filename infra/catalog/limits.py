@@ -7,32 +7,32 @@ from typing import Any
 
 
 @functools.cache
-def table(name: str) -> dict[str, Any]:
-    """The content of `infra/catalog/NAME.json`, read once. Every table states its source and date."""
+def load_table(name: str) -> dict[str, Any]:
+    """Read `infra/catalog/NAME.json` once. Every table states its source and date."""
     text = resources.files("infra.catalog").joinpath(f"{name}.json").read_text(encoding="utf-8")
     parsed: dict[str, Any] = json.loads(text)
     return parsed
 
 
-def limit(shape: str, *, service: str = "sagemaker") -> dict[str, Any]:
-    """The min, max, pattern and enum that the service model states for a shape.
+def find_limit(shape: str, *, service: str = "sagemaker") -> dict[str, Any]:
+    """Return the min, max, pattern, and enum that the service model states for a shape.
 
-    Raises KeyError for a shape that limits.json does not have.
+    Raises KeyError for a shape that limits.json doesn't have.
     """
-    limits: dict[str, Any] = table("limits")["services"][service][shape]
+    limits: dict[str, Any] = load_table("limits")["services"][service][shape]
     return limits
 
 
-def most(shape: str, *, service: str = "sagemaker") -> int:
-    """The largest value, length or count that the shape allows."""
-    return int(limit(shape, service=service)["max"])
+def find_maximum(shape: str, *, service: str = "sagemaker") -> int:
+    """Return the largest value, length, or count that the shape allows."""
+    return int(find_limit(shape, service=service)["max"])
 
 
-def least(shape: str, *, service: str = "sagemaker") -> int:
-    """The smallest value, length or count that the shape allows."""
-    return int(limit(shape, service=service)["min"])
+def find_minimum(shape: str, *, service: str = "sagemaker") -> int:
+    """Return the smallest value, length, or count that the shape allows."""
+    return int(find_limit(shape, service=service)["min"])
 
 
-def documented(name: str) -> Any:
-    """A limit that only AWS's documentation states. Raises KeyError."""
-    return table("documented_limits")["limits"][name]["value"]
+def find_documented_limit(name: str) -> Any:
+    """Return a limit that only AWS's documentation states. Raise KeyError if unknown."""
+    return load_table("documented_limits")["limits"][name]["value"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.catalog.instances import Instance
-from infra.catalog.limits import table
+from infra.catalog.limits import load_table
 
 # The namespace contains the endpoint's name, because a metric filter cannot set a fixed dimension.
 OWN = "Servable/"
@@ -20,21 +20,21 @@ _PERCENTILE = re.compile(r"p(\d{1,2}(\.\d+)?|100)")
 
 
 class UnpublishedMetricError(ValueError):
-    """The metric is not published: an alarm on it would never fire and a graph would stay empty."""
+    """The metric isn't published: an alarm on it never fires, and a graph stays empty."""
 
 
-def check(
+def check_metric(
     namespace: str,
     name: str,
     statistic: str,
     dimensions: Collection[str],
     kind: str = REAL_TIME,
 ) -> None:
-    """Raises `UnpublishedMetricError` for a metric that is not in metrics.json.
+    """Raise `UnpublishedMetricError` for a metric that isn't in metrics.json.
 
-    `kind` is the endpoint's: real_time, asynchronous or serverless.
+    `kind` is the kind of the endpoint: real_time, asynchronous, or serverless.
     """
-    kinds = table("metrics")["namespaces"]
+    kinds = load_table("metrics")["namespaces"]
     of_namespace = kinds.get(f"{OWN}ENDPOINT" if namespace.startswith(OWN) else namespace)
     if of_namespace is None:
         raise UnpublishedMetricError(f"namespace {namespace} is unknown; known: {', '.join(kinds)}")
@@ -52,10 +52,11 @@ def check(
         raise UnpublishedMetricError(f"{name} is not published with {sorted(dimensions)}")
 
 
-def least_samples(percentile: str) -> int:
-    """Samples in an alarm's evaluation period, below which CloudWatch calls a percentile (p50 to
-    p99.9) not significant: p99 1000, p90 100.
+def compute_minimum_samples(percentile: str) -> int:
+    """Return the number of samples from which CloudWatch considers a percentile significant.
 
+    The samples are those of an alarm's evaluation period, and the percentile is p50 to p99.9: p99
+    needs 1000, p90 needs 100.
     Source (2026-11-22):
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
     """
@@ -63,42 +64,44 @@ def least_samples(percentile: str) -> int:
     return math.ceil(round(10 * 100 / above_percent, 6))
 
 
-def unit(name: str) -> str:
-    """CloudWatch's unit of a metric. Raises KeyError."""
-    return str(_rows()[name][1]["unit"])
+def find_unit(name: str) -> str:
+    """Return CloudWatch's unit of a metric. Raise KeyError for an unknown metric."""
+    return str(_index_rows()[name][1]["unit"])
 
 
-def namespace_of(name: str) -> str:
-    """The namespace in which SageMaker publishes the metric. Raises `UnpublishedMetricError`."""
-    if name not in _rows():
+def find_namespace(name: str) -> str:
+    """Return the metric's namespace. Raise `UnpublishedMetricError` for an unknown metric."""
+    if name not in _index_rows():
         raise UnpublishedMetricError(
-            f"no endpoint has a metric {name}; allowed: {', '.join(_rows())}"
+            f"no endpoint has a metric {name}; allowed: {', '.join(_index_rows())}"
         )
-    return _rows()[name][0]
+    return _index_rows()[name][0]
 
 
-def full_percent(name: str, instance: Instance | None) -> int:
-    """The metric's value for a fully used instance: 100 for each vCPU or GPU, or 100 in all.
+def compute_full_percent(name: str, instance: Instance | None) -> int:
+    """Return the metric's value for a fully used instance.
+
+    It is 100 for each vCPU or GPU, or 100 in all.
 
     `instance` is None for a serverless container.
     """
-    each = _rows()[name][1].get("hundred_percent_each")
+    each = _index_rows()[name][1].get("hundred_percent_each")
     if instance is None:
         return 100
     return 100 * {"vcpu": instance.vcpus, "gpu": instance.gpus, None: 1}[each]
 
 
-def publishes(kind: str, name: str) -> bool:
-    """Whether an endpoint of this kind publishes the metric. Raises KeyError for an unknown one."""
-    return kind in _rows()[name][1].get("kinds", [REAL_TIME])
+def is_published(kind: str, name: str) -> bool:
+    """Return whether this kind of endpoint publishes the metric. Raise KeyError if unknown."""
+    return kind in _index_rows()[name][1].get("kinds", [REAL_TIME])
 
 
 @functools.cache
-def _rows() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Metric to namespace and row: no two namespaces have a metric of the same name."""
+def _index_rows() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return a dict from metric to namespace and row. A metric is in only one namespace."""
     return {
         name: (namespace, row)
-        for namespace, published in table("metrics")["namespaces"].items()
+        for namespace, published in load_table("metrics")["namespaces"].items()
         for name, row in published["metrics"].items()
     }
 
@@ -111,7 +114,7 @@ class LogFilter:
 
 
 @functools.cache
-def log_filters() -> tuple[LogFilter, ...]:
-    """Every filter, in the order of the table."""
-    rows = table("log_filters")["filters"]
+def load_log_filters() -> tuple[LogFilter, ...]:
+    """Return every filter, in the order of the table."""
+    rows = load_table("log_filters")["filters"]
     return tuple(LogFilter(metric=metric, **row) for metric, row in rows.items())

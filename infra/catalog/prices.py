@@ -1,10 +1,10 @@
-"""Prices of instances, serverless inference, data, and what stands, as far as a source states them."""
+"""Prices of instances, serverless inference, data, and standing resources, with sources."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from infra.catalog.limits import table
+from infra.catalog.limits import load_table
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DataPrice:
 
 @dataclass(frozen=True)
 class StandingPrice:
-    """The price by the month of something that is paid whatever runs, from prices.json."""
+    """The monthly price of a resource that is billed regardless of traffic, from prices.json."""
 
     item: str
     usd_per_month: float
@@ -60,30 +60,33 @@ Row = TypeVar("Row", Price, ServerlessPrice, DataPrice, StandingPrice)
 _CHINA = "cn-"
 
 
-def price(instance: str, region: str) -> Price | None:
-    """The region's price, else the newest of any region (see its `region`); None if unknown."""
-    return _of_region(
-        [Price(**row) for row in table("prices")["prices"] if row["instance"] == instance], region
+def find_price(instance: str, region: str) -> Price | None:
+    """Return the Region's price, else the newest of any (see its `region`), or None."""
+    return _select_for_region(
+        [Price(**row) for row in load_table("prices")["prices"] if row["instance"] == instance],
+        region,
     )
 
 
-def serverless_price(region: str) -> ServerlessPrice | None:
-    """The region's serverless price, else the newest of any region; None if unknown."""
-    return _of_region([ServerlessPrice(**row) for row in table("prices")["serverless"]], region)
+def find_serverless_price(region: str) -> ServerlessPrice | None:
+    """Return the Region's serverless price, or the newest of any Region, or None if unknown."""
+    return _select_for_region(
+        [ServerlessPrice(**row) for row in load_table("prices")["serverless"]], region
+    )
 
 
-def data_price(region: str) -> DataPrice | None:
-    """The region's price of data in and out, else the newest of any region; None if unknown."""
-    return _of_region([DataPrice(**row) for row in table("prices")["data"]], region)
+def find_data_price(region: str) -> DataPrice | None:
+    """Return the Region's price of data in and out, or the newest of any Region, or None."""
+    return _select_for_region([DataPrice(**row) for row in load_table("prices")["data"]], region)
 
 
-def standing_price(item: str, region: str) -> StandingPrice | None:
-    """The region's price of a key, a dashboard, an alarm; else the newest of any region; None if unknown."""
-    rows = [StandingPrice(**row) for row in table("prices")["standing"] if row["item"] == item]
-    return _of_region(rows, region)
+def find_standing_price(item: str, region: str) -> StandingPrice | None:
+    """Return the Region's price of a key, dashboard, or alarm, else the newest, or None."""
+    rows = [StandingPrice(**row) for row in load_table("prices")["standing"] if row["item"] == item]
+    return _select_for_region(rows, region)
 
 
-def _of_region(rows: Sequence[Row], region: str) -> Row | None:
+def _select_for_region(rows: Sequence[Row], region: str) -> Row | None:
     own = [row for row in rows if row.region == region]
     if region.startswith(_CHINA):
         rows = own

@@ -1,4 +1,4 @@
-"""Runs in AWS Lambda once a minute: sends golden requests while the endpoint updates.
+"""Sends golden requests during updates. AWS Lambda runs it each minute.
 
 The template holds this file: at most 4096 characters.
 """
@@ -23,22 +23,22 @@ REPAIRS: set[str] = set()
 
 
 class UnsentError(Exception):
-    """The update is not judged."""
+    """The update isn't judged."""
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, int]:
-    """`event`: endpoint, body (base64), content_type, per_minute."""
+    """Send requests of `event`: endpoint, body (base64), content_type, per_minute."""
     runtime = boto3.client("sagemaker-runtime", config=ONCE)
     return send(event, boto3.client("sagemaker"), runtime, time.sleep)
 
 
 def send(event: dict[str, Any], sagemaker: Any, runtime: Any, sleep: Any) -> dict[str, int]:
-    """One minute's requests. Raises UnsentError at the end if one judges nothing."""
+    """Send a minute's requests, then raise UnsentError if one judges nothing."""
     sent = failed = of_fleet = 0
     unsent: list[str] = []
     started = time.monotonic()
     name, body = event["endpoint"], base64.b64decode(event["body"])
-    config, baking = update(name, sagemaker)
+    config, baking = find_update(name, sagemaker)
     judges = baking and config not in REPAIRS
     for turn in range(0 if config is None else event["per_minute"]):
         due = started + turn * ROUND_SECONDS / event["per_minute"]
@@ -61,7 +61,7 @@ def send(event: dict[str, Any], sagemaker: Any, runtime: Any, sleep: Any) -> dic
         if judges:
             report(name, config, of_fleet - before)
     # A single failure is no incident.
-    if config and of_fleet > 1 and not baking and update(name, sagemaker) == (config, False):
+    if config and of_fleet > 1 and not baking and find_update(name, sagemaker) == (config, False):
         REPAIRS.add(config)
     if unsent:
         raise UnsentError(f"{len(unsent)} of {sent} requests judge nothing: {unsent[0]}")
@@ -69,7 +69,7 @@ def send(event: dict[str, Any], sagemaker: Any, runtime: Any, sleep: Any) -> dic
 
 
 def report(endpoint: str, config: str | None, failed: int) -> None:
-    """Logs a value of the alarm's metric, in CloudWatch's embedded metric format."""
+    """Log a value of the alarm's metric in CloudWatch's embedded metric format."""
     key, name = "EndpointConfigName", "GoldenRequestErrors"
     metrics = {
         "Namespace": f"Servable/{endpoint}",
@@ -80,8 +80,8 @@ def report(endpoint: str, config: str | None, failed: int) -> None:
     print(json.dumps({"_aws": head, key: config, name: failed}))
 
 
-def update(endpoint: str, sagemaker: Any) -> tuple[str | None, bool]:
-    """The new configuration, and whether it bakes; None without an update."""
+def find_update(endpoint: str, sagemaker: Any) -> tuple[str | None, bool]:
+    """Return the new configuration and whether it bakes, or None."""
     try:
         found = sagemaker.describe_endpoint(EndpointName=endpoint)
     except (BotoCoreError, ClientError) as error:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.catalog.limits import least, most
+from infra.catalog.limits import find_maximum, find_minimum
 from infra.parameters.monitoring import Address
 from infra.parameters.table import OR_TOKEN, KmsKeyArn, ProjectPath, RoleArn, Table
 from servable_scaling.rehearsal import ProfileName
@@ -45,7 +45,7 @@ class EndpointTable(Table):
     volume_kms_key: str | None = Field(
         default=None,
         min_length=1,
-        max_length=most("KmsKeyId"),
+        max_length=find_maximum("KmsKeyId"),
         pattern=r"^(arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:(key|alias)/|alias/)?[a-zA-Z0-9/_-]+$",
     )
     """KMS key (id, alias or ARN) of the instances' EBS volumes. If omitted, SageMaker encrypts them with
@@ -165,7 +165,7 @@ class Asynchronous(Table):
     """
 
     max_concurrent_invocations_per_instance: (
-        Annotated[int, Field(ge=least(INVOCATIONS), le=most(INVOCATIONS))] | None
+        Annotated[int, Field(ge=find_minimum(INVOCATIONS), le=find_maximum(INVOCATIONS))] | None
     ) = None
     """Maximum number of concurrent requests to one container. If omitted, SageMaker chooses."""
     notify_success: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})

@@ -22,7 +22,7 @@ from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 from infra.parameters.table import Name, Table
 from infra.parameters.variant import Variant
-from infra.policy.hosting import EndpointKind, kind_of
+from infra.policy.hosting import EndpointKind, select_kind
 
 InstanceName = Annotated[str, Field(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$")]
 Usd = Annotated[float, Field(gt=0, le=10_000)]
@@ -48,16 +48,16 @@ class Prices(Table):
     """Serverless: price of 1 GiB of memory that provisioned_concurrency keeps warm for one second.
     Default: the catalog's."""
 
-    def instance(self, name: str, region: str) -> catalog.Price | None:
-        """Price of an instance type: the file's, else the catalog's; None if neither states one."""
+    def find_instance_price(self, name: str, region: str) -> catalog.Price | None:
+        """Return the file's price of an instance type, else the catalog's, or None."""
         stated = self.instance_usd_per_hour.get(name)
         if stated is None:
-            return catalog.price(name, region)
+            return catalog.find_price(name, region)
         return catalog.Price(name, stated, region, self.as_of, STATED)
 
-    def serverless(self, region: str) -> catalog.ServerlessPrice | None:
-        """Prices of serverless inference: the file's, else the catalog's; None if neither states one."""
-        price = catalog.serverless_price(region)
+    def find_serverless_price(self, region: str) -> catalog.ServerlessPrice | None:
+        """Return the file's prices of serverless inference, else the catalog's, or None."""
+        price = catalog.find_serverless_price(region)
         second, warm = self.serverless_usd_per_gib_second, self.provisioned_usd_per_gib_second
         if price is None:
             return None
@@ -70,10 +70,10 @@ class Prices(Table):
             usd_per_warm_gib_second=price.usd_per_warm_gib_second if warm is None else warm,
         )
 
-    def data(self, region: str) -> catalog.DataPrice | None:
-        """Price of data in and out: the file's, else the catalog's; None if neither states one."""
+    def find_data_price(self, region: str) -> catalog.DataPrice | None:
+        """Return the file's price of data in and out, else the catalog's, or None."""
         if self.usd_per_gb_processed is None:
-            return catalog.data_price(region)
+            return catalog.find_data_price(region)
         return catalog.DataPrice(self.usd_per_gb_processed, region, self.as_of, STATED)
 
 
@@ -132,7 +132,7 @@ class Environment(Table):
 
     @property
     def kind(self) -> EndpointKind:
-        return kind_of(
+        return select_kind(
             queued=self.asynchronous is not None,
             has_instances=all(variant.serverless is None for variant in self.variants.values()),
             copies=any(variant.has_copies for variant in self.variants.values()),
@@ -140,59 +140,62 @@ class Environment(Table):
 
     @property
     def window_minutes(self) -> int:
-        """Window of the alarms on requests, in minutes: alarms.window_minutes, as [metrics] allows it."""
-        return self.metrics.published(self.kind).window_minutes(self.alarms.window_minutes)
+        """Return alarms.window_minutes, rounded up to the publish interval of [metrics]."""
+        return self.metrics.find_intervals(self.kind).round_up_window(self.alarms.window_minutes)
 
     @property
-    def tables(self) -> dict[str, Variant]:
-        """Dotted name below `variants` of each table that names a model, to the variant as it serves that.
+    def variants_by_table(self) -> dict[str, Variant]:
+        """Return a dict from the dotted name of each table that names a model to its variant.
 
-        It is NAME of a variant and NAME.components.X of a component.
+        The name is relative to `variants`: NAME for a variant, and NAME.components.X for a
+        component, whose variant has the component's settings.
         """
         found = {}
         for name, variant in self.variants.items():
             if not variant.components:
                 found[name] = variant
             for component in variant.components:
-                found[f"{name}.components.{component}"] = variant.narrowed(component)
+                found[f"{name}.components.{component}"] = variant.for_component(component)
         return found
 
     @property
-    def served(self) -> dict[str, Variant]:
-        """Each variant, or each of its components, that serves a model: by the last name of its table."""
-        return {key.rpartition(".")[2]: variant for key, variant in self.tables.items()}
+    def serving_variants(self) -> dict[str, Variant]:
+        """Return each variant or component that serves a model, by the last name of its table."""
+        return {key.rpartition(".")[2]: variant for key, variant in self.variants_by_table.items()}
 
     @property
-    def scaled(self) -> dict[str, Scaling]:
-        """Name in `served` to scaling table, for those with a scalable target."""
+    def scaling_tables(self) -> dict[str, Scaling]:
+        """Return by name the scaling table of each serving variant with a scalable target."""
         return {
             name: variant.scaling or Scaling()
-            for name, variant in self.served.items()
-            if variant.scales
+            for name, variant in self.serving_variants.items()
+            if variant.is_scaled
         }
 
     @property
     def components(self) -> dict[str, str]:
-        """Name in `served` to that of its inference component in SageMaker, which every request names.
+        """Return a dict from name in `serving_variants` to the inference component in SageMaker.
 
-        Empty for an endpoint without components. Unique in account and region, as the endpoint's name is.
+        Every request names an inference component by this second name, which is unique in account
+        and Region, as the endpoint's name is. The dict is empty for an endpoint without
+        components.
         """
         return {
             name: f"{self.endpoint.name}-{name}"
-            for name, variant in self.served.items()
+            for name, variant in self.serving_variants.items()
             if variant.has_copies
         }
 
     @property
     def acknowledged_request_bytes(self) -> int | None:
-        """The largest request in bytes if it is acknowledged to exceed what AWS's API states, else None."""
+        """Return the largest request in bytes if it is acknowledged to exceed the API's limit."""
         size = self.traffic.request_bytes or 0
         more = self.kind.request_bytes < size and "request-too-large" in self.acknowledge
         return size if more else None
 
     @property
     def kms_keys(self) -> dict[str, list[str]]:
-        """Dotted key that may name KMS keys, to the keys that it names; [] if it names none."""
+        """Return a dict from each dotted key for KMS keys to the keys that it names, if any."""
         given: dict[str, str | None] = {
             "endpoint.volume_kms_key": self.endpoint.volume_kms_key,
             "endpoint.log_kms_key": self.endpoint.log_kms_key,
@@ -219,22 +222,23 @@ class Environment(Table):
 
     @property
     def production_variants(self) -> dict[str, Variant]:
-        """The variants whose answers reach callers: all but shadow variants."""
+        """Return the variants whose responses reach callers: all except shadow variants."""
         return {name: variant for name, variant in self.variants.items() if not variant.shadow}
 
-    def share(self, name: str) -> float | None:
-        """The variant's share of the callers' requests, by weights; None if no variant has a weight.
+    def compute_share(self, name: str) -> float | None:
+        """Compute the variant's share of the callers' requests from the weights.
 
-        None for a component too: what callers ask of each is not stated.
+        Returns None if no variant has a weight, and for a component, because the traffic of each
+        component isn't stated.
         """
         total = sum(variant.weight for variant in self.production_variants.values())
         return self.variants[name].weight / total if total and name in self.variants else None
 
 
-def stack_name(name: str, environment: Environment, kind: str) -> str:
-    """Name of a stack, as CDK would build it, with the service as prefix if there is one.
+def build_stack_name(name: str, environment: Environment, kind: str) -> str:
+    """Build the name of a stack as CDK would, with the service as a prefix if there is one.
 
-    `name` is the environment's name; `kind` is endpoint or data.
+    `name` is the environment's name, and `kind` is endpoint or data.
     """
     own = f"{name}-{kind}"
     return own if environment.service is None else f"{environment.service}-{own}"

@@ -1,4 +1,4 @@
-"""A finding: one problem of an environment file, with what is allowed and what to do."""
+"""Findings: problems of an environment file, each with allowed values and a fix."""
 
 import difflib
 import enum
@@ -21,7 +21,10 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One problem. `str()` gives the message: file: key: what is wrong; what is allowed; what to do."""
+    """One problem of an environment file.
+
+    `str()` gives the message: the file, the key, the problem, the allowed values, and the fix.
+    """
 
     rule: str
     """Id of the rule, which never changes; [acknowledge] entries name it."""
@@ -54,26 +57,29 @@ class Finding:
 
     @property
     def written_key(self) -> str:
-        """The key as the file has it: that of the variable, if it states the key."""
+        """Return the key as the file has it: the variable's key if the file states a variable."""
         if not self.variable:
             return self.key
         return f"{self.key.partition('.container.')[0]}.environment.{self.variable}"
 
     @property
     def acknowledgement(self) -> str:
-        """The key under [acknowledge] that accepts this finding."""
+        """Return the key under [acknowledge] that accepts this finding."""
         return f"{self.rule}:{self.subject}" if self.subject else self.rule
 
     def as_json(self) -> dict[str, Any]:
-        fields = asdict(self) | {"severity": self.severity.value, "given": _plain(self.given)}
+        fields = asdict(self) | {
+            "severity": self.severity.value,
+            "given": _convert_to_json(self.given),
+        }
         del fields["reads"], fields["subject"]
         return fields
 
 
-def file_error(
+def build_file_error(
     file: str, key: str, problem: str, remedy: str, *, given: Any = None, allowed: str = ""
 ) -> Finding:
-    """A finding about an environment file or an override that cannot be read."""
+    """Build a finding about an environment file or an override that cannot be read."""
     return Finding(
         rule="parameters",
         severity=Severity.ERROR,
@@ -86,8 +92,8 @@ def file_error(
     )
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON holds it, or its text if JSON has no such type (nan, dates)."""
+def _convert_to_json(value: Any) -> Any:
+    """Return the value if JSON can represent it, or its text otherwise (nan, dates)."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -95,14 +101,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+def find_nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the one of `names` closest to `name`, or None if nothing is close."""
     return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=cutoff)), None)
 
 
-def meant(name: str, names: Iterable[str]) -> str:
-    """The remedy for an unknown name, as the last part of a message."""
-    close = nearest(name, names)
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """Return the remedy for an unknown name, as the last part of a message."""
+    close = find_nearest(name, names)
     return f"did you mean {close}?" if close else "use one of those"
 
 
@@ -113,7 +119,7 @@ def suggest_path(written: str, root: Path) -> str | None:
         return None
     try:
         # With less in common, model would be taken for code.
-        close = nearest(path.name, (file.name for file in path.parent.iterdir()), cutoff=0.75)
+        close = find_nearest(path.name, (file.name for file in path.parent.iterdir()), cutoff=0.75)
     except OSError:
         return None
     return close and f"did you mean {Path(written).with_name(close).as_posix()}?"

@@ -14,59 +14,59 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, file_error, meant, nearest
+from infra.parameters.finding import Finding, build_file_error, find_nearest, suggest_name
 from infra.parameters.sources import Source
-from infra.parameters.spellings import renamed
+from infra.parameters.spellings import find_new_name
 
 
-def bare(annotation: Any) -> Any:
-    """The type without Annotated and without `| None`."""
+def unwrap_type(annotation: Any) -> Any:
+    """Return the type without Annotated and without `| None`."""
     origin = typing.get_origin(annotation)
     if origin is Annotated:
-        return bare(typing.get_args(annotation)[0])
+        return unwrap_type(typing.get_args(annotation)[0])
     if origin in (Union, types.UnionType):
         inside = [
             argument for argument in typing.get_args(annotation) if argument is not type(None)
         ]
-        return bare(inside[0]) if len(inside) == 1 else annotation
+        return unwrap_type(inside[0]) if len(inside) == 1 else annotation
     return annotation
 
 
-def type_at(key: tuple[str, ...]) -> Any:
-    """The type that `key` takes in an environment file, or None for an unknown key."""
+def find_type(key: tuple[str, ...]) -> Any:
+    """Return the type that `key` takes in an environment file, or None for an unknown key."""
     here: Any = Environment
     for name in key:
         if isinstance(here, type) and issubclass(here, BaseModel):
             field = here.model_fields.get(name)
             if field is None:
                 return None
-            here = bare(field.annotation)
+            here = unwrap_type(field.annotation)
         elif typing.get_origin(here) is dict:
-            here = bare(typing.get_args(here)[1])
+            here = unwrap_type(typing.get_args(here)[1])
         else:
             return None
     return here
 
 
-def field_at(key: tuple[str, ...]) -> FieldInfo | None:
-    """The field that `key` names, or None for an unknown key."""
-    table = type_at(key[:-1])
+def find_field(key: tuple[str, ...]) -> FieldInfo | None:
+    """Return the field that `key` names, or None for an unknown key."""
+    table = find_type(key[:-1])
     if isinstance(table, type) and issubclass(table, BaseModel):
         return table.model_fields.get(key[-1])
     return None
 
 
-def meaning(table: type[BaseModel], name: str) -> str:
-    """The docstring of a field, on one line; empty if it has none.
+def read_meaning(table: type[BaseModel], name: str) -> str:
+    """Return the docstring of a field on one line, or "" if it has none.
 
-    It is read from the source only when a reference, a schema or a message needs it; pydantic's own
-    `use_attribute_docstrings` would read it at every start.
+    It is read from the source only when a reference, a schema, or a message needs it. Pydantic's
+    own `use_attribute_docstrings` would read it at every start.
     """
-    return _meanings(table).get(name, "")
+    return _read_meanings(table).get(name, "")
 
 
 @functools.cache
-def _meanings(table: type[BaseModel]) -> dict[str, str]:
+def _read_meanings(table: type[BaseModel]) -> dict[str, str]:
     body = ast.parse(inspect.getsource(table)).body[0]
     assert isinstance(body, ast.ClassDef)
     return {
@@ -80,16 +80,16 @@ def _meanings(table: type[BaseModel]) -> dict[str, str]:
     }
 
 
-def meaning_at(key: tuple[str, ...]) -> str:
-    """The docstring of the field that `key` names; empty for an unknown key."""
-    table = type_at(key[:-1])
+def find_meaning(key: tuple[str, ...]) -> str:
+    """Return the docstring of the field that `key` names, or "" for an unknown key."""
+    table = find_type(key[:-1])
     is_table = isinstance(table, type) and issubclass(table, BaseModel)
-    return meaning(table, key[-1]) if is_table else ""
+    return read_meaning(table, key[-1]) if is_table else ""
 
 
-def keys_at(key: tuple[str, ...]) -> list[str]:
-    """The keys that the table at `key` may have; empty if the file chooses the names."""
-    table = type_at(key)
+def list_keys(key: tuple[str, ...]) -> list[str]:
+    """Return the keys that the table at `key` may have, or [] if the file chooses the names."""
+    table = find_type(key)
     if isinstance(table, type) and issubclass(table, BaseModel):
         return sorted(table.model_fields)
     return []
@@ -166,21 +166,21 @@ FORMS = {
 }
 
 
-def state_form(pattern: str) -> str:
-    """Return what a pattern requires, with an example, or an empty string for an unknown pattern."""
+def describe_pattern(pattern: str) -> str:
+    """Describe what a pattern requires, with an example. Return "" for an unknown pattern."""
     for part, (form, example) in FORMS.items():
         if part in pattern:
             return f"{form}, for example {example}"
     return ""
 
 
-def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
-    """Converts a pydantic error to a finding in the file that the value came from."""
+def convert_error(error: ErrorDetails, source: Source, file: str) -> Finding:
+    """Convert a pydantic error to a finding in the file that the value came from."""
     key = tuple(str(part) for part in error["loc"] if part != "[key]")
     problem, allowed, remedy = _words(error, key, PurePosixPath(file).stem)
     missing = error["type"] == "missing"
-    return file_error(
-        file if missing else source.origin(key, file),
+    return build_file_error(
+        file if missing else source.find_origin(key, file),
         ".".join(key),
         problem,
         remedy,
@@ -194,42 +194,64 @@ def _words(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, s
     if error["loc"][-1:] == ("[key]",):
         context = error["ctx"]
         form = (
-            _BOUNDS[kind].format(**context) if kind in _BOUNDS else state_form(context["pattern"])
+            _BOUNDS[kind].format(**context)
+            if kind in _BOUNDS
+            else describe_pattern(context["pattern"])
         )
         return f"{key[-1]!r} is not a valid name", form, "rename it"
     if kind == "missing":
         if key[0] == "models" and key[2:-1] == ("artifact",):
-            return "missing", _meaning(key), f"add {_line(key)}, or `servable pin {name}` writes it"
-        return "missing", _meaning(key), f"add {_line(key)}"
+            return (
+                "missing",
+                _summarize_key(key),
+                f"add {_describe_line(key)}, or `servable pin {name}` writes it",
+            )
+        return "missing", _summarize_key(key), f"add {_describe_line(key)}"
     if kind == "extra_forbidden":
-        if now := renamed(key):
+        if now := find_new_name(key):
             return f"{'.'.join(key)} was renamed", now, f"write {now}"
-        keys = keys_at(key[:-1])
-        close = nearest(key[-1], keys)
+        keys = list_keys(key[:-1])
+        close = find_nearest(key[-1], keys)
         remedy = f"did you mean {close}?" if close else "take it out"
         return f"unknown key {key[-1]!r}", ", ".join(keys), remedy
     if key[-2:] == ("container", "batching") and isinstance(given, str):
-        return f"{_shown(given)} is not true or false", "true, false", "use one of those"
+        return f"{_format_value(given)} is not true or false", "true, false", "use one of those"
     if kind in _TYPES:
-        allowed = ", ".join(part for part in (_TYPES[kind], _bounds(key)) if part)
-        return f"{_shown(given)} is not {_TYPES[kind]}", allowed, _instead(kind, given)
+        allowed = ", ".join(part for part in (_TYPES[kind], _describe_bounds(key)) if part)
+        return (
+            f"{_format_value(given)} is not {_TYPES[kind]}",
+            allowed,
+            _suggest_spelling(kind, given),
+        )
     if kind in _BOUNDS:
-        allowed = _bounds(key) or _BOUNDS[kind].format(**error["ctx"])
-        return f"{_shown(given)} is out of range", allowed, _nearest_bound(kind, error["ctx"])
+        allowed = _describe_bounds(key) or _BOUNDS[kind].format(**error["ctx"])
+        return (
+            f"{_format_value(given)} is out of range",
+            allowed,
+            _nearest_bound(kind, error["ctx"]),
+        )
     if kind == "literal_error":
-        field = field_at(key)
-        literals = typing.get_args(bare(field.annotation)) if field else ()
+        field = find_field(key)
+        literals = typing.get_args(unwrap_type(field.annotation)) if field else ()
         known = [str(literal) for literal in literals]
-        return f"{_shown(given)} is not known", ", ".join(known), meant(str(given), known)
+        return (
+            f"{_format_value(given)} is not known",
+            ", ".join(known),
+            suggest_name(str(given), known),
+        )
     if kind == "string_pattern_mismatch":
-        allowed = state_form(error["ctx"]["pattern"]) or _meaning(key)
-        return f"{_shown(given)} does not have the required form", allowed, "write it in that form"
-    return error["msg"], _meaning(key), "change it"
+        allowed = describe_pattern(error["ctx"]["pattern"]) or _summarize_key(key)
+        return (
+            f"{_format_value(given)} does not have the required form",
+            allowed,
+            "write it in that form",
+        )
+    return error["msg"], _summarize_key(key), "change it"
 
 
-def _bounds(key: tuple[str, ...]) -> str:
-    """Both bounds of a number's range, whichever was crossed."""
-    field = field_at(key)
+def _describe_bounds(key: tuple[str, ...]) -> str:
+    """Describe both bounds of a number's range, whichever was crossed."""
+    field = find_field(key)
     if field is None:
         return ""
     annotations = [*field.metadata]
@@ -251,13 +273,13 @@ def _nearest_bound(kind: str, context: dict[str, Any]) -> str:
     return f"set {context[bound]:.12g}, the nearest" if bound else "change it"
 
 
-def _meaning(key: tuple[str, ...]) -> str:
-    """The first sentence of the field's docstring, without its full stop."""
-    return meaning_at(key).split(". ")[0].rstrip(".")
+def _summarize_key(key: tuple[str, ...]) -> str:
+    """Return the first sentence of the field's docstring, without its full stop."""
+    return find_meaning(key).split(". ")[0].rstrip(".")
 
 
-def _instead(kind: str, given: Any) -> str:
-    """A remedy that shows how to write what was probably meant."""
+def _suggest_spelling(kind: str, given: Any) -> str:
+    """Return a remedy that shows how to write the value that was probably meant."""
     if kind == "string_type" and isinstance(given, int) and not isinstance(given, bool):
         return f'put it in quotes: "{given}"'
     if kind == "bool_type" and given in ("true", "false"):
@@ -269,12 +291,12 @@ def _instead(kind: str, given: Any) -> str:
     return "change it"
 
 
-def _shown(given: Any) -> str:
+def _format_value(given: Any) -> str:
     text = repr(given)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _line(key: tuple[str, ...]) -> str:
+def _describe_line(key: tuple[str, ...]) -> str:
     if key in (("models",), ("variants",)):
         return f"a table [{key[0]}.NAME]"
     if key == ("endpoint",):

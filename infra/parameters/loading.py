@@ -1,4 +1,4 @@
-"""Loads environments from files and overrides, with every problem of every file."""
+"""Loads environments from files and overrides, and collects every problem of every file."""
 
 import copy
 import re
@@ -12,19 +12,19 @@ from pydantic import ValidationError
 
 from infra.parameters import overrides as override
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity, file_error
-from infra.parameters.keys import finding
-from infra.parameters.sources import Source, names, read, shown_path
+from infra.parameters.finding import Finding, Severity, build_file_error
+from infra.parameters.keys import convert_error
+from infra.parameters.sources import Source, format_path, list_environment_names, read_source
 from infra.parameters.spellings import KeyPath
 from infra.policy.update import DeployedVariant, EndpointState
 
 
-def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
-    """The variants that a file deploys, if nothing was changed by hand since."""
+def build_deployed_variants(file: Environment) -> Mapping[str, DeployedVariant]:
+    """Return the variants that a file deploys, assuming that nobody changed them by hand."""
     return {
         name: DeployedVariant(
             instance_type=next(iter(variant.instance_types), None),
-            scales=variant.scales,
+            scales=variant.is_scaled,
             shadow=variant.shadow,
             pools=variant.instance_types if variant.instance_pools else (),
         )
@@ -32,17 +32,17 @@ def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
     }
 
 
-def state_of(file: Environment) -> EndpointState:
-    """The state of the endpoint that a file describes."""
+def build_endpoint_state(file: Environment) -> EndpointState:
+    """Return the state of the endpoint that a file describes."""
     return EndpointState(
-        variants=deployed_by(file),
+        variants=build_deployed_variants(file),
         queued=file.kind.queued,
         guarded=file.rollout is not None,
     )
 
 
-def held(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:
-    """Overrides (key to value) that keep the variants' instance types and suspend their scaling."""
+def build_hold_overrides(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:
+    """Return overrides that keep the variants' instance types and suspend their scaling."""
     overrides = {}
     for name, variant in variants.items():
         overrides[f"variants.{name}.scaling.hold"] = "true"
@@ -70,7 +70,7 @@ _STAND_INS: dict[KeyPath, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """One environment file, read."""
+    """An environment file that was read, with the findings about its keys."""
 
     name: str
     file: str
@@ -94,14 +94,14 @@ class Loaded:
     asked_at: datetime | None = None
     """The present time with its time zone; None in synth, which reads no clock."""
 
-    def origin(self, key: str) -> str:
-        """The file or the option that set a key."""
-        return self.source.origin(tuple(key.split(".")), self.file)
+    def find_origin(self, key: str) -> str:
+        """Return the file or the option that set a key."""
+        return self.source.find_origin(tuple(key.split(".")), self.file)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidFile(Loaded):
-    """A file whose keys are all there, known and of the right type; rules may still refuse it."""
+    """A file with all required keys, known and of the right type; rules may still reject it."""
 
     draft: Environment
 
@@ -111,7 +111,7 @@ class ValidFile(Loaded):
 
     @property
     def address(self) -> tuple[str, str, str]:
-        """Account, region and name of the endpoint, which identify it. SageMaker's names ignore case."""
+        """Return account, Region, and lower-case name, which identify the endpoint."""
         return self.draft.account, self.draft.region, self.draft.endpoint.name.lower()
 
 
@@ -129,8 +129,8 @@ def load(
     """
     given, lasting = overrides or {}, kept or {}
     every = [
-        load_one(root, folder, name, given.get(name, {}), option, lasting.get(name, {}))
-        for name in names(folder)
+        load_environment(root, folder, name, given.get(name, {}), option, lasting.get(name, {}))
+        for name in list_environment_names(folder)
     ]
     valid = [loaded for loaded in every if isinstance(loaded, ValidFile)]
     sharing = {
@@ -139,14 +139,14 @@ def load(
             for other in valid
             if other is not loaded
             and other.address == loaded.address
-            and other.origin("endpoint.name") != loaded.file  # not inherited from this file
+            and other.find_origin("endpoint.name") != loaded.file  # not inherited from this file
         )
         for loaded in valid
     }
     return [replace(loaded, sharing=sharing.get(loaded.name, ())) for loaded in every]
 
 
-def load_one(
+def load_environment(
     root: Path,
     folder: Path,
     name: str,
@@ -155,20 +155,20 @@ def load_one(
     kept: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Load one environment, without looking at the others of its folder."""
-    shown = shown_path(folder / f"{name}.toml", root)
-    source = read(root, folder, name)
+    shown = format_path(folder / f"{name}.toml", root)
+    source = read_source(root, folder, name)
     findings = [*source.findings, *source.spelling]
     if not re.fullmatch(NAME, name):
         problem = f"{name!r} is not a valid name for an environment"
         allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
-        error = file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
+        error = build_file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
         findings.insert(0, error)
     if kept:
-        findings += override.apply(source, name, kept, "cdk.json")
-    findings += override.apply(source, name, overrides, option)
-    source.read_environments()
+        findings += override.apply_overrides(source, name, kept, "cdk.json")
+    findings += override.apply_overrides(source, name, overrides, option)
+    source.convert_variables()
     _name_batches(source, name, shown)
-    draft, wrong = _validated(source, shown, root)
+    draft, wrong = _validate_values(source, shown, root)
     findings += wrong
     findings.sort(
         key=lambda finding: finding.severity is not Severity.ERROR
@@ -180,14 +180,18 @@ def load_one(
         file=shown,
         root=root,
         draft=draft,
-        findings=tuple(source.name_variable(finding) for finding in findings),
+        findings=tuple(source.add_variable(finding) for finding in findings),
         source=source,
         overrides=dict(sorted({**(kept or {}), **overrides}.items())),
     )
 
 
 def _name_batches(source: Source, name: str, file: str) -> None:
-    """Gives a file with batches and without an endpoint the name that begins theirs."""
+    """Set endpoint.name, the prefix of the batches' names, in a file of batches alone.
+
+    The name is the environment's name, after the name of the service if there is one. A stated
+    name is kept.
+    """
     values, key = source.values, ("endpoint", "name")
     table = values.get("endpoint", {})
     if values.get("variants") or "batch" not in values or not isinstance(table, dict):
@@ -197,30 +201,32 @@ def _name_batches(source: Source, name: str, file: str) -> None:
         source.put(key, name if service is None else f"{service}-{name}", file)
 
 
-def _validated(source: Source, file: str, root: Path) -> tuple[Environment | None, list[Finding]]:
-    """Return what is valid of a file, if that is enough, and the findings about the rest."""
+def _validate_values(
+    source: Source, file: str, root: Path
+) -> tuple[Environment | None, list[Finding]]:
+    """Return the environment, if enough of the file is valid, and the findings about the rest."""
     partial = bool(source.findings)  # the file or its base could not be read: nothing is missing
     if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
         problem = "none of its keys is one of an environment file"
         remedy = "name the project's folder: `servable --project FOLDER COMMAND`"
-        return None, [file_error(file, "", problem, remedy)]
+        return None, [build_file_error(file, "", problem, remedy)]
     try:
         return Environment.model_validate(source.values, context={"project": root}), []
     except ValidationError as wrong:
         errors = [each for each in wrong.errors() if not (partial and each["type"] == "missing")]
         # What is missing last: it may be a consequence of a misspelt table.
         errors.sort(key=lambda error: error["type"] == "missing")
-        findings = [finding(error, source, file) for error in errors]
-        return None if partial else _draft(source.values, wrong, root), findings
+        findings = [convert_error(error, source, file) for error in errors]
+        return None if partial else _build_draft(source.values, wrong, root), findings
 
 
-def _draft(values: dict[str, Any], wrong: ValidationError, root: Path) -> Environment | None:
-    """The environment without its invalid keys; None if too little is left."""
+def _build_draft(values: dict[str, Any], wrong: ValidationError, root: Path) -> Environment | None:
+    """Return the environment without its invalid keys, or None if too little is left."""
     rest = copy.deepcopy(values)
     for _ in range(20):  # each pass removes something; no file needs twenty
         for error in wrong.errors():
             key = tuple(str(part) for part in error["loc"] if part != "[key]")
-            _take_out(rest, key, missing=error["type"] == "missing")
+            _remove_invalid(rest, key, missing=error["type"] == "missing")
         try:
             return Environment.model_validate(rest, context={"project": root})
         except ValidationError as again:
@@ -228,7 +234,7 @@ def _draft(values: dict[str, Any], wrong: ValidationError, root: Path) -> Enviro
     return None
 
 
-def _take_out(rest: Any, key: KeyPath, *, missing: bool) -> None:
+def _remove_invalid(rest: Any, key: KeyPath, *, missing: bool) -> None:
     replaced = missing and key in _STAND_INS
     # A table without one of its other required keys is removed as a whole.
     *tables, name = key[:-1] if missing and not replaced else key

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.parameters.table import OR_TOKEN, KmsKeyArn, ProjectPath, RoleArn, Table
-from infra.policy.sizing import Served
+from infra.policy.sizing import ModelSizes
 
 
 class Artifact(Table):
@@ -60,8 +60,8 @@ class Golden(Table):
     by between instance types."""
 
     @property
-    def sent_as(self) -> str:
-        """The content type of the request."""
+    def request_content_type(self) -> str:
+        """Return the content type of the request."""
         return CONTENT_TYPES.get(PurePosixPath(self.request).suffix, "application/octet-stream")
 
 
@@ -144,16 +144,16 @@ BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
 
 
-def served(models: Mapping[str, ModelTable], name: str) -> Served:
-    """The model of that name, with the models that are packed into the same archive.
+def compute_model_sizes(models: Mapping[str, ModelTable], name: str) -> ModelSizes:
+    """Return the sizes of a model, including the models that are packed into the same archive.
 
-    A multi_model has no size, since a container holds only those models that requests named. A bad
-    folder raises nothing.
+    A multi_model has no size, because a container contains only the models that requests named. A
+    bad folder raises no error.
     """
     model, several = models[name], models[name].multi_model is not None
     worker_mib = model.worker_memory_mib
-    packed_here = Served(
-        model_gib=None if several else _together_gib(models, name),
+    packed_here = ModelSizes(
+        model_gib=None if several else _sum_archive_gib(models, name),
         compressed=model.compression == "gzip",
         # In multi-model mode Gunicorn always runs: it loads and unloads the models.
         has_code=several or model.code is not None or model.handler is not None,
@@ -167,20 +167,24 @@ def served(models: Mapping[str, ModelTable], name: str) -> Served:
     return replace(packed_here, model_gib=artifact.size_gib, packed_gib=packed_gib, has_code=None)
 
 
-def _together_gib(models: Mapping[str, ModelTable], name: str) -> float | None:
-    """Size of all models in one archive, in GiB; None if the size of one is unknown."""
+def _sum_archive_gib(models: Mapping[str, ModelTable], name: str) -> float | None:
+    """Return the size of all models in one archive in GiB, or None if one size is unknown."""
     total = 0.0
     for member in [name, *models[name].also_serves]:
         model = models.get(member)
-        size = folder_gib(model.saved_model.path) if model and model.saved_model else None
+        size = measure_folder_gib(model.saved_model.path) if model and model.saved_model else None
         if size is None:
             return None
         total += size
     return total
 
 
-def folder_gib(folder: Path) -> float | None:
-    """Size of all files of all versions, in GiB, because the container loads every version."""
+def measure_folder_gib(folder: Path) -> float | None:
+    """Return the size of all files of all versions in GiB, or None if the folder isn't readable.
+
+    All versions count, because the container loads every version. An empty folder also gives
+    None.
+    """
     try:
         files = (path for path in folder.rglob("*") if path.is_file())
         total = sum(file.stat().st_size for file in files)

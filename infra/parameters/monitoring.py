@@ -160,8 +160,8 @@ _DEFAULT_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
-    """Intervals in which an endpoint's metrics are published, as alarms and dashboards look at them."""
+class PublishIntervals:
+    """The intervals at which an endpoint's metrics are published, for alarms and dashboards."""
 
     requests_seconds: int = _DEFAULT_SECONDS
     """Seconds between two values of requests, errors and latency."""
@@ -170,12 +170,12 @@ class Published:
     by_instance: bool = False
     """Whether each instance, and each of its GPUs, has metrics of its own."""
 
-    def window_minutes(self, minutes: int) -> int:
-        """The window of an alarm on requests: `minutes`, rounded up to whole values."""
+    def round_up_window(self, minutes: int) -> int:
+        """Return an alarm's window for requests: `minutes`, rounded up to whole intervals."""
         return math.ceil(60 * minutes / self.requests_seconds) * self.requests_seconds // 60
 
 
-BY_THE_MINUTE = Published()
+BY_THE_MINUTE = PublishIntervals()
 
 
 class Metrics(Table):
@@ -197,15 +197,16 @@ class Metrics(Table):
     disk and GPU only; requests, errors and latency stay at 60. Alarms follow it: below 60 they are
     high-resolution alarms, which cost more."""
 
-    def published(self, kind: EndpointKind) -> Published:
-        """Intervals in which an endpoint of this kind publishes its metrics.
+    def find_intervals(self, kind: EndpointKind) -> PublishIntervals:
+        """Return the intervals at which an endpoint of this kind publishes its metrics.
 
-        Enhanced metrics are documented for real-time endpoints alone, and utilization where there are
-        instances: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html
+        Enhanced metrics are documented only for real-time endpoints, and utilization only for
+        endpoints with instances:
+        https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html
         (2026-11-22)
         """
         enhanced = self.enhanced_metrics and kind.name == "real_time"
-        return Published(
+        return PublishIntervals(
             requests_seconds=self.publish_seconds if enhanced else _DEFAULT_SECONDS,
             utilization_seconds=self.publish_seconds if kind.has_instances else _DEFAULT_SECONDS,
             by_instance=enhanced,

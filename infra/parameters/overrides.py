@@ -1,4 +1,4 @@
-"""Overrides: a key's value for one run, as in `-c prod.variants.primary.max_instances=12`."""
+"""Overrides: values of keys for one run, as in `-c prod.variants.primary.max_instances=12`."""
 
 import json
 import re
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.parameters.finding import Finding, file_error, meant
-from infra.parameters.keys import bare, type_at
+from infra.parameters.finding import Finding, build_file_error, suggest_name
+from infra.parameters.keys import find_type, unwrap_type
 from infra.parameters.sources import Source
-from infra.parameters.spellings import KeyPath, find_set_twice, rename_variables
+from infra.parameters.spellings import KeyPath, find_duplicate_settings, rename_variables
 from infra.parameters.table import ProjectPath
 from infra.policy.container import SETTINGS
 
@@ -78,8 +78,10 @@ def split_key(dotted: str) -> KeyPath:
             open_quote = dotted[at : at + 1] in ("'", '"')
             raise ValueError("a quote isn't closed" if open_quote else "a part is empty")
         parts.append(next(iter(tomllib.loads(f"{found[0]} = 0"))) if found[1] else found[0])
-        table = type_at(tuple(parts[:-1]))
-        inside = bare(typing.get_args(table)[1]) if typing.get_origin(table) is dict else None
+        table = find_type(tuple(parts[:-1]))
+        inside = (
+            unwrap_type(typing.get_args(table)[1]) if typing.get_origin(table) is dict else None
+        )
         if inside in (str, int, float) and not found[1]:
             return (*parts[:-1], dotted[at:])
         at = found.end()
@@ -90,14 +92,16 @@ def split_key(dotted: str) -> KeyPath:
         at += 1
 
 
-def strangers(overrides: Overrides, environments: list[str], option: str) -> list[Finding]:
-    """A finding for every override whose environment does not exist and that would have no effect."""
+def find_unknown_environments(
+    overrides: Overrides, environments: list[str], option: str
+) -> list[Finding]:
+    """Return a finding for every override whose environment doesn't exist."""
     return [
-        file_error(
+        build_file_error(
             f"{option} {environment}.{key}",
             "",
             f"there is no environment {environment!r}",
-            meant(environment, environments),
+            suggest_name(environment, environments),
             given=environment,
             allowed=", ".join(environments),
         )
@@ -107,8 +111,8 @@ def strangers(overrides: Overrides, environments: list[str], option: str) -> lis
     ]
 
 
-def value(text: str, key: tuple[str, ...]) -> Any:
-    """The text parsed as a TOML value; unchanged if it is none, or if the key takes a string."""
+def parse_value(text: str, key: tuple[str, ...]) -> Any:
+    """Parse the text as a TOML value, or return it if it isn't one or the key takes text."""
     try:
         lines = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -116,7 +120,7 @@ def value(text: str, key: tuple[str, ...]) -> Any:
     if len(lines) > 1:
         return text
     parsed = lines["value"]
-    kind = type_at(key)
+    kind = find_type(key)
     takes_text = kind in (str, ProjectPath) or (
         typing.get_origin(kind) is typing.Literal and isinstance(typing.get_args(kind)[0], str)
     )
@@ -131,7 +135,7 @@ class _Override:
     origin: str
 
 
-def apply(
+def apply_overrides(
     source: Source, environment: str, overrides: Mapping[str, str], option: str
 ) -> list[Finding]:
     """Replace values of the files by the overrides; their problems then name the option.
@@ -146,7 +150,7 @@ def apply(
     for each in wanted:
         key = each.key
         removes = not each.text and _is_removable(key)
-        problem = _find_collision(source, each, applied) or _not_meant(source, key, each.origin)
+        problem = _find_collision(source, each, applied) or _find_mistake(source, key, each.origin)
         if removes and problem is None:
             problem = _find_nothing_to_remove(source, key, each.origin)
         if problem is not None:
@@ -154,12 +158,12 @@ def apply(
             continue
         applied[key] = each.origin
         layer.put(key, each.given, each.origin)
-        source.take_out_other_spellings(key, each.given, whole=True)
+        source.remove_other_spellings(key, each.given, whole=True)
         if removes:
-            source.take_out(key)
+            source.remove(key)
         else:
             source.put(key, each.given, each.origin)
-    return problems + find_set_twice(layer.values, f"{option} {environment}")
+    return problems + find_duplicate_settings(layer.values, f"{option} {environment}")
 
 
 def _read_all(
@@ -170,10 +174,10 @@ def _read_all(
     for dotted, text in overrides.items():
         origin = f"{option} {environment}.{dotted}"
         try:
-            key, given, old = _read(split_key(dotted), text, origin)
+            key, given, old = _read_override(split_key(dotted), text, origin)
         except ValueError as wrong:
             remedy = 'quote only what has a dot, as in tags."a.b"; a key cannot have a ='
-            problems.append(file_error(origin, "", f"cannot read the key: {wrong}", remedy))
+            problems.append(build_file_error(origin, "", f"cannot read the key: {wrong}", remedy))
             continue
         problems += old
         wanted.append(_Override(key, text, given, origin))
@@ -184,13 +188,13 @@ def _is_removable(key: KeyPath) -> bool:
     """Return whether an empty value takes the key out; a text may be empty, but not a reason."""
     is_setting = key[-2:-1] == ("environment",) and key[-1] in SETTINGS
     is_reason = key[0] == "acknowledge" and len(key) == 2
-    kind = type_at(key)
+    kind = find_type(key)
     return is_setting or is_reason or (kind is not None and kind not in (str, ProjectPath))
 
 
-def _read(key: KeyPath, text: str, origin: str) -> tuple[KeyPath, Any, list[Finding]]:
-    """Return (key, value, findings) of an override, with the present names of renamed keys."""
-    inside: Any = value(text, key)
+def _read_override(key: KeyPath, text: str, origin: str) -> tuple[KeyPath, Any, list[Finding]]:
+    """Return (key, value, findings) of an override, with the current names of renamed keys."""
+    inside: Any = parse_value(text, key)
     for name in reversed(key):
         inside = {name: inside}
     findings = rename_variables(inside, origin)
@@ -211,21 +215,21 @@ def _find_collision(
         is_whole = at == len(each.key) or not isinstance(here, dict | None)
         if each.key[:at] in applied and is_whole:
             problem = f"collides with {applied[each.key[:at]]}"
-            return _finding(each.origin, each.key, problem, [], name)
+            return _build_finding(each.origin, each.key, problem, [], name)
     return None
 
 
-def _not_meant(source: Source, key: KeyPath, origin: str) -> Finding | None:
+def _find_mistake(source: Source, key: KeyPath, origin: str) -> Finding | None:
     """Return a finding for a key inside a model or variant that does not exist."""
     named = source.values.get(key[0])
     if len(key) < 3 or key[0] not in NAMED or not isinstance(named, dict) or key[1] in named:
         return None
-    return _finding(origin, key, f"there is no {'.'.join(key[:2])}", sorted(named), key[1])
+    return _build_finding(origin, key, f"there is no {'.'.join(key[:2])}", sorted(named), key[1])
 
 
 def _find_nothing_to_remove(source: Source, key: KeyPath, origin: str) -> Finding | None:
     """Return a finding if an override takes out an entry with a free name that isn't there."""
-    if typing.get_origin(type_at(key[:-1])) is not dict or key[-1] in SETTINGS:
+    if typing.get_origin(find_type(key[:-1])) is not dict or key[-1] in SETTINGS:
         return None
     there: Any = source.values
     for name in key[:-1]:
@@ -233,11 +237,13 @@ def _find_nothing_to_remove(source: Source, key: KeyPath, origin: str) -> Findin
     entries = sorted(there) if isinstance(there, dict) else []
     if key[-1] in entries:
         return None
-    return _finding(origin, key, f"there is no {'.'.join(key)} to take out", entries, key[-1])
+    return _build_finding(origin, key, f"there is no {'.'.join(key)} to take out", entries, key[-1])
 
 
-def _finding(origin: str, key: KeyPath, problem: str, choices: list[str], name: str) -> Finding:
-    remedy = meant(name, choices) if choices else "give one of them"
-    return file_error(
+def _build_finding(
+    origin: str, key: KeyPath, problem: str, choices: list[str], name: str
+) -> Finding:
+    remedy = suggest_name(name, choices) if choices else "give one of them"
+    return build_file_error(
         origin, ".".join(key), problem, remedy, given=name, allowed=", ".join(choices)
     )

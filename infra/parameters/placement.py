@@ -4,22 +4,28 @@ import math
 from dataclasses import dataclass, replace
 
 from infra.catalog import images
-from infra.catalog.instances import Instance, instances
+from infra.catalog.instances import Instance, load_instances
 from infra.parameters.environment import Environment
-from infra.parameters.model import ModelTable, served
-from infra.parameters.variant import Component, Routing, Variant, machine_of
+from infra.parameters.model import ModelTable, compute_model_sizes
+from infra.parameters.variant import Component, Routing, Variant, find_variant_machine
 from infra.policy.container import ContainerSettings
-from infra.policy.derived_settings import Choice, Derived, derive, stated_or
-from infra.policy.hosting import EndpointKind, Hosting, driver_for, hosting, newest_version
+from infra.policy.derived_settings import Choice, DerivedSettings, choose_setting, derive_settings
+from infra.policy.hosting import (
+    EndpointKind,
+    Hosting,
+    build_hosting,
+    find_driver,
+    find_newest_version,
+)
 from infra.policy.sizing import (
     MIB_PER_GIB,
     SERVERLESS_DISK_GB,
     SYSTEM_SHARE,
-    Served,
-    download_timeout_seconds,
-    memory,
-    start_seconds,
-    startup_timeout_seconds,
+    ModelSizes,
+    choose_download_timeout,
+    choose_startup_timeout,
+    compute_memory,
+    estimate_start_seconds,
 )
 
 # The SDK's minimum, and what an ml.g5.xlarge took where it refused 4096:
@@ -30,7 +36,7 @@ LEAST_COPY_MIB = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """One variant, or one of its components, whose instance type and model are known."""
+    """A variant, or one of its components, whose instance type and model are known."""
 
     name: str
     """Name in `Environment.served`."""
@@ -40,8 +46,8 @@ class Placement:
     """The instance type; of a component the part of it that a copy's settings are chosen for."""
     tensorflow: str
     """TensorFlow version of the image, for example 2.20."""
-    served: Served
-    derived: Derived
+    served: ModelSizes
+    derived: DerivedSettings
     kind: EndpointKind
     table: str = "variants"
     """The table of the file that has it: variants, batch, or variants.NAME.components."""
@@ -54,11 +60,15 @@ class Placement:
 
     @property
     def settings(self) -> ContainerSettings:
-        """The container's settings as they will be deployed, with defaults for keys that are omitted."""
+        """Return the container's settings as deployed, with defaults for omitted keys."""
         return self.derived.settings
 
-    def key(self, name: str) -> str:
-        """Dotted key of `name` in the variant's table, or in the pool's for what is the pool's own."""
+    def build_key(self, name: str) -> str:
+        """Build the dotted key of `name` in the variant's table, or in its pool's table.
+
+        The pool's table is used for the instance type, and for settings that the file has for
+        that pool.
+        """
         table, _, setting = name.partition(".")
         if self.variant.component and table not in Component.model_fields:
             return f"{self.table.removesuffix('.components')}.{name}"
@@ -68,55 +78,59 @@ class Placement:
 
     @property
     def host(self) -> str:
-        """Name of the variant whose instances it runs on."""
+        """Return the name of the variant on whose instances the model runs."""
         return self.table.split(".")[1] if self.variant.component else self.name
 
     @property
     def machine_key(self) -> str:
-        """Dotted key that sets the size of the instance or serverless container."""
+        """Return the dotted key that sets the size of the instance or serverless container."""
         serverless = self.variant.serverless is not None
-        return self.key("serverless.memory_mib" if serverless else "instance_type")
+        return self.build_key("serverless.memory_mib" if serverless else "instance_type")
 
     @property
     def volume_gb(self) -> int | None:
-        """Size of the EBS volume in GB; None if the instance type has local disks."""
+        """Return the size of the EBS volume in GB, if stated.
+
+        A serverless container has a disk of fixed size. Returns None if the variant states no
+        size, for example because the instance type has local disks.
+        """
         return self.variant.volume_gb if self.variant.serverless is None else SERVERLESS_DISK_GB
 
     @property
     def start_seconds(self) -> float | None:
-        """Seconds from a decision to the first answer, stated or estimated; None if serverless."""
+        """Return the seconds from a scaling decision to a response; None if serverless."""
         if not self.kind.has_instances:
             return None
         stated = self.variant.start_seconds
-        return stated or start_seconds(self.served, processes=self.processes)
+        return stated or estimate_start_seconds(self.served, processes=self.processes)
 
     @property
     def version(self) -> Choice[str]:
         reason = f"the newest image that {self.instance.name} can run"
-        return stated_or("tensorflow", self.model.tensorflow, self.tensorflow, reason)
+        return choose_setting("tensorflow", self.model.tensorflow, self.tensorflow, reason)
 
     @property
     def driver(self) -> Choice[str | None]:
-        """The AMI of the host, which has the GPU's driver; a value of None means SageMaker's own."""
-        ami = driver_for(self.tensorflow, self.instance)
+        """Return the AMI of the host, with the GPU driver; the value None is SageMaker's own."""
+        ami = find_driver(self.tensorflow, self.instance)
         reason = f"the oldest driver that carries {self.tensorflow}'s CUDA"
         if ami is None:
             name = self.instance.name
             reason = f"none needed for {self.tensorflow}'s CUDA, or none listed for {name}"
-        return stated_or("inference_ami", self.variant.inference_ami, ami, reason)
+        return choose_setting("inference_ami", self.variant.inference_ami, ami, reason)
 
     @property
     def timeouts(self) -> dict[str, Choice[int | None]]:
-        """Timeouts of the download and of the container's start; a value of None means SageMaker's own."""
+        """Return the download and startup timeouts; the value None is SageMaker's own."""
         estimates = {
-            "download_timeout_seconds": download_timeout_seconds(self.served),
-            "startup_timeout_seconds": startup_timeout_seconds(
+            "download_timeout_seconds": choose_download_timeout(self.served),
+            "startup_timeout_seconds": choose_startup_timeout(
                 self.served, processes=self.processes
             ),
         }
         reasons = {True: "twice the estimate", False: "SageMaker's own is enough for this model"}
         return {
-            name: stated_or(
+            name: choose_setting(
                 name, getattr(self.variant, name), seconds, reasons[seconds is not None]
             )
             for name, seconds in estimates.items()
@@ -124,7 +138,7 @@ class Placement:
 
     @property
     def routing(self) -> Choice[Routing | None]:
-        """The routing strategy; a value of None means SageMaker's own."""
+        """Return the routing strategy. The choice's value is None for SageMaker's own."""
         chosen: Routing | None = None
         if self.kind.queued:
             reason = "SageMaker's own: instances take requests from the queue"
@@ -133,40 +147,42 @@ class Placement:
         else:
             chosen = "least_outstanding_requests"
             reason = "no request waits behind a slow one while another instance is free"
-        return stated_or("routing", self.variant.routing, chosen, reason)
+        return choose_setting("routing", self.variant.routing, chosen, reason)
 
     @property
     def copy_memory_mib(self) -> Choice[int]:
-        """Memory that a copy of the variant reserves, as an inference component."""
-        need = memory(self.instance, self.served, processes=self.processes, workers=self.workers)
+        """Return the memory in MiB that a copy reserves, as an inference component."""
+        need = compute_memory(
+            self.instance, self.served, processes=self.processes, workers=self.workers
+        )
         gib = 0.0 if need is None else need.servers_gib + need.workers_gib
         mib = max(LEAST_COPY_MIB, math.ceil(gib * MIB_PER_GIB))
         reason = f"model servers and workers need {gib:.1f} GiB; at least {LEAST_COPY_MIB} MiB"
         if (component := self.variant.component) is not None:
-            return stated_or("memory_mib", component.memory_mib, mib, reason)
-        return stated_or("copy_memory_mib", self.variant.copy_memory_mib, mib, reason)
+            return choose_setting("memory_mib", component.memory_mib, mib, reason)
+        return choose_setting("copy_memory_mib", self.variant.copy_memory_mib, mib, reason)
 
     @property
     def copy_cpus(self) -> Choice[float]:
-        """vCPUs that a copy reserves."""
-        return cpus_of_copy(self.whole, self.variant.component, self.parts)
+        """Return the vCPUs that a copy reserves."""
+        return choose_copy_cpus(self.whole_instance, self.variant.component, self.parts)
 
     @property
     def copy_gpus(self) -> Choice[int]:
-        """GPUs that a copy reserves, each for itself."""
-        component, gpus = self.variant.component, self.whole.gpus
+        """Return the GPUs that a copy reserves for itself."""
+        component, gpus = self.variant.component, self.whole_instance.gpus
         stated = component.gpus if component else None
         reason = f"{gpus} in an instance, in equal parts for components: {self.parts}"
-        return stated_or("gpus", stated, gpus // self.parts, reason)
+        return choose_setting("gpus", stated, gpus // self.parts, reason)
 
     @property
-    def whole(self) -> Instance:
-        """All of the instance, of which a component has a part."""
-        return instances().get(self.instance.name, self.instance)
+    def whole_instance(self) -> Instance:
+        """Return the whole instance, of which a component uses a part."""
+        return load_instances().get(self.instance.name, self.instance)
 
     @property
     def gpus(self) -> int:
-        """GPUs that the image divides among its processes; 0 in multi-model mode, which does not divide."""
+        """Return the GPUs that the image divides among processes; 0 in multi-model mode."""
         return 0 if self.served.multi_model else self.instance.gpus
 
     @property
@@ -175,12 +191,12 @@ class Placement:
 
     @property
     def workers(self) -> int:
-        """Gunicorn workers; 0 without code, when no Gunicorn runs."""
+        """Return the number of Gunicorn workers; 0 without code, when none run."""
         return 0 if self.served.has_code is False else self.settings.gunicorn_workers or 1
 
-    def hosting(self, region: str) -> Hosting:
-        """Image, driver, variables and timeouts. Raises KeyError for what preflight refuses."""
-        return hosting(
+    def build_hosting(self, region: str) -> Hosting:
+        """Return the image and variables. Raise KeyError for what preflight rejects."""
+        return build_hosting(
             instance=self.instance,
             tensorflow=self.model.tensorflow or self.tensorflow,
             region=region,
@@ -191,11 +207,12 @@ class Placement:
         )
 
 
-def cpus_of_copy(whole: Instance, component: Component | None, parts: int) -> Choice[float]:
-    """vCPUs that a copy reserves of an instance that so many components share.
+def choose_copy_cpus(whole: Instance, component: Component | None, parts: int) -> Choice[float]:
+    """Choose the vCPUs that a copy reserves on an instance that `parts` components share.
 
-    A component that has an instance to itself gets the least of which two copies do not share one: what was
-    measured for an instance is true of a copy then, which may use all of it.
+    A component that has an instance to itself reserves just over half of the vCPUs, so that two
+    copies don't share an instance. A stated value takes precedence. A measurement of the instance
+    then also applies to a copy, which may use all of it.
     """
     if parts == 1:
         cpus, reason = (
@@ -208,15 +225,16 @@ def cpus_of_copy(whole: Instance, component: Component | None, parts: int) -> Ch
         reason = (
             f"an equal part for {parts} components, beside a tenth of {whole.vcpus} for the system"
         )
-    return stated_or("cpus", component.cpus if component else None, cpus, reason)
+    return choose_setting("cpus", component.cpus if component else None, cpus, reason)
 
 
-def part_of(whole: Instance, component: Component, parts: int) -> Instance:
-    """The part of an instance that a copy's settings are chosen for; all of it if it is shared with none.
+def build_instance_part(whole: Instance, component: Component, parts: int) -> Instance:
+    """Return the part of an instance for which a copy's settings are chosen.
 
-    A copy may use more than it reserves, as long as the others do not.
+    It has all vCPUs if the instance isn't shared and the component states no vCPUs. A copy may
+    use more than it reserves, as long as the others don't.
     """
-    cpus = cpus_of_copy(whole, component, parts).value
+    cpus = choose_copy_cpus(whole, component, parts).value
     alone = parts == 1 and component.cpus is None
     gib = None if component.memory_mib is None else component.memory_mib / MIB_PER_GIB
     gpus = whole.gpus // parts if component.gpus is None else min(component.gpus, whole.gpus)
@@ -229,35 +247,36 @@ def part_of(whole: Instance, component: Component, parts: int) -> Instance:
     )
 
 
-def placement(environment: Environment, name: str) -> Placement | None:
-    """The placement of a variant or component on its preferred instance type.
+def find_placement(environment: Environment, name: str) -> Placement | None:
+    """Return the placement of a variant or component on its preferred instance type.
 
-    None if its type or model is unknown, which a rule reports.
+    Returns None if the type or the model is unknown, which a rule reports.
     """
-    first = next(iter(placements_of(environment, name)), None)
+    first = next(iter(list_variant_placements(environment, name)), None)
     return None if first is None or first.pool else first
 
 
-def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
-    """The placements of a variant or component on each of its known instance types, the first one first.
+def list_variant_placements(environment: Environment, name: str) -> tuple[Placement, ...]:
+    """Return the placements of a variant or component on each known instance type.
 
-    `name` is one of `Environment.served`; a variant that has components has no placement itself.
+    The preferred type is first. `name` is a name in `Environment.serving_variants`. A variant
+    that has components has no placement itself.
     """
-    table = next((k for k in environment.tables if k.rpartition(".")[2] == name), name)
+    table = next((k for k in environment.variants_by_table if k.rpartition(".")[2] == name), name)
     host, _, component = table.partition(".components.")
-    on_it = environment.served.get(name, environment.variants[host])
+    on_it = environment.serving_variants.get(name, environment.variants[host])
     parts = max(1, len(environment.variants[host].components))
     pools, model = on_it.instance_pools, environment.models.get(on_it.model)
     placed: list[Placement] = []
-    for number, variant in enumerate(on_it.on_each_type):
-        instance = machine_of(variant)
+    for number, variant in enumerate(on_it.variants_per_type):
+        instance = find_variant_machine(variant)
         if instance is None or model is None:
             continue
         if component and variant.component:
-            instance = part_of(instance, variant.component, parts)
-        sizes = served(environment.models, variant.model)
-        stated = model.tensorflow if model.tensorflow in images.versions() else None
-        tensorflow = stated or newest_version(instance)
+            instance = build_instance_part(instance, variant.component, parts)
+        sizes = compute_model_sizes(environment.models, variant.model)
+        stated = model.tensorflow if model.tensorflow in images.list_versions() else None
+        tensorflow = stated or find_newest_version(instance)
         placed.append(
             Placement(
                 name=name,
@@ -266,7 +285,7 @@ def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
                 instance=instance,
                 tensorflow=tensorflow,
                 served=sizes,
-                derived=derive(
+                derived=derive_settings(
                     variant.container, instance=instance, served=sizes, tensorflow=tensorflow
                 ),
                 kind=environment.kind,
@@ -279,8 +298,10 @@ def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
     return tuple(placed)
 
 
-def placements(environment: Environment) -> tuple[Placement, ...]:
-    """The placements of all that serve a known model, on each of their known instance types."""
+def list_placements(environment: Environment) -> tuple[Placement, ...]:
+    """Return the placements of all variants and components with a known type and model."""
     return tuple(
-        placed for name in environment.served for placed in placements_of(environment, name)
+        placed
+        for name in environment.serving_variants
+        for placed in list_variant_placements(environment, name)
     )

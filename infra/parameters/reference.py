@@ -13,9 +13,9 @@ from pydantic_core import PydanticUndefined
 from pydantic_core.core_schema import ModelSchema
 
 from infra.parameters.environment import Environment
-from infra.parameters.keys import bare, meaning
+from infra.parameters.keys import read_meaning, unwrap_type
 from infra.parameters.table import ProjectPath
-from infra.policy.container import KEYLESS, SETTINGS, Batching, ContainerSettings, variable_of
+from infra.policy.container import KEYLESS, SETTINGS, Batching, ContainerSettings, find_variable
 
 _EXTENDS = (
     "Name of another file of this folder that this one changes. Only tables merge, key by key."
@@ -62,8 +62,8 @@ output list the overrides.
 | `extends` | string | none | """
 
 
-def json_schema() -> str:
-    """JSON Schema for editors. No key is required, because a base may hold it."""
+def build_json_schema() -> str:
+    """Return the JSON Schema for editors. It requires no key, because a base may contain it."""
     schema = Environment.model_json_schema(schema_generator=_WithMeanings)
     schema["$schema"] = "http://json-schema.org/draft-07/schema#"
     schema["title"] = "A Servable environment file"
@@ -81,70 +81,73 @@ class _WithMeanings(GenerateJsonSchema):
         described = super().model_schema(schema)
         described.pop("required", None)
         for name, field in described["properties"].items():
-            variable = _variable(schema["cls"], name)
+            variable = _find_variable(schema["cls"], name)
             is_variable = f" The container environment variable is {variable}." if variable else ""
-            field["description"] = _meaning(schema["cls"], name) + is_variable
+            field["description"] = _describe_key(schema["cls"], name) + is_variable
             if name == "environment":
-                field["properties"] = _known_variables()
+                field["properties"] = _build_variable_properties()
         return described
 
 
-def _known_variables() -> dict[str, Any]:
-    """Return the properties of [environment] that an editor completes."""
+def _build_variable_properties() -> dict[str, Any]:
+    """Return the schema properties of [environment] that an editor completes."""
     keys = {variable: f"The key container.{setting}." for variable, setting in SETTINGS.items()}
     keys |= dict.fromkeys(KEYLESS, "Read by old images only. It has no key.")
     return {name: {"type": "string", "description": text} for name, text in sorted(keys.items())}
 
 
-def _variable(table: type[BaseModel], name: str) -> str | None:
-    """Return the container environment variable of a key; None for keys of other tables."""
+def _find_variable(table: type[BaseModel], name: str) -> str | None:
+    """Return the container environment variable of a key, or None for keys of other tables."""
     if table is ContainerSettings:
-        return variable_of(name)
-    return variable_of(f"batching.{name}") if table is Batching else None
+        return find_variable(name)
+    return find_variable(f"batching.{name}") if table is Batching else None
 
 
-def _meaning(table: type[BaseModel], name: str) -> str:
-    text = meaning(table, name)
+def _describe_key(table: type[BaseModel], name: str) -> str:
+    text = read_meaning(table, name)
     if name == "environment":
         text += f" {' and '.join(KEYLESS)}, which only old images read, have no key."
     return text
 
 
-def markdown() -> str:
-    """The text of docs/reference/parameters.md: a table of keys for each table of the file."""
+def render_markdown() -> str:
+    """Return the text of docs/reference/parameters.md, with a table of keys for each table."""
     lines = [f"{_HEAD}{_EXTENDS} |"]
-    lines += list(_rows(Environment))
-    for title, table in _tables(Environment, ""):
+    lines += list(_render_rows(Environment))
+    for title, table in _find_tables(Environment, ""):
         lines += ["", f"## [{title}]", ""]
         if table.__doc__:
             lines += [inspect.cleandoc(table.__doc__), ""]
         key = "| key | container environment variable |"
         head = key if table in (ContainerSettings, Batching) else "| key |"
         lines += [f"{head} type | default | meaning |", "|---" * (head.count("|") + 2) + "|"]
-        lines += list(_rows(table))
+        lines += list(_render_rows(table))
     return "\n".join(lines) + "\n"
 
 
-def _rows(table: type[BaseModel]) -> Iterator[str]:
+def _render_rows(table: type[BaseModel]) -> Iterator[str]:
     for key, field in table.model_fields.items():
-        variable = f" `{name}` |" if (name := _variable(table, key)) else ""
-        yield f"| `{key}` |{variable} {_type(field)} | {_default(field)} | {_meaning(table, key)} |"
+        variable = f" `{name}` |" if (name := _find_variable(table, key)) else ""
+        yield (
+            f"| `{key}` |{variable} {_describe_type(field)} | {_format_default(field)} | "
+            f"{_describe_key(table, key)} |"
+        )
 
 
-def _tables(table: type[BaseModel], at: str) -> Iterator[tuple[str, type[BaseModel]]]:
+def _find_tables(table: type[BaseModel], at: str) -> Iterator[tuple[str, type[BaseModel]]]:
     for name, field in table.model_fields.items():
-        inner: Any = bare(field.annotation)
+        inner: Any = unwrap_type(field.annotation)
         title = f"{at}{name}"
         if typing.get_origin(inner) is dict:
-            inner = bare(typing.get_args(inner)[1])
+            inner = unwrap_type(typing.get_args(inner)[1])
             title = f"{title}.NAME"
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield title, inner
-            yield from _tables(inner, f"{title}.")
+            yield from _find_tables(inner, f"{title}.")
 
 
-def _type(field: FieldInfo) -> str:
-    kind: Any = bare(field.annotation)
+def _describe_type(field: FieldInfo) -> str:
+    kind: Any = unwrap_type(field.annotation)
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f"`{argument}`" for argument in typing.get_args(kind))
     origin = str if kind is ProjectPath else typing.get_origin(kind) or kind
@@ -154,7 +157,7 @@ def _type(field: FieldInfo) -> str:
     return names.get(origin, "table" if origin is dict else "list")
 
 
-def _default(field: FieldInfo) -> str:
+def _format_default(field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "required"
     if field.default is None or isinstance(field.default, BaseModel):

@@ -1,4 +1,7 @@
-"""A day of one variant as the engine takes it: its file's policies, alarms, routing, start and deployment."""
+"""Converts a variant and a day of traffic to a scenario for the rehearsal engine.
+
+A scenario has the file's policies, alarms, routing, start time, and deployment.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,12 +13,12 @@ from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
-from infra.parameters.scaling_properties import scaling_properties
-from infra.policy.derived_settings import queue_limit
-from infra.policy.sizing import BOOT_SECONDS, instances_for
+from infra.parameters.scaling_properties import build_scaling_properties
+from infra.policy.derived_settings import compute_queue_limit
+from infra.policy.sizing import BOOT_SECONDS, count_instances
 from servable_scaling.rehearsal.fleet import InstanceModel, Routing, Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario, Sleep
-from servable_scaling.rehearsal.traffic import BASE_SHARE, from_file, profile
+from servable_scaling.rehearsal.traffic import BASE_SHARE, build_profile, read_traffic
 from servable_scaling.scalable_target import ScheduledAction
 from servable_scaling.schedule import ActionSchedule
 
@@ -28,7 +31,7 @@ LONGEST_WAIT_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredInstance:
-    """One instance. `source`: where the numbers come from, in words."""
+    """The measured capacity of one instance. `source` describes where the numbers come from."""
 
     rate_rps: float
     p50_ms: float
@@ -48,10 +51,11 @@ LONGEST_DELAY_SECONDS = 180
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalingPace:
-    """The pace at which instances come: the time of a start, and until an alarm sees a datapoint.
+class ScalingDelays:
+    """The delays of scaling: an instance's start, and the wait until an alarm sees a datapoint.
 
-    For what sleeps these are the instance's start with its copy's, and the delay of the alarm that wakes it.
+    For a component that scales to zero, the start is that of the instance and its copy, and the
+    wait is the delay of the alarm that starts the first copy.
     """
 
     start_seconds: float
@@ -61,8 +65,8 @@ class ScalingPace:
     def start_minutes(self) -> int:
         return math.ceil(self.start_seconds / 60)
 
-    def sleep(self, wake_seconds: float) -> Sleep:
-        """The start to the second; on an instance that is still there nothing boots."""
+    def build_sleep(self, wake_seconds: float) -> Sleep:
+        """Return the start times in seconds; a copy on a running instance needs no boot."""
         return Sleep(
             start_seconds=self.start_seconds,
             copy_start_seconds=max(0.0, self.start_seconds - BOOT_SECONDS),
@@ -70,74 +74,78 @@ class ScalingPace:
         )
 
 
-def paces(placed: Placement) -> list[ScalingPace]:
-    """Each combination of what is stated, or of the least and the most that was seen; the slowest last."""
+def list_scaling_delays(placed: Placement) -> list[ScalingDelays]:
+    """Return each combination of start time and alarm delay, the slowest last.
+
+    A stated value is used alone. Otherwise the shortest and the longest observed values are used,
+    the longest start being at least the estimated one.
+    """
     scaling, stated = placed.variant.scaling, placed.variant.start_seconds
     estimated = placed.start_seconds or BOOT_SECONDS
     starts = [float(BOOT_SECONDS), max(LONGEST_START_SECONDS, estimated)]
     delays = [0, LONGEST_DELAY_SECONDS]
     if stated is not None:
         starts = [float(stated)]
-    if not placed.variant.scales:
+    if not placed.variant.is_scaled:
         delays = [0]
     elif scaling is not None and scaling.metric_delay_seconds is not None:
         delays = [scaling.metric_delay_seconds]
     return [
-        ScalingPace(start_seconds=start, metric_delay_seconds=delay)
+        ScalingDelays(start_seconds=start, metric_delay_seconds=delay)
         for start in starts
         for delay in delays
     ]
 
 
-def unstated(placed: Placement) -> list[str]:
-    """Keys without which the pace is a range."""
+def list_missing_keys(placed: Placement) -> list[str]:
+    """Return the omitted keys whose absence makes a scaling delay a range."""
     scaling, key = placed.variant.scaling, f"{placed.table}.{placed.name}"
     keys = [f"{key}.start_seconds"] if placed.variant.start_seconds is None else []
-    if placed.variant.scales and (scaling is None or scaling.metric_delay_seconds is None):
+    if placed.variant.is_scaled and (scaling is None or scaling.metric_delay_seconds is None):
         keys.append(f"{key}.scaling.metric_delay_seconds")
     return keys
 
 
-def stated_day(traffic: Traffic) -> list[float] | None:
-    """The requests by the minute that [traffic] states, or None. Raises TrafficError."""
+def read_stated_day(traffic: Traffic) -> list[float] | None:
+    """Return the requests per minute that [traffic] states, or None. Raise TrafficError."""
     if traffic.day is not None:
-        return from_file(traffic.day.path, traffic.day)
+        return read_traffic(traffic.day.path, traffic.day)
     if traffic.profile is None or traffic.peak_rps is None:
         return None
     quiet = BASE_SHARE * traffic.peak_rps if traffic.quiet_rps is None else traffic.quiet_rps
-    return profile(
+    return build_profile(
         traffic.profile, peak_rps=traffic.peak_rps, base_rps=min(quiet, traffic.peak_rps)
     )
 
 
-def scenario(
+def build_scenario(
     environment: Environment,
     placed: Placement,
     requests: Sequence[float],
     instance: MeasuredInstance,
     deploy_at: int | None = None,
-    pace: ScalingPace | None = None,
+    pace: ScalingDelays | None = None,
 ) -> Scenario:
     """Return the scenario of a variant's day.
 
-    `requests`: of the endpoint, by the minute; the variant gets its share. `deploy_at`: the minute in which
-    a deployment begins, by the file's own rollout. `pace`: by default the estimated start, and datapoints
-    that are seen at once.
+    `requests` has the endpoint's requests per minute, of which the variant gets its share.
+    `deploy_at` is the minute in which a deployment begins, with the file's own rollout. `pace` is
+    by default the estimated start, with datapoints that alarms see at once.
     """
-    properties = scaling_properties(environment, placed)
+    properties = build_scaling_properties(environment, placed)
     targets = {
-        name: {**target, **_in_force(target, Scenario.begins)}
+        name: {**target, **_find_scheduled_bounds(target, Scenario.begins)}
         for name, target in properties.targets.items()
     }
     # A shadow variant gets a copy of each request.
-    share = None if placed.variant.shadow else environment.share(placed.name)
+    share = None if placed.variant.shadow else environment.compute_share(placed.name)
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
-    pace = pace or ScalingPace(
+    pace = pace or ScalingDelays(
         start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0
     )
     service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
     # The requests that may wait in one instance, by the settings of its container.
-    limit = queue_limit(
+    limit = compute_queue_limit(
         placed.settings,
         vcpus=placed.instance.vcpus,
         workers=placed.workers,
@@ -153,21 +161,23 @@ def scenario(
         model=InstanceModel(instance.rate_rps, service, waiting),
         routing=routing,
         resource=properties.resource,
-        instances=_at_first(placed, targets, traffic[0] / 60, instance.rate_rps),
+        instances=_count_initial_instances(placed, targets, traffic[0] / 60, instance.rate_rps),
         start_minutes=pace.start_minutes,
         targets=targets,
         policies=properties.policies,
         alarms=properties.alarms,
         page=properties.page or None,
         p99_ms=environment.alarms.p99_latency_ms,
-        deployment=_deployment(environment, placed, deploy_at),
+        deployment=_build_deployment(environment, placed, deploy_at),
         metric_delay_seconds=pace.metric_delay_seconds,
-        sleep=pace.sleep(environment.endpoint.wake_seconds) if placed.variant.sleeps else None,
+        sleep=pace.build_sleep(environment.endpoint.wake_seconds)
+        if placed.variant.can_sleep
+        else None,
     )
 
 
-def never_asleep(environment: Environment, placed: Placement) -> Environment:
-    """The environment with at least one copy of what sleeps, to compare with."""
+def disable_sleep(environment: Environment, placed: Placement) -> Environment:
+    """Return the environment with at least one copy of the sleeping component, for comparison."""
     _, host, *_ = f"{placed.table}.{placed.name}".split(".")
     variant = environment.variants[host]
     keys: dict[str, Any] = {"sleep_after_minutes": None}
@@ -187,11 +197,13 @@ def never_asleep(environment: Environment, placed: Placement) -> Environment:
     return environment.model_copy(update={"variants": {**environment.variants, host: awake}})
 
 
-def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
-    """The bounds that the schedule has set in the day before: the last of each counts."""
+def _find_scheduled_bounds(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
+    """Return the bounds that the schedule set on the day before. The last of each counts."""
     bounds: dict[str, int] = {}
     try:
-        actions = [ScheduledAction.of(action) for action in target.get("ScheduledActions", ())]
+        actions = [
+            ScheduledAction.from_properties(action) for action in target.get("ScheduledActions", ())
+        ]
         schedules = [
             ActionSchedule(
                 action.schedule,
@@ -208,7 +220,7 @@ def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
         return {}
     for minute in range(1, DAY // MINUTE):
         for action, schedule in zip(actions, schedules, strict=True):
-            if schedule.due(begins - minute * MINUTE):
+            if schedule.is_due(begins - minute * MINUTE):
                 for name, bound in (
                     ("MinCapacity", action.minimum),
                     ("MaxCapacity", action.maximum),
@@ -218,32 +230,37 @@ def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
     return bounds
 
 
-def _at_first(
+def _count_initial_instances(
     placed: Placement, targets: Mapping[str, Mapping[str, Any]], rps: float, rate: float
 ) -> int:
-    """As many as the first minute needs: scaling has been running before midnight."""
+    """Return the number of instances that the first minute needs.
+
+    Scaling is assumed to have been running before midnight.
+    """
     variant, scaling = placed.variant, placed.variant.scaling
-    if not variant.scales:
+    if not variant.is_scaled:
         return max(1, variant.min_instances)
     least, most = variant.capacity
     for target in targets.values():
         least, most = target["MinCapacity"], target["MaxCapacity"]
     safety = Scaling().safety_factor if scaling is None else scaling.safety_factor
-    needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety) if rps else 0
+    needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety) if rps else 0
     return min(most, max(least, needed))
 
 
-def deployment_seconds(environment: Environment, placed: Placement, count: int) -> float | None:
-    """Seconds of an update with so many instances, as `servable plan` computes it; None without [rollout]."""
+def estimate_deployment_seconds(
+    environment: Environment, placed: Placement, count: int
+) -> float | None:
+    """Return an update's seconds, as `servable plan` computes it; None without [rollout]."""
     if environment.rollout is None:
         return None
-    (update,) = environment.rollout.updates(
+    (update,) = environment.rollout.list_updates(
         least=count, most=count, window_minutes=environment.window_minutes
     )
-    return update.expected_seconds(placed.start_seconds or BOOT_SECONDS)
+    return update.estimate_seconds(placed.start_seconds or BOOT_SECONDS)
 
 
-def _deployment(
+def _build_deployment(
     environment: Environment, placed: Placement, minute: int | None
 ) -> PlacedDeployment | None:
     if minute is None:
@@ -257,7 +274,7 @@ def _deployment(
         )
     window, by_count = environment.window_minutes, {}
     for count in range(1, max(placed.variant.planned_capacity) + 1):
-        (update,) = plan.updates(least=count, most=count, window_minutes=window)
+        (update,) = plan.list_updates(least=count, most=count, window_minutes=window)
         by_count[count] = tuple(100 * step / count for step in update.steps)
     return PlacedDeployment(
         minute=minute,

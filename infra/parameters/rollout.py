@@ -51,8 +51,8 @@ class GoldenRequests(Table):
     .json."""
 
     @property
-    def sent_as(self) -> str | None:
-        """The content type; None if neither the key nor the file's extension gives it."""
+    def request_content_type(self) -> str | None:
+        """Return the stated content type, or that of the file's extension, or None."""
         return self.content_type or CONTENT_TYPES.get(PurePosixPath(self.body).suffix)
 
 
@@ -89,22 +89,23 @@ class Rollout(Table):
 
     @property
     def percent(self) -> int:
-        """Percentage of the first share, of each step or of each batch; 100 for all_at_once."""
+        """Return the percentage of the first share, step, or batch; 100 for all_at_once."""
         return getattr(self, SHARE[self.strategy]) if self.strategy in SHARE else 100
 
     @property
     def batches(self) -> tuple[int, int] | None:
-        """Percentages of a batch and of a rollback's batch if rolling; None with a second fleet."""
+        """Return a rolling update's batch and rollback batch in percent, or None."""
         if self.strategy != "rolling":
             return None
         return self.batch_percent, self.rollback_batch_percent or self.batch_percent
 
-    def rollback_alarms(
+    def list_rollback_alarms(
         self, alarms: Alarms, *, variants: Sequence[str], kind: EndpointKind
     ) -> list[tuple[str | None, str]]:
-        """(variant, kind of alarm) of every alarm that may roll an update back, most important first.
+        """Return (variant, kind of alarm) of each alarm that may roll an update back.
 
-        SageMaker watches MOST_ALARMS: the first ones win. Golden requests have no variant.
+        The most important alarm is first, because SageMaker watches only the first MOST_ALARMS.
+        Golden requests have no variant.
         """
         kinds = ["5xx"] if alarms.p99_latency_ms is None else ["5xx", "latency"]
         watched: list[tuple[str | None, str]] = [
@@ -114,20 +115,23 @@ class Rollout(Table):
             watched.append((None, "golden-requests"))
         if not self.rollback_on_4xx:
             return watched
-        published = kind.publishes("InvocationModelErrors")
+        published = kind.has_metric("InvocationModelErrors")
         if alarms.model_error_percent is not None and published:
             watched += [(name, "model-errors") for name in variants]
         if alarms.error_4xx_percent is not None:
             watched += [(name, "4xx") for name in variants]
         return watched
 
-    def seen(self, fault: str, alarms: Alarms, *, kind: EndpointKind) -> list[str]:
-        """Kinds of the alarms that roll back an update to a model with this fault; none: it goes live."""
-        watched = self.rollback_alarms(alarms, variants=["any"], kind=kind)
+    def list_alarms_for_fault(self, fault: str, alarms: Alarms, *, kind: EndpointKind) -> list[str]:
+        """Return the kinds of alarms that roll back an update to a model with this fault.
+
+        If the list is empty, the update goes live.
+        """
+        watched = self.list_rollback_alarms(alarms, variants=["any"], kind=kind)
         return [each for _, each in watched if each in FAULTS[fault]]
 
-    def updates(self, *, least: int, most: int, window_minutes: int) -> list[Update]:
-        """The updates that a fleet of `least` to `most` instances may go through.
+    def list_updates(self, *, least: int, most: int, window_minutes: int) -> list[Update]:
+        """Return the possible updates of a fleet of `least` to `most` instances.
 
         Scaling determines the number of instances, which an update keeps. `window_minutes` is the
         window of the alarms.

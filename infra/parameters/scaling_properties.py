@@ -17,8 +17,8 @@ from infra.policy.derived_settings import (
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
     Cooldowns,
-    cooldowns,
-    invocations_per_instance_per_minute,
+    compute_cooldowns,
+    compute_target_invocations,
 )
 from infra.policy.hosting import COPIES, REAL_TIME
 
@@ -33,7 +33,7 @@ Properties = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingProperties:
-    """References are resolved to the keys of `targets` and `policies`."""
+    """A variant's scaling. References are resolved to keys of `targets` and `policies`."""
 
     resource: str
     targets: Mapping[str, Properties]
@@ -61,7 +61,7 @@ class TrackingPolicy:
         if self.metric is None:
             # AWS publishes the metric of the queue for the endpoint, without the dimension of a variant.
             dimensions = [{"Name": "EndpointName", "Value": endpoint}]
-            queue = _metric(BACKLOG, "Average", dimensions)
+            queue = _build_metric(BACKLOG, "Average", dimensions)
             specification = {"CustomizedMetricSpecification": queue}
         return {
             "PolicyType": "TargetTrackingScaling",
@@ -141,35 +141,36 @@ class StepPolicy:
         return _condition(comparison, self.threshold, self.periods, self.missing)
 
 
-def scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
-    """Return the properties of one variant with instances, with the alarms of steps and of the objective.
+def build_scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
+    """Return the scaling of one variant with instances, with its step and objective alarms.
 
-    The alarms are by the minute, as a rehearsal is, also if [metrics] publishes at other intervals.
+    The alarms evaluate each minute, as a rehearsal does, even if [metrics] publishes at other
+    intervals.
     """
     endpoint, variant = environment.endpoint.name, placed.variant
     resource = f"endpoint/{endpoint}/variant/{placed.name}"
-    dimension, sleeps = REAL_TIME.scalable_dimension, variant.sleeps
+    dimension, sleeps = REAL_TIME.scalable_dimension, variant.can_sleep
     dimensions = [
         {"Name": "EndpointName", "Value": endpoint},
         {"Name": "VariantName", "Value": placed.name},
     ]
     targets: dict[str, Properties] = {}
     policies: dict[str, Properties] = {}
-    alarms = list(_objective(environment, placed.name, dimensions))
+    alarms = list(_build_objective_alarms(environment, placed.name, dimensions))
     page = " OR ".join(f'ALARM("{alarm["AlarmName"]}")' for alarm in alarms)
     if sleeps:
         component = environment.components[placed.name]
         resource, dimension = f"inference-component/{component}", COPIES
     scaling = variant.scaling or (Scaling() if sleeps else None)
-    if scaling is not None and variant.scales:
-        waits = waits_of(scaling, placed.start_seconds)
-        targets[TARGET] = scalable_target(resource, dimension, variant.capacity, scaling)
+    if scaling is not None and variant.is_scaled:
+        waits = choose_cooldowns(scaling, placed.start_seconds)
+        targets[TARGET] = build_scalable_target(resource, dimension, variant.capacity, scaling)
         policies = {
             each.name: each.properties(endpoint)
-            for each in tracking(scaling, waits, copies=sleeps)
+            for each in build_tracking_policies(scaling, waits, copies=sleeps)
             if each.name in ("Tracking", "Concurrency")  # a day has neither a queue nor cold starts
         }
-        for steps in step_policies(scaling, waits, period_seconds=60):
+        for steps in build_step_policies(scaling, waits, period_seconds=60):
             name = f"Steps{steps.name}"
             policies[name] = steps.policy
             alarms.append(
@@ -178,14 +179,14 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
                     "AlarmActions": [name],
                     **steps.alarm,
                     # The template fills minutes without traffic with zero; a rehearsal has a zero there.
-                    **_metric("InvocationsPerInstance", "Sum", dimensions),
+                    **_build_metric("InvocationsPerInstance", "Sum", dimensions),
                     "Period": 60,
                 }
             )
     if sleeps:
-        for each in sleep_policies(variant.sleep_after_minutes or 0):
+        for each in build_sleep_policies(variant.sleep_after_minutes or 0):
             policies[each.name] = each.policy
-            alarms.append(_sleep_alarm(component, each))
+            alarms.append(_build_sleep_alarm(component, each))
     return ScalingProperties(
         resource=resource,
         targets=targets,
@@ -198,26 +199,26 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
     )
 
 
-def _sleep_alarm(component: str, each: "SleepPolicy") -> Properties:
-    """The alarm that puts a component's copies to sleep, or wakes them."""
+def _build_sleep_alarm(component: str, each: "SleepPolicy") -> Properties:
+    """Return the alarm that scales a component's copies to zero, or starts the first copy."""
     dimensions = [{"Name": "InferenceComponentName", "Value": component}]
     named = {"AlarmName": f"{component}-{each.alarm_ending}", "AlarmActions": [each.name]}
-    return {**named, **each.alarm, **_metric(each.metric, "Sum", dimensions), "Period": 60}
+    return {**named, **each.alarm, **_build_metric(each.metric, "Sum", dimensions), "Period": 60}
 
 
-def waits_of(scaling: Scaling, start_seconds: float | None) -> Cooldowns:
-    """The cooldowns of the table, or the default ones."""
-    return cooldowns(
+def choose_cooldowns(scaling: Scaling, start_seconds: float | None) -> Cooldowns:
+    """Return the cooldowns of the scaling table, or the default ones."""
+    return compute_cooldowns(
         out_seconds=scaling.scale_out_cooldown_seconds,
         in_seconds=scaling.scale_in_cooldown_seconds,
         start_seconds=start_seconds,
     )
 
 
-def scalable_target(
+def build_scalable_target(
     resource: str, dimension: str, capacity: tuple[int, int], scaling: Scaling
 ) -> Properties:
-    """The scalable target with its scheduled actions, but without its role."""
+    """Return the scalable target with its scheduled actions, but without its role."""
     actions = []
     for number, action in enumerate(scaling.schedule):
         bounds = {"MaxCapacity": action.at_most, "MinCapacity": action.at_least}
@@ -241,7 +242,7 @@ def scalable_target(
     }
 
 
-def tracking(
+def build_tracking_policies(
     scaling: Scaling, waits: Cooldowns, *, copies: bool = False
 ) -> Iterator[TrackingPolicy]:
     """Yield the target tracking policies of the table; of `copies` and not of instances."""
@@ -251,8 +252,7 @@ def tracking(
     variant, component = "SageMakerVariant", "SageMakerInferenceComponent"
     tracked: dict[str, tuple[float | None, str | None]] = {
         "Tracking": (
-            rps
-            and invocations_per_instance_per_minute(max_rps_per_instance=rps, safety_factor=safety),
+            rps and compute_target_invocations(max_rps_per_instance=rps, safety_factor=safety),
             f"{component}InvocationsPerCopy" if copies else f"{variant}InvocationsPerInstance",
         ),
         # The metric is published every 10 s instead of every minute.
@@ -274,7 +274,7 @@ def tracking(
             yield TrackingPolicy(name=name, value=value, waits=waits, metric=metric)
 
 
-def _metric(name: str, statistic: str, dimensions: Sequence[Properties]) -> Properties:
+def _build_metric(name: str, statistic: str, dimensions: Sequence[Properties]) -> Properties:
     return {
         "Dimensions": dimensions,
         "MetricName": name,
@@ -283,10 +283,13 @@ def _metric(name: str, statistic: str, dimensions: Sequence[Properties]) -> Prop
     }
 
 
-def step_policies(
+def build_step_policies(
     scaling: Scaling, waits: Cooldowns, *, period_seconds: int
 ) -> Iterator[StepPolicy]:
-    """The policy of the steps up, and that of the steps down; SageMaker counts requests by the period."""
+    """Yield the policy of the steps up and the policy of the steps down, if there are any.
+
+    SageMaker counts requests per period of `period_seconds`.
+    """
     up = sorted(
         (step.above_rps, step.change) for step in scaling.steps if step.above_rps is not None
     )
@@ -336,11 +339,14 @@ class SleepPolicy(StepPolicy):
     metric: str
 
 
-def sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
-    """No copy after minutes without a request, and the first one after a request that found none.
+def build_sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
+    """Yield the policies that start the first copy and that scale to zero.
 
-    AWS's page wakes above 1 failure a minute, which one caller alone does not reach in its first call:
-    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html (2026-11-23)
+    The last copy ends after `minutes` without a request. The first copy starts after a request
+    that found none. AWS's page starts it above 1 failure a minute, which a single caller doesn't
+    reach with its first call:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
+    (2026-11-23)
     """
     # What fell asleep within the cooldown could not be woken.
     cooldown = min(WAKE_COOLDOWN_SECONDS, 60 * minutes)
@@ -370,7 +376,7 @@ def sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
     )
 
 
-def _objective(
+def _build_objective_alarms(
     environment: Environment, variant: str, dimensions: Sequence[Properties]
 ) -> Iterator[Properties]:
     alarms = environment.alarms
@@ -384,7 +390,7 @@ def _objective(
         condition = {
             "AlarmName": f"{environment.endpoint.name}-{variant}-{kind}",
             **_condition("GreaterThanThreshold", threshold, alarms.window_minutes, "notBreaching"),
-            **_metric(metric, statistic, dimensions),
+            **_build_metric(metric, statistic, dimensions),
             "Period": 60,
         }
         if statistic.startswith("p"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.parameters.finding import Finding, Severity, file_error
+from infra.parameters.finding import Finding, Severity, build_file_error
 from infra.policy.container import BATCHING_SWITCH, SETTINGS
 
 RENAMED: Mapping[str, str] = {
@@ -25,8 +25,8 @@ models.NAME.golden."""
 STILL_READ = ("variables", "environment")
 
 
-def renamed(key: tuple[str, ...]) -> str | None:
-    """The present name of a renamed key, with the file's own names; None if it was never renamed."""
+def find_new_name(key: tuple[str, ...]) -> str | None:
+    """Return a renamed key's current name, with the file's own names; None if not renamed."""
     for was, now in RENAMED.items():
         parts = was.split(".")
         if len(parts) == len(key) and all(
@@ -40,47 +40,47 @@ def renamed(key: tuple[str, ...]) -> str | None:
 KeyPath = tuple[str, ...]
 
 
-def container_tables(values: Mapping[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+def find_container_tables(values: Mapping[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
     """Yield (key, table) of each variant, component, and batch."""
     for above in ("variants", "batch"):
-        for key, table in _inner_tables((above,), values.get(above)):
+        for key, table in _find_inner_tables((above,), values.get(above)):
             yield key, table
             if above == "variants":
-                yield from _inner_tables((*key, "components"), table.get("components"))
+                yield from _find_inner_tables((*key, "components"), table.get("components"))
 
 
-def _inner_tables(key: KeyPath, values: Any) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+def _find_inner_tables(key: KeyPath, values: Any) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
     for name, table in values.items() if isinstance(values, dict) else ():
         if isinstance(table, dict):
             yield (*key, name), table
 
 
 def rename_variables(values: Mapping[str, Any], file: str) -> list[Finding]:
-    """Rename each table `variables` of a file to `environment`, and return a warning for each.
+    """Rename each table `variables` of a file to `environment`. Return a warning for each.
 
-    The finding is an error where a file has both.
+    If the file has both tables, the finding is an error.
     """
     findings = []
     old, new = STILL_READ
-    for key, table in container_tables(values):
+    for key, table in find_container_tables(values):
         if old not in table:
             continue
         now, written = (".".join((*key, name)) for name in (new, old))
         if new in table:
             problem, remedy = f"{old} and {new} are one table", f"move its entries to [{now}]"
-            findings.append(file_error(file, written, problem, remedy))
+            findings.append(build_file_error(file, written, problem, remedy))
         else:
             problem = f"{old} was renamed {new}, and the next release rejects it"
-            finding = file_error(file, written, problem, f"write [{now}]")
+            finding = build_file_error(file, written, problem, f"write [{now}]")
             findings.append(replace(finding, severity=Severity.WARNING))
         table.setdefault(new, table.pop(old))
     return findings
 
 
-def find_set_twice(values: Mapping[str, Any], file: str) -> list[Finding]:
+def find_duplicate_settings(values: Mapping[str, Any], file: str) -> list[Finding]:
     """Return an error for each setting that one file states as a key and as a variable."""
     findings = []
-    for key, table in container_tables(values):
+    for key, table in find_container_tables(values):
         environment = table.get("environment")
         for variable, value in environment.items() if isinstance(environment, dict) else ():
             inside, setting = table.get("container"), SETTINGS.get(variable, "")
@@ -90,14 +90,15 @@ def find_set_twice(values: Mapping[str, Any], file: str) -> list[Finding]:
                 problem = f"environment.{variable} and container.{setting} set one thing"
                 written = ".".join((*key, "environment", variable))
                 remedy = f"take it out, or take out container.{setting}"
-                findings.append(file_error(file, written, problem, remedy, given=value))
+                findings.append(build_file_error(file, written, problem, remedy, given=value))
     return findings
 
 
-def other_spellings(key: KeyPath, value: Any, *, whole: bool = False) -> Iterator[KeyPath]:
-    """Yield the keys of earlier files that a later one replaces when it states `key` in the other spelling.
+def find_other_spellings(key: KeyPath, value: Any, *, whole: bool = False) -> Iterator[KeyPath]:
+    """Yield the keys that `key`, in its other spelling, replaces in earlier files.
 
-    `whole`: an override, which replaces all of a table; otherwise tables merge, and only `key` counts.
+    `whole` is true for an override, which replaces a whole table. Otherwise tables merge, and
+    only `key` counts.
     """
     if key[0] not in ("variants", "batch"):
         return

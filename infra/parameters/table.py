@@ -15,22 +15,23 @@ from pydantic_core import CoreSchema, core_schema
 
 
 class Table(BaseModel):
-    """A frozen model that refuses unknown keys and converts no types: "12" is not 12."""
+    """A frozen model that rejects unknown keys and converts no types: "12" isn't 12."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def _or_token(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """The value, or a token of CDK, which only CloudFormation knows and no pattern fits.
+def _accept_token(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Return the validated value, or a CDK token, which only CloudFormation can resolve.
 
-    An environment file has no tokens: it is validated with the project as its context.
+    A token matches no pattern. An environment file has no tokens: it is validated with the
+    project as its context.
     """
     if info.context is None and isinstance(value, str) and "{Token[" in value:
         return value
     return validate(value)
 
 
-OR_TOKEN = WrapValidator(_or_token)
+OR_TOKEN = WrapValidator(_accept_token)
 
 # The names become construct ids, names in SageMaker and folder names in the archive:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -49,7 +50,7 @@ KmsKeyArn = Annotated[
 
 
 class ProjectPath(str):
-    """A path as an environment file writes it, relative to the project."""
+    """A path in an environment file, relative to the project."""
 
     path: Path
     """The file or folder in the project, which is `project` of the validation's context; without a context
@@ -58,10 +59,10 @@ class ProjectPath(str):
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
         written = core_schema.str_schema(min_length=1)
-        return core_schema.with_info_after_validator_function(cls._in_project, written)
+        return core_schema.with_info_after_validator_function(cls._resolve, written)
 
     @classmethod
-    def _in_project(cls, written: str, info: ValidationInfo) -> "ProjectPath":
+    def _resolve(cls, written: str, info: ValidationInfo) -> "ProjectPath":
         path = cls(written)
         path.path = Path((info.context or {}).get("project", "")) / written
         return path

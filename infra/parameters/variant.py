@@ -5,16 +5,16 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from infra.catalog.instances import Instance
-from infra.catalog.limits import least, most
+from infra.catalog.limits import find_maximum, find_minimum
 from infra.parameters.scaling import Scaling
-from infra.parameters.sources import read_pasted
+from infra.parameters.sources import convert_table_variables
 from infra.parameters.table import KmsKeyArn, Name, Table
 from infra.policy.container import ContainerSettings
-from infra.policy.sizing import DOWNLOAD, STARTUP, machine
+from infra.policy.sizing import DOWNLOAD, STARTUP, find_machine
 
 CONCURRENCY = "ServerlessMaxConcurrency"
 PROVISIONED = "ServerlessProvisionedConcurrency"
-Provisioned = Annotated[int, Field(ge=least(PROVISIONED), le=most(PROVISIONED))]
+Provisioned = Annotated[int, Field(ge=find_minimum(PROVISIONED), le=find_maximum(PROVISIONED))]
 
 
 class Serverless(Table):
@@ -25,7 +25,9 @@ class Serverless(Table):
 
     memory_mib: Literal[1024, 2048, 3072, 4096, 5120, 6144]
     """Memory of one container, in MiB; its share of CPUs grows with it."""
-    max_concurrency: Annotated[int, Field(ge=least(CONCURRENCY), le=most(CONCURRENCY))]
+    max_concurrency: Annotated[
+        int, Field(ge=find_minimum(CONCURRENCY), le=find_maximum(CONCURRENCY))
+    ]
     """Maximum number of concurrent requests; more are throttled."""
     provisioned_concurrency: Provisioned | None = None
     """Containers that are kept warm and paid for. Default: none."""
@@ -33,7 +35,7 @@ class Serverless(Table):
     """Maximum provisioned concurrency that scaling may set. Default: provisioned_concurrency."""
 
     @property
-    def most_provisioned(self) -> int:
+    def provisioned_limit(self) -> int:
         return self.max_provisioned_concurrency or self.provisioned_concurrency or 0
 
 
@@ -107,7 +109,7 @@ class Component(Table):
     """When copies are added and removed: what its keys say of an instance is true of a copy. Default: never,
     but for sleep_after_minutes."""
 
-    _read_pasted = model_validator(mode="before")(read_pasted)
+    _read_pasted = model_validator(mode="before")(convert_table_variables)
 
 
 # Keys of a variant that each of its components has for itself.
@@ -125,14 +127,14 @@ class Variant(Table):
     # One alone was refused (https://github.com/aws/deep-learning-containers/pull/6711, 2026-11-22), although
     # the API's minimum is 1; with one, instance_type says the same.
     instance_pools: (
-        Annotated[list[InstancePool], Field(min_length=2, max_length=most(POOLS))] | None
+        Annotated[list[InstancePool], Field(min_length=2, max_length=find_maximum(POOLS))] | None
     ) = None
     """2 to 5 instance types in order of preference, instead of instance_type: an instance for whose type
     AWS has no capacity is of the next type. Example: [{ instance_type = "ml.g6.xlarge" }, { instance_type
     = "ml.g5.xlarge", container = { tfs_processes = 1 } }]. `container` has what differs on that type from
     [variants.NAME.container]; all other settings are chosen for each type."""
     provision_timeout_seconds: (
-        Annotated[int, Field(ge=least(PROVISION), le=most(PROVISION))] | None
+        Annotated[int, Field(ge=find_minimum(PROVISION), le=find_maximum(PROVISION))] | None
     ) = None
     """Seconds for which SageMaker tries to get instances, over all of instance_pools together, before
     the update fails; without download and start. Default: SageMaker's own, which is not documented."""
@@ -163,20 +165,20 @@ class Variant(Table):
     min_instances because it is part of the endpoint configuration, which can only be replaced."""
     weight: Annotated[float, Field(ge=0, le=1_000_000)] = 1.0
     """Share of the traffic relative to the other variants. 1 each is an even split."""
-    volume_gb: Annotated[int, Field(ge=least(VOLUME), le=most(VOLUME))] | None = None
+    volume_gb: Annotated[int, Field(ge=find_minimum(VOLUME), le=find_maximum(VOLUME))] | None = None
     """Size of each instance's EBS volume, in GB. Default: SageMaker's own (30). Instance types with local
     NVMe take no volume."""
     inference_ami: str | None = None
     """AMI of the host, which has the NVIDIA driver. Default: the oldest whose driver supports the image's
     CUDA version."""
     download_timeout_seconds: (
-        Annotated[int, Field(ge=least(DOWNLOAD), le=most(DOWNLOAD))] | None
+        Annotated[int, Field(ge=find_minimum(DOWNLOAD), le=find_maximum(DOWNLOAD))] | None
     ) = None
     """Seconds that an instance may take to download and unpack its model. Default: twice the estimate, or
     SageMaker's own timeout if that is enough."""
-    startup_timeout_seconds: Annotated[int, Field(ge=least(STARTUP), le=most(STARTUP))] | None = (
-        None
-    )
+    startup_timeout_seconds: (
+        Annotated[int, Field(ge=find_minimum(STARTUP), le=find_maximum(STARTUP))] | None
+    ) = None
     """Seconds until the container must answer /ping. Default: twice the estimate, or SageMaker's own
     timeout if that is enough."""
     start_seconds: Annotated[int, Field(ge=30, le=7200)] | None = None
@@ -201,52 +203,52 @@ class Variant(Table):
     scaling: Scaling | None = None
     """When instances are added and removed. Default: never."""
 
-    _read_pasted = model_validator(mode="before")(read_pasted)
+    _read_pasted = model_validator(mode="before")(convert_table_variables)
 
     @property
-    def starts_with(self) -> int:
-        """Instances in the endpoint configuration. Without scaling this is the number that runs."""
+    def configured_instances(self) -> int:
+        """Return the instances in the endpoint configuration; without scaling, all that run."""
         if self.scaling is None and not self.has_copies:
             return max(1, self.min_instances)
         return self.initial_instances or (max(1, self.min_instances) if self.components else 1)
 
-    def narrowed(self, component: str) -> "Variant":
-        """The variant as one of its components sees it, with that one's keys."""
+    def for_component(self, component: str) -> "Variant":
+        """Return the variant as one of its components sees it, with the component's keys."""
         own = self.components[component]
         update = {key: getattr(own, key) for key in OF_COMPONENTS}
         return self.model_copy(update=update | {"components": {component: own}})
 
     @property
     def component(self) -> Component | None:
-        """The component to which it is narrowed; None for all of a variant."""
+        """Return the component that this variant was narrowed to, or None for a whole variant."""
         return next(iter(self.components.values()), None) if self.model else None
 
     @property
     def has_copies(self) -> bool:
-        """Whether it runs copies of inference components, and names no model itself."""
+        """Return whether the variant runs copies of inference components."""
         return self.sleep_after_minutes is not None or bool(self.components)
 
     @property
-    def sleeps(self) -> bool:
-        """Whether no copy may run: of this component, or of all that it has."""
+    def can_sleep(self) -> bool:
+        """Return whether the component, or every component of the variant, may scale to zero."""
         each = [component.sleep_after_minutes for component in self.components.values()]
         return None not in (each or [self.sleep_after_minutes])
 
     @property
-    def scales(self) -> bool:
-        """Whether a scalable target is registered for the variant, or for the component."""
+    def is_scaled(self) -> bool:
+        """Return whether a scalable target is registered for the variant or the component."""
         if self.components and self.component is None:
             return False
-        return self.sleeps if self.scaling is None else not self.scaling.hold
+        return self.can_sleep if self.scaling is None else not self.scaling.hold
 
     @property
     def instance_types(self) -> tuple[str, ...]:
-        """The instance types in order of preference; empty for a serverless variant."""
-        return tuple(each.instance_type for each in self.on_each_type if each.instance_type)
+        """Return the instance types in order of preference; none if serverless."""
+        return tuple(each.instance_type for each in self.variants_per_type if each.instance_type)
 
     @property
-    def on_each_type(self) -> tuple["Variant", ...]:
-        """The variant as it runs on each of its instance types, with that type's container settings."""
+    def variants_per_type(self) -> tuple["Variant", ...]:
+        """Return the variant on each of its instance types, with that type's settings."""
         if self.instance_pools is None:
             return (self,)
         return tuple(
@@ -271,35 +273,39 @@ class Variant(Table):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Minimum and maximum that scaling may run: instances, copies, or provisioned concurrency."""
+        """Return the minimum and maximum of instances, copies, or provisioned concurrency."""
         if self.serverless is not None:
-            return self.serverless.provisioned_concurrency or 0, self.serverless.most_provisioned
+            return self.serverless.provisioned_concurrency or 0, self.serverless.provisioned_limit
         if (own := self.component) is not None:
             least = 0 if own.sleep_after_minutes else own.min_copies
             return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
         least = self.min_instances if self.sleep_after_minutes is None else 0
-        return least, self.most_instances
+        return least, self.instance_limit
 
     @property
     def planned_capacity(self) -> tuple[int, int]:
-        """`capacity`, widened by the ranges that scheduled actions set."""
+        """Return `capacity`, extended by the ranges that scheduled actions set."""
         least, most = self.capacity
-        planned = self.scaling.schedule if self.scaling is not None and self.scales else []
+        planned = self.scaling.schedule if self.scaling is not None and self.is_scaled else []
         for action in planned:
             least = min(least, least if action.at_least is None else action.at_least)
             most = max(most, action.at_least or 0, action.at_most or 0)
         return least, most
 
     @property
-    def most_instances(self) -> int:
+    def instance_limit(self) -> int:
         least = max(1, self.min_instances) if self.components else self.min_instances
         return least if self.max_instances is None else self.max_instances
 
 
-def machine_of(variant: Variant) -> Instance | None:
-    """The (preferred) instance type of a variant; None if it is unknown, or neither type nor memory is
-    given."""
+def find_variant_machine(variant: Variant) -> Instance | None:
+    """Return the (preferred) instance type of a variant, or its serverless container.
+
+    Returns None if the type is unknown, or if the variant has neither a type nor a memory size.
+    """
     try:
-        return machine(variant.on_each_type[0].instance_type, variant.serverless_memory_mib)
+        return find_machine(
+            variant.variants_per_type[0].instance_type, variant.serverless_memory_mib
+        )
     except KeyError:
         return None

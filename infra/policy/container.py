@@ -129,42 +129,46 @@ OLD_ONEDNN_SWITCH = "TF_DISABLE_MKL"
 OLD_POOL_SWITCH = "TF_DISABLE_POOL_ALLOCATOR"
 
 
-def worker_class_of(settings: ContainerSettings, tensorflow: str, *, multi_model: bool) -> str:
-    """Gunicorn's worker class in the image of this version.
+def find_worker_class(settings: ContainerSettings, tensorflow: str, *, multi_model: bool) -> str:
+    """Return Gunicorn's worker class in the image of this version.
 
     Source: serve.py, https://github.com/aws/deep-learning-containers, read 2026-11-22: since 2.20
     in scripts/docker/tensorflow/inference/sagemaker, before in
     tensorflow/inference/docker/build_artifacts/sagemaker
     """
-    if multi_model and not images.has("rewritten_code", tensorflow):
+    if multi_model and not images.has_feature("rewritten_code", tensorflow):
         return "gthread"
     return settings.gunicorn_worker_class or "gevent"
 
 
 def is_upstream(tensorflow: str) -> bool:
-    """Whether the image of this version is known to hold TensorFlow as Google builds it."""
-    return images.has("upstream_binary", tensorflow)
+    """Return whether this version's image is known to contain TensorFlow as Google builds it."""
+    return images.has_feature("upstream_binary", tensorflow)
 
 
-def variables_of(
+def build_variables(
     settings: ContainerSettings, *, default_model: str | None, tensorflow: str | None = None
 ) -> dict[str, str]:
-    """The container's variables, sorted by name. `default_model` answers requests that name no model.
+    """Return the container's variables, sorted by name.
 
-    `tensorflow` is the image's version, for example 2.20, because older images have another switch for
-    oneDNN. None means the newest.
+    `default_model` serves requests that name no model. `tensorflow` is the image's version, for
+    example 2.20, because older images have a different switch for oneDNN. None means the newest
+    version.
     """
-    variables = _written(settings, _VARIABLES)
+    variables = _format_variables(settings, _VARIABLES)
     if default_model is not None:
         variables[DEFAULT_MODEL_NAME] = default_model
     if settings.onednn is False and tensorflow is not None and not is_upstream(tensorflow):
         variables[OLD_ONEDNN_SWITCH] = "1"
     if settings.batching is not None:
-        variables |= {BATCHING_SWITCH: "true", **_written(settings.batching, _BATCHING_VARIABLES)}
+        variables |= {
+            BATCHING_SWITCH: "true",
+            **_format_variables(settings.batching, _BATCHING_VARIABLES),
+        }
     return dict(sorted(variables.items()))
 
 
-def _written(settings: object, table: Mapping[str, str]) -> dict[str, str]:
+def _format_variables(settings: object, table: Mapping[str, str]) -> dict[str, str]:
     values = {variable: getattr(settings, field) for variable, field in table.items()}
     return {
         variable: str(int(value)) if isinstance(value, bool) else str(value)  # a switch is 1 or 0
@@ -217,43 +221,43 @@ _WORDS = ("gunicorn_worker_class", "gunicorn_log_level", "nginx_log_level", "tra
 _SWITCHES = ("onednn", "timing_header")
 
 
-def setting_of(variable: str, value: str = "") -> str | None:
-    """The key of [variants.NAME.container] that writes this variable; None if none can write the value."""
+def find_setting(variable: str, value: str = "") -> str | None:
+    """Return the key of [variants.NAME.container] that writes this variable's value, or None."""
     if variable == OPENMP_THREADS and "," in value:
         return None
     return SETTINGS.get(variable)
 
 
-def variable_of(setting: str) -> str | None:
-    """Return the variable that a dotted key of [variants.NAME.container] writes; None for other keys."""
+def find_variable(setting: str) -> str | None:
+    """Return the variable that a dotted key of [variants.NAME.container] writes, or None."""
     return _VARIABLE_OF.get(setting)
 
 
-def read_environment(
+def split_environment(
     environment: Mapping[str, str], *, batching: bool = False
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return (variables of your own, dotted keys of [container]) that an environment dict holds.
+    """Split an environment dict into (the user's own variables, dotted keys of [container]).
 
-    `batching`: a key switches batching on. Without it, and without its switch, the image doesn't read the
-    variables of batching, and they remain variables. A value that its key can't hold remains a text, which
-    the key's validation rejects.
+    `batching` states that a key enables batching. Without it, and without the switch variable,
+    the image doesn't read the variables of batching, so they remain variables. A value that its
+    key can't hold remains text, which the key's validation rejects.
     """
     own: dict[str, str] = {}
     settings: dict[str, Any] = {}
     batches = batching or environment.get(BATCHING_SWITCH, "").lower() == "true"
     for variable, value in environment.items():
-        key = setting_of(variable, value)
+        key = find_setting(variable, value)
         if key is None or (key.startswith("batching.") and not batches):
             own[variable] = value
         elif variable != BATCHING_SWITCH:
-            settings[key] = _parse(key, value)
+            settings[key] = _parse_value(key, value)
         elif value.lower() != "false":  # that is the image's default
             settings[key] = {} if batches else value
     return own, settings
 
 
-def _parse(key: str, value: str) -> Any:
-    """Return the value of a dotted key as its variable's text states it, or else the text."""
+def _parse_value(key: str, value: str) -> Any:
+    """Parse a variable's text as the value of a dotted key, or return the text."""
     if key in _WORDS:
         return value
     if key in _SWITCHES:
@@ -264,8 +268,8 @@ def _parse(key: str, value: str) -> Any:
     return value
 
 
-def inert_reason(variable: str, value: str = "", *, tensorflow: str) -> str | None:
-    """The reason why a variable has no effect in the image of this version; None if it may have one."""
+def explain_inert_variable(variable: str, value: str = "", *, tensorflow: str) -> str | None:
+    """Explain why a variable has no effect in this version's image; None if it may have one."""
     if variable == "GUNICORN_CMD_ARGS":
         given = {word for word in re.split(r"[\s=]+", value) if word.startswith("-")}
         keys = [key for key, options in _OPTIONS_OF_GUNICORN.items() if options & given]
@@ -285,7 +289,7 @@ def inert_reason(variable: str, value: str = "", *, tensorflow: str) -> str | No
             return f"TensorFlow {tensorflow} has no OpenMP"
     if SETTINGS.get(variable, "").startswith("batching."):  # with the switch they are keys
         return f'without {BATCHING_SWITCH} = "true" the image does not read it'
-    if variable.startswith(_OF_THE_IMAGE) and setting_of(variable) is None:
+    if variable.startswith(_OF_THE_IMAGE) and find_setting(variable) is None:
         return _INERT.get(variable, "the image reads no variable of this name")
     return _INERT.get(variable)
 

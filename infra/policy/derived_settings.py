@@ -13,13 +13,13 @@ from infra.catalog.instances import Instance
 from infra.policy.container import Batching, ContainerSettings
 from infra.policy.sizing import (
     SYSTEM_SHARE,
-    Served,
-    default_seconds,
-    load_seconds,
-    margin_for,
-    real_wait_seconds,
-    share_of_gpu,
-    wait_seconds_for,
+    ModelSizes,
+    compute_gpu_share,
+    compute_margin,
+    estimate_load_seconds,
+    find_default_wait,
+    find_real_wait,
+    find_wait_setting,
 )
 
 Origin = Literal["file", "derived", "image"]
@@ -41,30 +41,30 @@ class Choice(Generic[Value]):
     reason: str
 
 
-def stated_or(name: str, stated: Value | None, chosen: Value, reason: str) -> Choice[Value]:
-    """The file's value, else the one that is chosen for `reason`; None is the image's, or SageMaker's."""
+def choose_setting(name: str, stated: Value | None, chosen: Value, reason: str) -> Choice[Value]:
+    """Return the file's value, or `chosen` with its reason. None leaves the default."""
     if stated is not None:
         return Choice(name, stated, "file", "from the file")
     return Choice(name, chosen, "image" if chosen is None else "derived", reason)
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedSettings:
     settings: ContainerSettings
     choices: tuple[Choice[Any], ...]
 
 
-def merged(written: ContainerSettings, chosen: Chosen) -> Derived:
-    """The file's settings merged over the derived ones, with a choice for every setting."""
+def merge_settings(written: ContainerSettings, chosen: Chosen) -> DerivedSettings:
+    """Merge the file's settings over the chosen ones, with a choice for every setting."""
     choices: list[Choice[Any]] = []
     for name in ContainerSettings.model_fields:
         value, reason = chosen.get(name, (None, "the image's own default"))
         stated = getattr(written, name)
         if name == "batching" and stated != value:
             stated = None  # its omitted keys are derived
-        choices.append(stated_or(name, stated, value, reason))
+        choices.append(choose_setting(name, stated, value, reason))
     values = {choice.name: choice.value for choice in choices if choice.value is not None}
-    return Derived(ContainerSettings.model_validate(values), tuple(choices))
+    return DerivedSettings(ContainerSettings.model_validate(values), tuple(choices))
 
 
 # AWS measured: a retrieval model on 36 vCPUs was fastest with 8 processes of one thread and
@@ -79,12 +79,12 @@ LONGEST_ANSWER_SECONDS = 60
 LOAD_SAFETY = 2
 
 
-def derive(
-    written: ContainerSettings, *, instance: Instance, served: Served, tensorflow: str
-) -> Derived:
-    """The settings that are deployed, and their reasons. Settings in `written` take precedence.
+def derive_settings(
+    written: ContainerSettings, *, instance: Instance, served: ModelSizes, tensorflow: str
+) -> DerivedSettings:
+    """Return the settings that are deployed, with their reasons.
 
-    `tensorflow` is the image's version, for example 2.20.
+    Settings in `written` take precedence. `tensorflow` is the image's version, for example 2.20.
     """
     chosen: Chosen = {
         "tfs_processes": (None, "multi-model mode starts one for each loaded model"),
@@ -93,26 +93,26 @@ def derive(
     }
     processes = workers = 1
     if not served.multi_model:
-        number, reason = _processes(instance, served)
+        number, reason = _choose_processes(instance, served)
         chosen["tfs_processes"] = (number, reason)
         processes = written.tfs_processes or number
     if served.has_code is not False:
-        number, reason = _workers(instance, served, processes)
+        number, reason = _choose_workers(instance, served, processes)
         chosen["gunicorn_workers"] = (number, reason)
         workers = written.gunicorn_workers or number
         chosen["gunicorn_timeout_seconds"] = (
             LONGEST_ANSWER_SECONDS,
             "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30",
         )
-    chosen |= _threads(instance, served, processes)
-    chosen["batching"] = _batching(written.batching, instance, processes, workers)
-    chosen["wait_time_seconds"] = _wait(served, processes, tensorflow)
+    chosen |= _choose_threads(instance, served, processes)
+    chosen["batching"] = _choose_batching(written.batching, instance, processes, workers)
+    chosen["wait_time_seconds"] = _choose_wait_time(served, processes, tensorflow)
     if instance.gpus and not served.multi_model:
-        chosen["gpu_memory_margin"] = _gpu_memory(instance, processes)
-    return merged(written, chosen)
+        chosen["gpu_memory_margin"] = _choose_gpu_margin(instance, processes)
+    return merge_settings(written, chosen)
 
 
-def _processes(instance: Instance, served: Served) -> tuple[int, str]:
+def _choose_processes(instance: Instance, served: ModelSizes) -> tuple[int, str]:
     if instance.gpus > 1:
         return instance.gpus, f"one for each of {instance.gpus} GPUs: a process uses only its own"
     if instance.gpus == 1:
@@ -128,7 +128,7 @@ def _processes(instance: Instance, served: Served) -> tuple[int, str]:
     return by_cpu, f"one for each {VCPUS_PER_PROCESS} vCPUs, of which there are {instance.vcpus}"
 
 
-def _workers(instance: Instance, served: Served, processes: int) -> tuple[int, str]:
+def _choose_workers(instance: Instance, served: ModelSizes, processes: int) -> tuple[int, str]:
     room = (1 - SYSTEM_SHARE) * instance.memory_gib - processes * (served.server_gib or 0.0)
     by_memory = max(1, int(room / served.worker_gib))
     if by_memory < instance.vcpus:
@@ -136,7 +136,7 @@ def _workers(instance: Instance, served: Served, processes: int) -> tuple[int, s
     return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler computes"
 
 
-def _threads(instance: Instance, served: Served, processes: int) -> Chosen:
+def _choose_threads(instance: Instance, served: ModelSizes, processes: int) -> Chosen:
     if instance.gpus or processes == 1:
         why = "the GPU computes" if instance.gpus else "one process has every vCPU to itself"
         left_to_tensorflow = (None, f"left to TensorFlow: {why}")
@@ -149,7 +149,7 @@ def _threads(instance: Instance, served: Served, processes: int) -> Chosen:
     }
 
 
-def _batching(
+def _choose_batching(
     written: Batching | None, instance: Instance, processes: int, workers: int
 ) -> tuple[Batching | None, str]:
     if written is None:
@@ -168,22 +168,24 @@ def _batching(
     )
 
 
-def _wait(served: Served, processes: int, tensorflow: str) -> tuple[int | None, str]:
-    load = load_seconds(served, processes=processes)
-    default = default_seconds(tensorflow, processes=processes)
-    real = real_wait_seconds(default, tensorflow)
+def _choose_wait_time(
+    served: ModelSizes, processes: int, tensorflow: str
+) -> tuple[int | None, str]:
+    load = estimate_load_seconds(served, processes=processes)
+    default = find_default_wait(tensorflow, processes=processes)
+    real = find_real_wait(default, tensorflow)
     if load is None or LOAD_SAFETY * load <= real:
         return None, f"the image's default {default} s, of which it really waits {real:.0f}"
-    wait = wait_seconds_for(LOAD_SAFETY * load, tensorflow)
-    real = real_wait_seconds(wait, tensorflow)
+    wait = find_wait_setting(LOAD_SAFETY * load, tensorflow)
+    real = find_real_wait(wait, tensorflow)
     return wait, f"loading takes about {load:.0f} s; of this the image really waits {real:.0f}"
 
 
-def _gpu_memory(instance: Instance, processes: int) -> tuple[float | None, str]:
-    margin = margin_for(instance, processes)
+def _choose_gpu_margin(instance: Instance, processes: int) -> tuple[float | None, str]:
+    margin = compute_margin(instance, processes)
     if margin is None:
         return None, "not read with one process: it may use the whole GPU"
-    share = share_of_gpu(processes, margin)
+    share = compute_gpu_share(processes, margin)
     return (
         margin,
         f"the image divides by all {processes} processes: each then gets {share:.0%} of its GPU",
@@ -199,10 +201,8 @@ ROUNDED_TO_SECONDS = 30
 STEP_MINUTES_ABOVE, STEP_MINUTES_BELOW = 3, 15
 
 
-def invocations_per_instance_per_minute(
-    *, max_rps_per_instance: float, safety_factor: float
-) -> float:
-    """The target of SageMakerVariantInvocationsPerInstance, per minute.
+def compute_target_invocations(*, max_rps_per_instance: float, safety_factor: float) -> float:
+    """Compute the target of SageMakerVariantInvocationsPerInstance, per minute.
 
     Source: target = maximum requests per second x safety factor x 60,
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (2026-11-20)
@@ -221,12 +221,13 @@ class Cooldowns:
     in_reason: str
 
 
-def cooldowns(
+def compute_cooldowns(
     *, out_seconds: int | None, in_seconds: int | None, start_seconds: float | None
 ) -> Cooldowns:
-    """The cooldowns of the file, or by default from the time that a new instance needs to answer.
+    """Compute the cooldowns that the file omits from the start time of an instance.
 
-    `start_seconds` is None if that time is unknown.
+    Stated cooldowns are kept. `start_seconds` is the time until a new instance serves, or None if
+    it is unknown.
     """
     if out_seconds is not None:
         out, why = out_seconds, "from the file"
@@ -258,16 +259,16 @@ LISTEN_BACKLOG = 2048
 
 @dataclass(frozen=True)
 class QueueLimit:
-    """Requests that may wait, and what refuses the next one."""
+    """The number of requests that may wait, and the program that rejects the next one."""
 
     requests: int
     refuses: str
 
 
-def queue_limit(
+def compute_queue_limit(
     settings: ContainerSettings, *, vcpus: int, workers: int, processes: int, rows: int
 ) -> QueueLimit:
-    """`workers`: 0 without code. `rows`: of one request, as many as share a batch."""
+    """Compute how many requests may wait. Without code, `workers` is 0; `rows` is per request."""
     accepted = vcpus * NGINX_REQUESTS_PER_VCPU
     limit = QueueLimit(accepted, "NGINX: no connection is free")
     if workers:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog.limits import table
+from infra.catalog.limits import load_table
 
 BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 """The parameter of Systems Manager."""
@@ -85,16 +85,16 @@ PLACES: Mapping[str, str] = {
 }
 
 
-def partition(region: str) -> str:
-    """The partition of a region, of those where SageMaker hosts models for everybody and for governments."""
+def find_partition(region: str) -> str:
+    """Return the partition of a Region where SageMaker hosts models: aws, aws-cn, aws-us-gov."""
     return next(
         (f"aws-{word}" for word in ("cn", "us-gov") if region.startswith(f"{word}-")), "aws"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deployed:
-    """One environment's account, region and names, as known before it is deployed."""
+class DeployedNames:
+    """The account, Region, and names of one environment, as known before it is deployed."""
 
     account: str
     region: str
@@ -115,9 +115,12 @@ class Deployed:
     sleeps: bool = False
     """Whether it has inference components, named after the endpoint and a variant."""
 
-    def places(self) -> dict[str, list[str]]:
-        """Place -> ARNs. CloudFormation's own names begin with the stack's, of which it may cut the end."""
-        aws, here = f"arn:{partition(self.region)}", f"{self.region}:{self.account}"
+    def list_resource_arns(self) -> dict[str, list[str]]:
+        """Return a dict from place, a group of resources, to ARNs.
+
+        CloudFormation's own names begin with the stack's name, whose end it may cut off.
+        """
+        aws, here = f"arn:{find_partition(self.region)}", f"{self.region}:{self.account}"
         begins = [name[:24] for name in self.stacks]
         tracked = [f"{self.endpoint}-*", f"TargetTracking-endpoint/{self.endpoint}/*"]
         tracked += [f"TargetTracking-inference-component/{self.endpoint}-*"] if self.sleeps else []
@@ -131,7 +134,7 @@ class Deployed:
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
         batches = [f"{self.endpoint}-{batch}" for batch in self.batches]
-        return self._hosting(f"{aws}:sagemaker:{here}") | {
+        return self._list_hosting_arns(f"{aws}:sagemaker:{here}") | {
             # These actions take no resource, or none that is known beforehand.
             "any_resource": ["*"],
             "alarms": alarms,
@@ -144,7 +147,9 @@ class Deployed:
             "holders": [*roles, *self.callers],
             "keys": keys,
             "linked_role": [linked],
-            "log_groups": [f"{aws}:logs:{here}:log-group:/aws/{one}" for one in self._log_groups()],
+            "log_groups": [
+                f"{aws}:logs:{here}:log-group:/aws/{one}" for one in self._list_log_groups()
+            ],
             "objects": [f"{bucket}/*" for bucket in buckets],
             "parameters": parameters,
             "passed_roles": [*roles, *self.roles, linked],
@@ -160,8 +165,11 @@ class Deployed:
             "watching": [*alarms, *dashboards],
         }
 
-    def _hosting(self, sagemaker: str) -> dict[str, list[str]]:
-        """Places of what SageMaker has, which writes ARNs in lower case; IAM compares them as they are."""
+    def _list_hosting_arns(self, sagemaker: str) -> dict[str, list[str]]:
+        """Return the places of SageMaker's resources.
+
+        SageMaker writes ARNs in lower case, and IAM compares them as they are written.
+        """
         names = list(dict.fromkeys((self.endpoint.lower(), self.endpoint)))
         endpoints = [f"{sagemaker}:endpoint/{name}" for name in names]
         configurations, models = [f"{sagemaker}:endpoint-config/*"], [f"{sagemaker}:model/*"]
@@ -177,8 +185,8 @@ class Deployed:
             "updated": [*endpoints, *configurations],
         }
 
-    def _log_groups(self) -> Iterator[str]:
-        """The names of its log groups below /aws, and what their streams' ARNs end with."""
+    def _list_log_groups(self) -> Iterator[str]:
+        """Yield the log groups' names below /aws, and the patterns of their streams' ARNs."""
         for group in (
             f"sagemaker/Endpoints/{self.endpoint}",
             f"lambda/{self.endpoint}-golden-requests",
@@ -189,37 +197,37 @@ class Deployed:
             yield f"sagemaker/InferenceComponents/{self.endpoint}-*"
 
 
-def actions() -> list[str]:
-    """Every action that the role needs."""
-    types: Mapping[str, Sequence[str]] = table("handler_permissions")["types"]
+def list_actions() -> list[str]:
+    """Return every action that the role needs."""
+    types: Mapping[str, Sequence[str]] = load_table("handler_permissions")["types"]
     stated = {action for needed in types.values() for action in needed}
     return sorted({*BESIDE, *(action for action in stated if not re.fullmatch(LEFT_OUT, action))})
 
 
-def place_of(action: str) -> str:
-    """The place of an action's resources."""
+def find_place(action: str) -> str:
+    """Return the place, a group of resources, that an action applies to."""
     return next(place for pattern, place in PLACES.items() if re.fullmatch(pattern, action))
 
 
-def statements(deployed: Sequence[Deployed]) -> Iterator[Statement]:
-    """The statements for these environments of one account and region, one for a place."""
+def build_statements(deployed: Sequence[DeployedNames]) -> Iterator[Statement]:
+    """Yield one statement per place for these environments of one account and Region."""
     places: dict[str, dict[str, None]] = {}
     for one in deployed:
-        for place, arns in one.places().items():
+        for place, arns in one.list_resource_arns().items():
             places.setdefault(place, {}).update(dict.fromkeys(arns))
     by_place: dict[str, list[str]] = {}
-    for action in actions():
-        by_place.setdefault(place_of(action), []).append(action)
+    for action in list_actions():
+        by_place.setdefault(find_place(action), []).append(action)
     for place, allowed in sorted(by_place.items()):
         if not places[place]:
             continue  # without batches there is neither a state machine nor a schedule
-        yield from _statements(place, allowed, list(places[place]), deployed)
+        yield from _build_place_statements(place, allowed, list(places[place]), deployed)
 
 
-def _statements(
-    place: str, allowed: list[str], resources: list[str], deployed: Sequence[Deployed]
+def _build_place_statements(
+    place: str, allowed: list[str], resources: list[str], deployed: Sequence[DeployedNames]
 ) -> Iterator[Statement]:
-    """The statements of one place: one, or with a permissions boundary two for roles."""
+    """Yield the statements of one place: one, or two for roles with a permissions boundary."""
     boundaries = sorted({one.boundary for one in deployed if one.boundary})
     condition: dict[str, Any] = {}
     if place == "passed_roles":
@@ -229,24 +237,24 @@ def _statements(
         passed = [f"{service}.amazonaws.com" for service in services]
         condition = {"StringEquals": {"iam:PassedToService": passed}}
     elif place == "holders":
-        policies = [arn for one in deployed for arn in one.places()["policies"]]
+        policies = [arn for one in deployed for arn in one.list_resource_arns()["policies"]]
         condition = {"ArnLike": {"iam:PolicyARN": list(dict.fromkeys(policies))}}
     elif place == "granted_keys":
         condition = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
     elif place == "roles" and all(one.boundary for one in deployed):
         bound = [action for action in allowed if re.search("Create|Put", action)]
         condition = {"StringEquals": {"iam:PermissionsBoundary": boundaries}}
-        yield _statement("RolesWithinTheBoundary", bound, resources, condition)
+        yield _build_statement("RolesWithinTheBoundary", bound, resources, condition)
         # Without the boundary they could be given anything.
         allowed = [
             one for one in allowed if one not in (*bound, "iam:DeleteRolePermissionsBoundary")
         ]
         condition = {}
     name = "".join(word.capitalize() for word in place.split("_"))
-    yield _statement(name, allowed, resources, condition)
+    yield _build_statement(name, allowed, resources, condition)
 
 
-def _statement(
+def _build_statement(
     name: str, allowed: Sequence[str], resources: Sequence[str], condition: Mapping[str, Any]
 ) -> Statement:
     statement = {
@@ -258,22 +266,22 @@ def _statement(
     return statement | ({"Condition": dict(condition)} if condition else {})
 
 
-def policies(deployed: Sequence[Deployed]) -> list[dict[str, Any]]:
-    """The documents, none of more than `MOST_CHARACTERS`. Raises ValueError where one statement is longer."""
+def build_policies(deployed: Sequence[DeployedNames]) -> list[dict[str, Any]]:
+    """Return documents of at most `MOST_CHARACTERS`. Raise ValueError for a longer statement."""
     documents: list[dict[str, Any]] = []
-    for statement in sorted(statements(deployed), key=characters, reverse=True):
+    for statement in sorted(build_statements(deployed), key=count_characters, reverse=True):
         for document in documents:
-            if characters(document) + characters(statement) + 1 <= MOST_CHARACTERS:
+            if count_characters(document) + count_characters(statement) + 1 <= MOST_CHARACTERS:
                 document["Statement"].append(statement)
                 break
         else:
             document = {"Version": "2012-10-17", "Statement": [statement]}
-            if characters(document) > MOST_CHARACTERS:
+            if count_characters(document) > MOST_CHARACTERS:
                 raise ValueError(f"the statement {statement['Sid']} is longer than a policy may be")
             documents.append(document)
     return documents
 
 
-def characters(document: Mapping[str, Any]) -> int:
-    """The length that IAM counts."""
+def count_characters(document: Mapping[str, Any]) -> int:
+    """Return the length of a document as IAM counts it."""
     return len(json.dumps(document, separators=(",", ":")))

@@ -11,46 +11,47 @@ from infra.catalog import images, metrics
 from infra.catalog.images import Image
 from infra.catalog.instances import (
     Instance,
-    ami_for,
-    carries,
-    cuda_of,
-    instances,
-    names,
-    newest_cuda,
-    newest_tensorflow,
-    runs_on,
+    can_run_cuda,
+    find_ami,
+    find_driver_cuda,
+    find_newest_cuda,
+    find_newest_tensorflow,
+    is_listed_for,
+    list_amis,
+    load_instances,
 )
-from infra.catalog.limits import documented, most
-from infra.policy.container import ContainerSettings, variables_of
+from infra.catalog.limits import find_documented_limit, find_maximum
+from infra.policy.container import ContainerSettings, build_variables
 
 
-def newest_version(instance: Instance) -> str:
-    """The newest TensorFlow version whose image this instance type can run.
+def find_newest_version(instance: Instance) -> str:
+    """Return the newest TensorFlow version whose image this instance type can run.
 
-    On a GPU that newer CUDA does not support (ml.p2), it is the newest whose image is documented to
-    have an older CUDA; SageMaker itself refuses ml.p2 from TensorFlow 2.12 on.
+    On a GPU that newer CUDA doesn't support (ml.p2), it is the newest version whose image is
+    documented to have an older CUDA. SageMaker itself rejects ml.p2 from TensorFlow 2.12 on.
     """
-    short = [version for version in images.versions() if version.count(".") == 1]
-    return [version for version in short if runs(version, instance)][-1]
+    short = [version for version in images.list_versions() if version.count(".") == 1]
+    return [version for version in short if can_run(version, instance)][-1]
 
 
-def runs(version: str, instance: Instance) -> bool:
-    """Whether the image of this version has kernels for the instance type's GPU, as far as documented.
+def can_run(version: str, instance: Instance) -> bool:
+    """Return whether this version's image is documented to have kernels for the type's GPU.
 
-    It also needs a driver: AWS lists no AMI for ml.p2 and ml.p3, whose default one runs CUDA 11.
+    The image also needs a driver: AWS lists no AMI for ml.p2 and ml.p3, whose default one runs
+    CUDA 11.
     """
-    is_new = images.number(images.built_cuda(version)) >= (12,)
-    if is_new and instance.gpus and driver_for(version, instance) is None:
+    is_new = images.parse_version(images.infer_cuda(version)) >= (12,)
+    if is_new and instance.gpus and find_driver(version, instance) is None:
         return False
-    newest = newest_cuda(instance.gpu) if instance.gpu else None
+    newest = find_newest_cuda(instance.gpu) if instance.gpu else None
     if newest is None:
         return True
-    cuda = images.cuda(version)
+    cuda = images.find_cuda(version)
     return (
         cuda is not None
         and int(cuda.split(".")[0]) <= newest
-        and images.number(version)
-        <= images.number(newest_tensorflow(instance.gpu or "") or version)
+        and images.parse_version(version)
+        <= images.parse_version(find_newest_tensorflow(instance.gpu or "") or version)
     )
 
 
@@ -62,7 +63,7 @@ class Hosting:
     variables: dict[str, str]
 
 
-def hosting(
+def build_hosting(
     *,
     instance: Instance,
     tensorflow: str,
@@ -72,18 +73,19 @@ def hosting(
     own_image: str | None = None,
     own_variables: Mapping[str, str] | None = None,
 ) -> Hosting:
-    """`default_model` None means several models, of which each request names one.
+    """Return the container's image and variables on an instance type.
 
-    `own_image` and `own_variables` are the file's, if it has them.
-    Raises KeyError for what preflight refuses: an unknown version or region.
+    `default_model` None means several models, of which each request names one. `own_image` and
+    `own_variables` are the file's, if it has them. Raises KeyError for what preflight rejects: an
+    unknown version or Region.
     """
-    variables = variables_of(settings, default_model=default_model, tensorflow=tensorflow)
+    variables = build_variables(settings, default_model=default_model, tensorflow=tensorflow)
     if own_image is None:
-        image: Image | None = images.image(
+        image: Image | None = images.find_image(
             version=tensorflow, device=instance.device, region=region
         )
     else:
-        image = images.own_image(own_image)
+        image = images.parse_own_image(own_image)
     if image is None:
         raise KeyError(own_image)
     return Hosting(
@@ -93,36 +95,38 @@ def hosting(
     )
 
 
-def driver_for(version: str, instance: Instance) -> str | None:
-    """The AMI whose driver supports the CUDA of the version's image; None without a GPU, for CUDA 11, and
-    for a GPU family for which AWS lists none.
+def find_driver(version: str, instance: Instance) -> str | None:
+    """Return the AMI whose driver supports the CUDA version of the version's image.
 
-    If the image's CUDA is not documented, it is that of TensorFlow's own wheel.
+    Returns None without a GPU, for CUDA 11, and for a GPU family for which AWS lists no AMI. If
+    the image's CUDA version isn't documented, that of TensorFlow's own wheel is used.
     """
     if not instance.gpus:
         return None
-    return ami_for(cuda=images.built_cuda(version), family=instance.family)
+    return find_ami(cuda=images.infer_cuda(version), family=instance.family)
 
 
-def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:
-    """The AMI of a variant on several instance types, each with its image's TensorFlow version.
+def find_shared_driver(hosts: Sequence[tuple[str, Instance]]) -> str | None:
+    """Return the AMI of a variant on several types, each with its image's TensorFlow version.
 
-    None if no type needs one. Raises KeyError if no AMI is for all of them: a variant has one.
+    Returns None if no type needs an AMI. Raises KeyError if no AMI fits all types: a variant has
+    one.
     """
-    drivers = {driver_for(version, instance) for version, instance in hosts}
+    drivers = {find_driver(version, instance) for version, instance in hosts}
     if len(drivers) == 1:
         return drivers.pop()
     fitting = [
         ami
-        for ami in names()
+        for ami in list_amis()
         if all(
-            runs_on(ami, instance.family) and carries(ami, images.cuda(version) or _NEWER)
+            is_listed_for(ami, instance.family)
+            and can_run_cuda(ami, images.find_cuda(version) or _NEWER)
             for version, instance in hosts
         )
     ]
     if not fitting:
         raise KeyError(", ".join(instance.name for _, instance in hosts))
-    return min(fitting, key=lambda ami: images.number(cuda_of(ami)))
+    return min(fitting, key=lambda ami: images.parse_version(find_driver_cuda(ami)))
 
 
 # Stands for a CUDA version that is not documented: no AMI is known to carry it.
@@ -154,16 +158,16 @@ class EndpointKind:
     """Graphs of each variant on the dashboard: methods of `VariantGraphs`, in order."""
 
     @property
-    def may_be_empty(self) -> bool:
-        """Whether zero instances are possible without losing requests."""
+    def can_be_empty(self) -> bool:
+        """Return whether zero instances are possible without losing requests."""
         return self.queued or not self.has_instances
 
-    def publishes(self, metric: str) -> bool:
-        """Whether the kind publishes the metric. Raises KeyError for a metric that no endpoint has."""
-        return metrics.publishes(self.name, metric)
+    def has_metric(self, metric: str) -> bool:
+        """Return whether the kind publishes the metric. Raise KeyError if no endpoint does."""
+        return metrics.is_published(self.name, metric)
 
     def __str__(self) -> str:
-        """The name in a sentence: real-time."""
+        """Return the kind's name for use in a sentence: real-time."""
         return self.name.replace("_", "-")
 
 
@@ -173,9 +177,9 @@ _GRAPHS_OF_INSTANCES = ("latency", "errors", "machines", "instances", "cost")
 
 REAL_TIME = EndpointKind(
     name="real_time",
-    request_bytes=most("BodyBlob", service="sagemaker-runtime"),
-    answer_bytes=documented("answer_bytes"),
-    guide_bytes=documented("real_time_guide_bytes"),
+    request_bytes=find_maximum("BodyBlob", service="sagemaker-runtime"),
+    answer_bytes=find_documented_limit("answer_bytes"),
+    guide_bytes=find_documented_limit("real_time_guide_bytes"),
     invoke_action="sagemaker:InvokeEndpoint",
     queued=False,
     has_instances=True,
@@ -185,9 +189,9 @@ REAL_TIME = EndpointKind(
 )
 ASYNCHRONOUS = EndpointKind(
     name="asynchronous",
-    request_bytes=documented("asynchronous_bytes"),
-    answer_bytes=documented("asynchronous_bytes"),
-    guide_bytes=documented("asynchronous_bytes"),
+    request_bytes=find_documented_limit("asynchronous_bytes"),
+    answer_bytes=find_documented_limit("asynchronous_bytes"),
+    guide_bytes=find_documented_limit("asynchronous_bytes"),
     invoke_action="sagemaker:InvokeEndpointAsync",
     queued=True,
     has_instances=True,
@@ -197,9 +201,9 @@ ASYNCHRONOUS = EndpointKind(
 )
 SERVERLESS = EndpointKind(
     name="serverless",
-    request_bytes=documented("serverless_bytes"),
-    answer_bytes=documented("serverless_bytes"),
-    guide_bytes=documented("serverless_bytes"),
+    request_bytes=find_documented_limit("serverless_bytes"),
+    answer_bytes=find_documented_limit("serverless_bytes"),
+    guide_bytes=find_documented_limit("serverless_bytes"),
     invoke_action="sagemaker:InvokeEndpoint",
     queued=False,
     has_instances=False,
@@ -212,8 +216,8 @@ OF_COPIES = replace(REAL_TIME, scalable_dimension=COPIES)
 KINDS = (REAL_TIME, ASYNCHRONOUS, SERVERLESS)
 
 
-def kind_of(*, queued: bool, has_instances: bool, copies: bool = False) -> EndpointKind:
-    """The kind of an endpoint with or without a queue, on instances or not, of copies or not."""
+def select_kind(*, queued: bool, has_instances: bool, copies: bool = False) -> EndpointKind:
+    """Return an endpoint's kind, by whether it has a queue, instances, and copies."""
     if queued:
         return ASYNCHRONOUS
     if copies and has_instances:
@@ -221,12 +225,14 @@ def kind_of(*, queued: bool, has_instances: bool, copies: bool = False) -> Endpo
     return REAL_TIME if has_instances else SERVERLESS
 
 
-def takes_volume_key(instance_types: Collection[str]) -> bool:
-    """Whether the key applies. False if any type has local NVMe, which hardware encrypts without the key.
-    An unknown type counts as one without local NVMe.
+def can_use_volume_key(instance_types: Collection[str]) -> bool:
+    """Return whether the key applies to the disks of these instance types.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
+    It doesn't if any type has local NVMe, which hardware encrypts without the key. An unknown
+    type counts as one without local NVMe.
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
     (KmsKeyId, 2026-11-22)
     """
-    types = filter(None, map(instances().get, instance_types))
+    types = filter(None, map(load_instances().get, instance_types))
     return not any(instance.local_nvme_gb for instance in types)

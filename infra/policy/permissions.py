@@ -1,4 +1,4 @@
-"""The permissions of a model's role, and those that the policy of your own KMS key must allow.
+"""The permissions of a model's role, and those that the policy of the user's KMS key must allow.
 
 The role and docs/reference/permissions.md are generated from these tables.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms,
@@ -50,14 +50,14 @@ PLACES = {
 VIA = "kms:ViaService"
 
 
-def via_s3(region: str) -> dict[str, dict[str, str]]:
-    """The condition of a statement that allows the use of a key only through S3."""
+def build_s3_condition(region: str) -> dict[str, dict[str, str]]:
+    """Return the condition of a statement that allows the use of a key only through S3."""
     return {"StringEquals": {VIA: f"s3.{region}.amazonaws.com"}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Permission:
-    """A permission, granted if all its resources exist; with `on` empty the action takes no resource."""
+    """A permission, granted if all its resources exist. An action with empty `on` has none."""
 
     capability: str
     actions: tuple[str, ...]
@@ -82,7 +82,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)",
         actions=("kms:Decrypt",),
         on=("archive_keys",),
-        condition=via_s3("{region}"),
+        condition=build_s3_condition("{region}"),
     ),
     Permission(
         capability="list the files of a model that is a prefix",
@@ -132,7 +132,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt samples ([capture])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("capture_key",),
-        condition=via_s3("{region}"),
+        condition=build_s3_condition("{region}"),
     ),
     Permission(
         capability="write core dumps (core_dumps)",
@@ -161,7 +161,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt requests and answers ([asynchronous])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("queue_key",),
-        condition=via_s3("{region}"),
+        condition=build_s3_condition("{region}"),
     ),
     Permission(
         capability="publish notifications ([asynchronous])",
@@ -195,7 +195,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="decrypt the input of a batch (batch.NAME.input_kms_key)",
         actions=("kms:Decrypt",),
         on=("batch_input_key",),
-        condition=via_s3("{region}"),
+        condition=build_s3_condition("{region}"),
     ),
     Permission(
         capability="write the results of a batch ([batch])",
@@ -219,7 +219,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt the results of a batch (batch.NAME.output_kms_key)",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("batch_output_key",),
-        condition=via_s3("{region}"),
+        condition=build_s3_condition("{region}"),
     ),
     Permission(
         capability="encrypt volumes (endpoint.volume_kms_key)",
@@ -261,8 +261,8 @@ PERMISSIONS: tuple[Permission, ...] = (
 )
 
 
-def granted(places: Mapping[str, Sequence[str]]) -> list[Permission]:
-    """The permissions of a deployment that has these resources (name to ARNs)."""
+def select_permissions(places: Mapping[str, Sequence[str]]) -> list[Permission]:
+    """Return the permissions of a deployment that has these resources (name to ARNs)."""
     return [
         permission
         for permission in PERMISSIONS

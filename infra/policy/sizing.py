@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.catalog import images
-from infra.catalog.instances import Instance, compute_capability, instances
-from infra.catalog.limits import documented, least, most
+from infra.catalog.instances import Instance, find_compute_capability, load_instances
+from infra.catalog.limits import find_documented_limit, find_maximum, find_minimum
 
 MIB_PER_GIB = 1024
 # Serverless Inference runs on AWS Lambda, which has one vCPU for each 1,769 MB.
@@ -37,8 +37,8 @@ SERVERLESS_DISK_GB = 5
 SERVERLESS_START_SECONDS = 180
 
 
-def serverless_machine(memory_mib: int) -> Instance:
-    """CPUs and memory of a serverless container; it has no GPU, and a disk of fixed size."""
+def build_serverless_machine(memory_mib: int) -> Instance:
+    """Return the CPUs and memory of a serverless container, which has no GPU and a fixed disk."""
     return Instance(
         name=f"serverless with {memory_mib} MiB",
         vcpus=max(1, memory_mib // MIB_PER_VCPU),
@@ -49,11 +49,11 @@ def serverless_machine(memory_mib: int) -> Instance:
     )
 
 
-def machine(instance_type: str | None, serverless_memory_mib: int | None) -> Instance:
-    """The instance type, or serverless container, of a variant. Raises KeyError if unknown or neither."""
+def find_machine(instance_type: str | None, serverless_memory_mib: int | None) -> Instance:
+    """Return a variant's instance type or serverless container. Raise KeyError if unknown."""
     if serverless_memory_mib is not None:
-        return serverless_machine(serverless_memory_mib)
-    return instances()[instance_type or ""]
+        return build_serverless_machine(serverless_memory_mib)
+    return load_instances()[instance_type or ""]
 
 
 # Measured: 4 workers with numpy and protobuf take 110 MB more than the master alone; with
@@ -64,7 +64,7 @@ ASSUMED_SERVER_GIB = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class ModelSizes:
     """The sizes of a model on its instance, in GiB; None is unknown."""
 
     model_gib: float | None
@@ -84,14 +84,14 @@ class Served:
 
     @property
     def server_gib(self) -> float | None:
-        """Memory of one model server, measured or assumed."""
+        """Return the memory of one model server in GiB, measured or assumed."""
         if self.measured_server_gib is not None:
             return self.measured_server_gib
         return None if self.model_gib is None else self.model_gib + ASSUMED_SERVER_GIB
 
     @property
     def worker_gib(self) -> float:
-        """Memory of one worker, measured or assumed."""
+        """Return the memory of one worker in GiB, measured or assumed."""
         return ASSUMED_WORKER_GIB if self.measured_worker_gib is None else self.measured_worker_gib
 
 
@@ -118,14 +118,14 @@ class MemoryNeed:
     system_gib: float
 
     @property
-    def needed_gib(self) -> float:
+    def total_gib(self) -> float:
         return self.servers_gib + self.workers_gib + self.system_gib
 
 
-def memory(
-    instance: Instance, served: Served, *, processes: int, workers: int
+def compute_memory(
+    instance: Instance, served: ModelSizes, *, processes: int, workers: int
 ) -> MemoryNeed | None:
-    """Memory that a model's processes need; None if the size of the model is unknown."""
+    """Compute the memory that a model's processes need, or None if its size is unknown."""
     if served.server_gib is None:
         return None
     return MemoryNeed(
@@ -135,8 +135,8 @@ def memory(
     )
 
 
-def download_seconds(served: Served) -> float | None:
-    """Seconds from S3 to files on the instance. An unknown packed size counts as the unpacked one."""
+def estimate_download_seconds(served: ModelSizes) -> float | None:
+    """Estimate the seconds from S3 to files. An unknown packed size counts as unpacked."""
     if served.model_gib is None:
         return None
     if not served.compressed:
@@ -145,48 +145,56 @@ def download_seconds(served: Served) -> float | None:
     return packed / DOWNLOAD_GIB_PER_SECOND + served.model_gib / UNPACK_GIB_PER_SECOND
 
 
-def load_seconds(served: Served, *, processes: int) -> float | None:
-    """Seconds from files to loaded models: every process reads all files from the same disk."""
+def estimate_load_seconds(served: ModelSizes, *, processes: int) -> float | None:
+    """Estimate the seconds to load the models: every process reads all files from one disk."""
     if served.model_gib is None:
         return None
     return processes * served.model_gib / LOAD_GIB_PER_SECOND
 
 
-def start_seconds(served: Served, *, processes: int) -> float | None:
-    """Seconds from the decision to add an instance to its first answer."""
-    download, load = download_seconds(served), load_seconds(served, processes=processes)
+def estimate_start_seconds(served: ModelSizes, *, processes: int) -> float | None:
+    """Estimate the seconds from the decision to add an instance to its first response."""
+    download, load = (
+        estimate_download_seconds(served),
+        estimate_load_seconds(served, processes=processes),
+    )
     return None if download is None or load is None else BOOT_SECONDS + download + load
 
 
-def disk_gib(served: Served) -> float | None:
-    """Disk space in GiB: the archive and its files are on the volume together while it is unpacked."""
+def compute_disk_gib(served: ModelSizes) -> float | None:
+    """Compute the disk space in GiB: the archive and its files together, while unpacking."""
     if served.model_gib is None or not served.compressed:
         return served.model_gib
     return served.model_gib + (served.model_gib if served.packed_gib is None else served.packed_gib)
 
 
-def volume_gib(instance: Instance, volume_gb: int | None) -> float:
-    """Disk space for a model in GiB: local NVMe if there is any, else the volume's size or the default."""
-    gigabytes = instance.local_nvme_gb or volume_gb or int(documented("default_volume_gb"))
+def compute_volume_gib(instance: Instance, volume_gb: int | None) -> float:
+    """Compute a model's disk space in GiB: local NVMe, else the volume's size or default."""
+    gigabytes = (
+        instance.local_nvme_gb or volume_gb or int(find_documented_limit("default_volume_gb"))
+    )
     return gigabytes * 1e9 / BYTES_PER_GIB
 
 
-def instances_for(rps: float, *, max_rps_per_instance: float, safety_factor: float) -> int:
-    """Number of instances that serve this traffic with each at its safe share."""
+def count_instances(rps: float, *, max_rps_per_instance: float, safety_factor: float) -> int:
+    """Return the number of instances that serve this traffic, each within its safe share."""
     return max(1, math.ceil(round(rps / (max_rps_per_instance * safety_factor), 9)))
 
 
-def copy_room(instance: Instance) -> tuple[float, float, float]:
-    """vCPUs, GPUs and MiB that copies can reserve; of the memory a tenth is the system's."""
+def compute_copy_room(instance: Instance) -> tuple[float, float, float]:
+    """Return the vCPUs, GPUs, and MiB that copies can reserve, without the system's tenth."""
     mib = (1 - SYSTEM_SHARE) * instance.memory_gib * MIB_PER_GIB
     return instance.vcpus, instance.gpus, mib
 
 
-def instances_that_hold(copies: Sequence[tuple[float, ...]], room: tuple[float, ...]) -> int | None:
-    """Number of instances with this room that hold these copies, largest first, each on the first that can.
+def count_instances_for_copies(
+    copies: Sequence[tuple[float, ...]], room: tuple[float, ...]
+) -> int | None:
+    """Return the number of instances with this room that fit these copies.
 
-    Each number of a copy is what it reserves of a resource of which `room` has the amount. None: a copy is
-    larger than an instance.
+    Copies are placed largest first, each on the first instance that fits it. Each number of a
+    copy is the amount that it reserves of the resource at the same position in `room`. Returns
+    None if a copy is larger than an instance.
     """
     left: list[list[float]] = []
     for copy in sorted(copies, reverse=True):
@@ -201,20 +209,21 @@ def instances_that_hold(copies: Sequence[tuple[float, ...]], room: tuple[float, 
     return len(left)
 
 
-def usd_per_month(instances: int, usd_per_hour: float) -> float:
-    """Cost of a month at a price per hour, in USD."""
+def compute_usd_per_month(instances: int, usd_per_hour: float) -> float:
+    """Compute the cost of a month in USD at a price per hour."""
     return instances * usd_per_hour * HOURS_PER_MONTH
 
 
-def instances_during_update(instances: int, *, batches: tuple[int, int] | None) -> int:
-    """Maximum number of instances that run at the same time during an update or its rollback.
+def count_update_instances(instances: int, *, batches: tuple[int, int] | None) -> int:
+    """Return the maximum number of instances that run at once during an update or its rollback.
 
-    `batches` are the percentages of a rolling update's batch and of its rollback's batch; None means
-    blue/green with both fleets. In a rolling update a batch's old instances are removed after its bake;
-    a rollback then starts its own batch, and neither fleet is ever larger than `instances`. Whether
-    SageMaker first removes the failed batch is not documented; this assumes that it does not.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html and
-    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
+    `batches` are the percentages of a rolling update's batch and of its rollback's batch. None
+    means blue/green with both fleets. In a rolling update, a batch's old instances are removed
+    after its bake; a rollback then starts its own batch, and neither fleet is ever larger than
+    `instances`. Whether SageMaker first removes the failed batch isn't documented; this function
+    assumes that it doesn't.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
+    and https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
     (RollbackMaximumBatchSize, read 2026-11-22)
     """
     if batches is None:
@@ -230,41 +239,41 @@ DEFAULT_MARGIN = 0.2
 WEIGHTS_SHARE = 0.9
 
 
-def processes_per_gpu(instance: Instance, processes: int) -> int:
-    """Processes on the GPU that has most of them."""
+def count_processes_per_gpu(instance: Instance, processes: int) -> int:
+    """Return the number of processes on the GPU that has the most of them."""
     return math.ceil(processes / instance.gpus)
 
 
-def margin_for(instance: Instance, processes: int) -> float | None:
-    """The margin with which the processes of each GPU share 80 % of it.
+def compute_margin(instance: Instance, processes: int) -> float | None:
+    """Compute the margin with which the processes of each GPU share 80 % of it.
 
-    None with one process: the container then passes no share at all.
+    Returns None with one process, because the container then passes no share at all.
     """
     if processes < 2:
         return None
-    share = USED_SHARE / processes_per_gpu(instance, processes)
+    share = USED_SHARE / count_processes_per_gpu(instance, processes)
     return round(1 - processes * share, 4)
 
 
-def share_of_gpu(processes: int, margin: float | None) -> float | None:
-    """--per_process_gpu_memory_fraction as the container renders it; None if it passes none."""
+def compute_gpu_share(processes: int, margin: float | None) -> float | None:
+    """Compute the container's --per_process_gpu_memory_fraction; None if it passes none."""
     if processes < 2:
         return None
     kept = DEFAULT_MARGIN if margin is None else margin
     return round((1 - kept) / processes, 4)
 
 
-def process_gib(instance: Instance, processes: int, margin: float | None) -> float:
-    """GPU memory that one process may use, in GiB.
+def compute_process_gib(instance: Instance, processes: int, margin: float | None) -> float:
+    """Compute the GPU memory that one process may use, in GiB.
 
-    If it may take a whole GPU, TensorFlow leaves a part to the system.
+    If the process may take a whole GPU, TensorFlow leaves a part to the system.
     Source: tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: 500 MiB up to
     compute capability 6, 1050 MiB for 7, 1536 MiB for 8, 1800 MiB above.
     """
-    share = share_of_gpu(processes, margin)
+    share = compute_gpu_share(processes, margin)
     if share is not None:
         return share * instance.gpu_memory_gib
-    capability = int(compute_capability(instance.gpu or "") or 9)
+    capability = int(find_compute_capability(instance.gpu or "") or 9)
     by_capability = {6: 500, 7: 1050, 8: 1536}
     system_mib = next((mib for most, mib in by_capability.items() if capability <= most), 1800)
     return instance.gpu_memory_gib - system_mib / 1024
@@ -276,21 +285,21 @@ STARTUP = "ProductionVariantContainerStartupHealthCheckTimeoutInSeconds"
 SAFETY = 2
 
 
-def download_timeout_seconds(served: Served) -> int | None:
-    """Timeout to download and unpack the archive; None if SageMaker's own is enough."""
-    return _timeout(download_seconds(served), DOWNLOAD)
+def choose_download_timeout(served: ModelSizes) -> int | None:
+    """Return the timeout to download and unpack the archive; None if SageMaker's is enough."""
+    return _choose_timeout(estimate_download_seconds(served), DOWNLOAD)
 
 
-def startup_timeout_seconds(served: Served, *, processes: int) -> int | None:
-    """Timeout until /ping answers; None if SageMaker's own is enough."""
-    return _timeout(load_seconds(served, processes=processes), STARTUP)
+def choose_startup_timeout(served: ModelSizes, *, processes: int) -> int | None:
+    """Return the timeout until /ping succeeds, or None if SageMaker's own is enough."""
+    return _choose_timeout(estimate_load_seconds(served, processes=processes), STARTUP)
 
 
-def _timeout(estimate_seconds: float | None, shape: str) -> int | None:
-    if estimate_seconds is None or SAFETY * estimate_seconds <= least(shape):
+def _choose_timeout(estimate_seconds: float | None, shape: str) -> int | None:
+    if estimate_seconds is None or SAFETY * estimate_seconds <= find_minimum(shape):
         return None
     whole_minutes = 60 * math.ceil(SAFETY * estimate_seconds / 60)
-    return min(most(shape), whole_minutes)
+    return min(find_maximum(shape), whole_minutes)
 
 
 # The image's rule as a table: configured seconds from which on, and the seconds that it really waits.
@@ -309,28 +318,33 @@ _UP_TO_2_19 = (
 LONGEST_SECONDS = 86_400
 
 
-def default_seconds(tensorflow: str, *, processes: int) -> int:
-    """The default wait time of the image of this version, in seconds.
+def find_default_wait(tensorflow: str, *, processes: int) -> int:
+    """Return the default wait time of the image of this version, in seconds.
 
     Source: serve.py of the image
     """
-    return 60 if images.has("rewritten_code", tensorflow) else 55 // processes
+    return 60 if images.has_feature("rewritten_code", tensorflow) else 55 // processes
 
 
-def real_wait_seconds(configured_seconds: int, tensorflow: str) -> float:
-    """Seconds that the image of this version really waits for a model whose port is closed."""
-    rows = _rows(tensorflow)
+def find_real_wait(configured_seconds: int, tensorflow: str) -> float:
+    """Return the seconds that the image of this version really waits for a model.
+
+    The wait is for a model server whose port is closed.
+    """
+    rows = _select_rows(tensorflow)
     return max((real for configured, real in rows if configured <= configured_seconds), default=0.0)
 
 
-def wait_seconds_for(load_seconds: float, tensorflow: str) -> int:
-    """The smallest whole number of seconds to configure so that the image waits for such a load.
+def find_wait_setting(load_seconds: float, tensorflow: str) -> int:
+    """Return the fewest whole seconds to configure so that the image waits for such a load.
 
     It is LONGEST_SECONDS for a load that is longer than every row of the table.
     """
-    outlasting = (configured for configured, real in _rows(tensorflow) if real >= load_seconds)
+    outlasting = (
+        configured for configured, real in _select_rows(tensorflow) if real >= load_seconds
+    )
     return next(outlasting, LONGEST_SECONDS)
 
 
-def _rows(tensorflow: str) -> tuple[tuple[int, float], ...]:
-    return _SINCE_2_20 if images.has("rewritten_code", tensorflow) else _UP_TO_2_19
+def _select_rows(tensorflow: str) -> tuple[tuple[int, float], ...]:
+    return _SINCE_2_20 if images.has_feature("rewritten_code", tensorflow) else _UP_TO_2_19

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.catalog.limits import least, most
-from infra.policy.sizing import instances_during_update
+from infra.catalog.limits import find_maximum, find_minimum
+from infra.policy.sizing import count_update_instances
 
 Strategy = Literal["all_at_once", "canary", "linear", "rolling"]
 
@@ -43,9 +43,9 @@ class Update:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Instances of the new fleet that take traffic, after each shift; the last is all of them.
+        """Return the instances of the new fleet that take traffic after each shift.
 
-        Capacity is whole instances: 10 % of two is one.
+        The last number is all of them. Capacity is whole instances: 10 % of two is one.
         """
         first = min(max(math.ceil(self.instances * self.percent / 100), 1), self.instances)
         if self.strategy == "canary":
@@ -55,28 +55,29 @@ class Update:
 
     @property
     def first_share_percent(self) -> float:
-        """Percentage of all instances that really take the first traffic."""
+        """Return the percentage of all instances that really take the first traffic."""
         return 100 * self.steps[0] / self.instances
 
     @property
     def instances_at_once(self) -> int:
-        """Instances of both fleets in a blue/green update; in a rolling one the fleet and a batch."""
+        """Return the maximum of instances at once: both fleets, or one with its batches."""
         rolls = self.strategy == "rolling"
         batches = (self.percent, self.rollback_percent) if rolls else None
-        return instances_during_update(self.instances, batches=batches)
+        return count_update_instances(self.instances, batches=batches)
 
     @property
     def earliest_alarm_minutes(self) -> int:
-        """Minutes from a shift of traffic until an alarm over its window can first fire."""
+        """Return the minutes from a traffic shift until an alarm can fire: its window."""
         return self.window_minutes
 
     @property
     def last_bake_seconds(self) -> int:
-        """Seconds that the old fleet stays after the last shift, in which its alarm can still fire.
+        """Return the seconds that the old fleet stays after the last shift.
 
-        For all_at_once it is the only bake. After steps the new version has been watched already, so
-        the shortest time in which an alarm can fire is enough, because both fleets cost money. A
-        rolling update has no old fleet left; it waits after its last batch as after the others.
+        Its alarm can still fire in this time. For all_at_once it is the only bake. After steps,
+        the new version has been watched already, so the shortest time in which an alarm can fire
+        is enough, because both fleets cost money. A rolling update has no old fleet left; it
+        waits after its last batch as after the others.
         """
         if self.strategy in ("all_at_once", "rolling"):
             return self.bake_minutes * SECONDS_PER_MINUTE
@@ -85,25 +86,27 @@ class Update:
 
     @property
     def bakes_seconds(self) -> int:
-        """Seconds of all bakes."""
+        """Return the total seconds of all bakes."""
         before = (len(self.steps) - 1) * self.bake_minutes * SECONDS_PER_MINUTE
         return before + self.last_bake_seconds
 
     @property
-    def starts(self) -> int:
-        """Number of times that instances are started one after the other."""
+    def start_count(self) -> int:
+        """Return how many times instances are started, one group after the other."""
         return len(self.steps) if self.strategy == "rolling" else 1
 
-    def expected_seconds(self, start_seconds: float | None) -> float | None:
-        """Duration of an update without failures; None if the time of a start is unknown."""
-        return None if start_seconds is None else self.bakes_seconds + self.starts * start_seconds
+    def estimate_seconds(self, start_seconds: float | None) -> float | None:
+        """Estimate an update's duration without failures; None if a start's time is unknown."""
+        return (
+            None if start_seconds is None else self.bakes_seconds + self.start_count * start_seconds
+        )
 
-    def longest_seconds(self, start_seconds: float | None) -> int:
-        """Timeout after which SageMaker rolls back: every bake, and starts that take twice as long."""
+    def compute_timeout(self, start_seconds: float | None) -> int:
+        """Compute SageMaker's rollback timeout: all bakes, and starts that take twice as long."""
         start = LONGEST_START_SECONDS if start_seconds is None else START_SAFETY * start_seconds
-        seconds = self.bakes_seconds + self.starts * max(start, LEAST_START_SECONDS)
+        seconds = self.bakes_seconds + self.start_count * max(start, LEAST_START_SECONDS)
         whole_minutes = SECONDS_PER_MINUTE * math.ceil(seconds / SECONDS_PER_MINUTE)
-        return min(max(whole_minutes, least(LONGEST)), most(LONGEST))
+        return min(max(whole_minutes, find_minimum(LONGEST)), find_maximum(LONGEST))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +120,8 @@ class DeployedVariant:
     """All instance types in order of preference, if there are several."""
 
     @property
-    def runs_on(self) -> str:
-        """The instance types in words."""
+    def type_summary(self) -> str:
+        """Return the instance types as text, in order of preference."""
         return ", else ".join(self.pools) or self.instance_type or "serverless"
 
 
@@ -138,7 +141,7 @@ class EndpointState:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusedUpdate:
-    """A kind of change that SageMaker refuses. `id` is that of its preflight rule."""
+    """A kind of change that SageMaker rejects. `id` is that of its preflight rule."""
 
     id: str
     source: str
@@ -150,7 +153,7 @@ class RefusedUpdate:
     two_deploys: bool = False
     """Whether a deploy with `scaling.hold` before the change is enough, which `servable plan` prints."""
 
-    def remedy(self, name: str) -> str:
+    def format_remedy(self, name: str) -> str:
         """Return what to do in the environment of this name."""
         return self.way.replace("{name}", name)
 
@@ -168,13 +171,13 @@ _BESIDE = (
 )
 
 
-def _async_removed(old: EndpointState, new: EndpointState) -> dict[str, str]:
+def _find_async_removal(old: EndpointState, new: EndpointState) -> dict[str, str]:
     if not old.queued or new.queued:
         return {}
     return {"": "SageMaker does not take asynchronous inference away from an endpoint"}
 
 
-def _instances_to_serverless(old: EndpointState, new: EndpointState) -> dict[str, str]:
+def _find_serverless_changes(old: EndpointState, new: EndpointState) -> dict[str, str]:
     serverless = [name for name, variant in new.variants.items() if variant.instance_type is None]
     if not serverless or all(variant.instance_type is None for variant in old.variants.values()):
         return {}
@@ -184,7 +187,7 @@ def _instances_to_serverless(old: EndpointState, new: EndpointState) -> dict[str
     }
 
 
-def _variants_under_rollout(old: EndpointState, new: EndpointState) -> dict[str, str]:
+def _find_renamed_variants(old: EndpointState, new: EndpointState) -> dict[str, str]:
     if not new.guarded or not old.variants:
         return {}
     # The page does not mention shadow variants.
@@ -197,19 +200,19 @@ def _variants_under_rollout(old: EndpointState, new: EndpointState) -> dict[str,
     return {"": f"with [rollout] variants keep their names: {', '.join(what)}"}
 
 
-def _type_while_scaled(old: EndpointState, new: EndpointState) -> dict[str, str]:
+def _find_scaled_type_changes(old: EndpointState, new: EndpointState) -> dict[str, str]:
     return {
-        name: f"variant {name} is scaled: SageMaker does not change {was.runs_on} to "
-        f"{new.variants[name].runs_on} in one update"
+        name: f"variant {name} is scaled: SageMaker does not change {was.type_summary} to "
+        f"{new.variants[name].type_summary} in one update"
         for name, was in old.variants.items()
         if was.scales
         and name in new.variants
-        and new.variants[name].runs_on != was.runs_on
+        and new.variants[name].type_summary != was.type_summary
         and new.variants[name].instance_type is not None  # serverless: a row of its own
     }
 
 
-def _removed_while_scaled(old: EndpointState, new: EndpointState) -> dict[str, str]:
+def _find_scaled_removals(old: EndpointState, new: EndpointState) -> dict[str, str]:
     return {
         name: f"variant {name} is scaled: SageMaker does not remove it in one update"
         for name, was in old.variants.items()
@@ -222,39 +225,39 @@ REFUSED_UPDATES = (
         id="change-async-removed",
         source="https://github.com/aws/sagemaker-python-sdk/pull/3124 (2026-11-22): SageMaker's own "
         "message; no page of the guide states it",
-        problems=_async_removed,
+        problems=_find_async_removal,
         way=_BESIDE,
     ),
     RefusedUpdate(
         id="change-instances-to-serverless",
         source=_SERVERLESS,
-        problems=_instances_to_serverless,
+        problems=_find_serverless_changes,
         way=_BESIDE,
     ),
     RefusedUpdate(
         id="change-variants-under-rollout",
         source=_GUARDRAILS,
-        problems=_variants_under_rollout,
+        problems=_find_renamed_variants,
         way="take [rollout] out for this deploy, which then goes all at once and unwatched, and put "
         "it back after",
     ),
     RefusedUpdate(
         id="change-type-while-scaled",
         source=_SCALED,
-        problems=_type_while_scaled,
+        problems=_find_scaled_type_changes,
         way="first scaling.hold = true with the type that is live, then the other type",
         two_deploys=True,
     ),
     RefusedUpdate(
         id="change-variant-removed-while-scaled",
         source=_SCALED,
-        problems=_removed_while_scaled,
+        problems=_find_scaled_removals,
         way="first scaling.hold = true, then take the variant out",
         two_deploys=True,
     ),
 )
 
 
-def refused_update(rule: str) -> RefusedUpdate:
-    """The row of a rule. Raises KeyError."""
+def find_refused_update(rule: str) -> RefusedUpdate:
+    """Return the row of a rule. Raise KeyError for an unknown rule."""
     return {update.id: update for update in REFUSED_UPDATES}[rule]

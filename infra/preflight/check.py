@@ -4,17 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity, meant
+from infra.parameters.finding import Finding, Severity, suggest_name
 from infra.parameters.loading import Loaded
-from infra.preflight.rule import Candidate, discovered
+from infra.preflight.rule import Candidate, discover_rules
 
-RULES = discovered()
+RULES = discover_rules()
 # What is updated and scaled: no rule about a file of batches alone.
 _OF_ENDPOINTS = ("infra.preflight.rollout.", "infra.preflight.scaling.")
 
 
 def check(loaded: Loaded) -> list[Finding]:
-    """The findings about invalid keys, and those of every rule in the rest of the file.
+    """Return the findings about invalid keys, and those of every rule in the rest of the file.
 
     The file may be deployed if none of them is an error.
     """
@@ -23,7 +23,7 @@ def check(loaded: Loaded) -> list[Finding]:
 
 
 def check_all(loaded: Loaded) -> list[Finding]:
-    """The findings of `check`, and the rules that lack an input."""
+    """Return the findings of `check`, and those of rules that lack an input."""
     if loaded.draft is None:
         return list(loaded.findings)
     candidate = Candidate(loaded, loaded.draft)
@@ -36,27 +36,27 @@ def check_all(loaded: Loaded) -> list[Finding]:
         for finding in rule(candidate).check():
             # Invalid keys are missing in the draft: findings that follow from their absence are dropped.
             keys = (finding.key, *finding.reads)
-            if not any(_touch(key, invalid) for key in keys for invalid in invalid_keys):
+            if not any(_has_overlap(key, invalid) for key in keys for invalid in invalid_keys):
                 # Two variants of one model give the same finding about it: once is enough.
-                finding = loaded.source.name_variable(finding)
+                finding = loaded.source.add_variable(finding)
                 findings[finding.rule, finding.key, str(finding)] = finding
-    return [*loaded.findings, *_acknowledged(loaded, loaded.draft, list(findings.values()))]
+    return [*loaded.findings, *_mark_acknowledged(loaded, loaded.draft, list(findings.values()))]
 
 
-def errors(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings that stop a deployment."""
+def select_errors(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that stop a deployment."""
     return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
-def _touch(key: str, other: str) -> bool:
-    """Whether the keys are equal, or one is inside the other."""
+def _has_overlap(key: str, other: str) -> bool:
+    """Return whether the keys are equal, or one is inside the other."""
     return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
-def _acknowledged(
+def _mark_acknowledged(
     loaded: Loaded, environment: Environment, findings: Sequence[Finding]
 ) -> Iterator[Finding]:
-    """The findings, with accepted ones marked, and a finding for each entry that accepts nothing."""
+    """Yield findings, accepted ones marked, and one for each entry that accepts nothing."""
     entries = dict(environment.acknowledge)
     for finding in findings:
         reason = environment.acknowledge.get(finding.acknowledgement)
@@ -65,18 +65,18 @@ def _acknowledged(
             finding = replace(finding, severity=Severity.ACKNOWLEDGED, remedy=f"accepted: {reason}")
         yield finding
     for entry, reason in entries.items():
-        yield from _accepts_nothing(loaded, entry, reason, findings)
+        yield from _report_unused_entry(loaded, entry, reason, findings)
 
 
-def _accepts_nothing(
+def _report_unused_entry(
     loaded: Loaded, entry: str, reason: str, findings: Sequence[Finding]
 ) -> Iterator[Finding]:
     rule = entry.partition(":")[0]
     acceptable = [rule.id for rule in RULES if rule.acknowledgeable]
     unchecked = {finding.rule for finding in findings if finding.severity is Severity.NOT_CHECKED}
     if rule not in acceptable:
-        problem, remedy = f"no rule {rule!r} can be accepted", meant(rule, acceptable)
-    elif errors(loaded.findings) or rule in unchecked:
+        problem, remedy = f"no rule {rule!r} can be accepted", suggest_name(rule, acceptable)
+    elif select_errors(loaded.findings) or rule in unchecked:
         return  # its finding may be in the part that cannot be read, or was not checked
     else:
         problem, remedy = "accepts a finding that does not exist", "take it out"
@@ -85,7 +85,7 @@ def _accepts_nothing(
     yield Finding(
         rule="acknowledge-nothing",
         severity=Severity.ERROR,
-        file=loaded.source.origin(("acknowledge", entry), loaded.file),
+        file=loaded.source.find_origin(("acknowledge", entry), loaded.file),
         key=f"acknowledge.{entry}",
         given=reason,
         problem=problem,

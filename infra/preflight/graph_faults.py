@@ -1,7 +1,7 @@
-"""Finds operations of a model's graph that the TensorFlow of an image would refuse or could not run.
+"""Finds operations of a model's graph that the TensorFlow of an image would reject or can't run.
 
-Only TensorFlow versions with a table in infra/catalog/op_versions.json are judged. The version that
-wrote the model is not compared, because only what its graph requires counts.
+Only TensorFlow versions with a table in infra/catalog/op_versions.json are checked. The version
+that wrote the model isn't compared, because only what its graph requires counts.
 """
 
 import re
@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog.images import REQUIRED, OpAttribute, OpDefinition, OpTable, image_tables, tables
-from model_packaging.saved_model import dtype_name
+from infra.catalog.images import (
+    REQUIRED,
+    OpAttribute,
+    OpDefinition,
+    OpTable,
+    list_image_tables,
+    load_op_tables,
+)
+from model_packaging.saved_model import find_dtype_name
 from model_packaging.saved_model.graph_file import (
     FILE_INPUTS,
     Attribute,
@@ -73,9 +80,9 @@ class _Subject:
 _Problem = Callable[[_Subject, OpTable], str | None]
 
 
-def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
-    """All faults, each once with its first node. `cpu` means that the instance type has no GPU."""
-    yield from _versions(graph, table)
+def find_graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
+    """Yield each fault once, with its first node. `cpu`: the instance type has no GPU."""
+    yield from _check_versions(graph, table)
     seen = set()
     for operation in graph.operations:
         op, subject = operation.op, _Subject(operation, graph, cpu)
@@ -84,17 +91,22 @@ def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterat
             if reason is None or (rule, op, reason) in seen:
                 continue
             seen.add((rule, op, reason))
-            takers = [one for one in image_tables() if op in one and problem(subject, one) is None]
+            takers = [
+                one for one in list_image_tables() if op in one and problem(subject, one) is None
+            ]
             inside = f" in function {operation.function!r}" if operation.function else ""
             text = f"{op} (node {operation.node!r}){inside}: {reason}"
-            otherwise = remedy.format(with_gpu="with" if cpu else "without") or _other_export(op)
-            yield _fault(rule, op, text, takers, otherwise)
+            otherwise = remedy.format(with_gpu="with" if cpu else "without") or _suggest_export(op)
+            yield _build_fault(rule, op, text, takers, otherwise)
 
 
-def _fault(
+def _build_fault(
     rule: str, given: str | int, problem: str, takers: list[OpTable], remedy: str
 ) -> GraphFault:
-    """A fault that the images of `takers` do not have; `remedy` is for none of them."""
+    """Return a fault that the images of `takers` don't have.
+
+    `remedy` is used if no image takes the graph.
+    """
     versions = [table.version for table in takers]
     allowed = f"the images of TensorFlow {', '.join(versions)}" if versions else "no image takes it"
     if versions:
@@ -102,8 +114,8 @@ def _fault(
     return GraphFault(rule=rule, given=given, problem=problem, allowed=allowed, remedy=remedy)
 
 
-def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
-    def refused(by: OpTable) -> str | None:
+def _check_versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
+    def explain_rejection(by: OpTable) -> str | None:
         if graph.min_consumer > by.graph_def:
             return (
                 f"the graph asks for a TensorFlow that reads version {graph.min_consumer} of GraphDef "
@@ -118,18 +130,25 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
             )
         return None
 
-    if (reason := refused(table)) is not None:
-        takers = [image_table for image_table in image_tables() if refused(image_table) is None]
+    if (reason := explain_rejection(table)) is not None:
+        takers = [
+            image_table
+            for image_table in list_image_tables()
+            if explain_rejection(image_table) is None
+        ]
         remedy = "export it again with the TensorFlow of the image"
         problem = f"{reason}: the model does not load"
-        yield _fault("model-graph-version", graph.min_consumer, problem, takers, remedy)
+        yield _build_fault("model-graph-version", graph.min_consumer, problem, takers, remedy)
 
 
-def _unknown(subject: _Subject, table: OpTable) -> str | None:
+def _explain_unknown(subject: _Subject, table: OpTable) -> str | None:
     op = subject.operation.op
     if op in table or (not subject.cpu and _TENSORRT.fullmatch(op)):
         return None
-    return f"TensorFlow Serving {table.version} has no such operation; {_not_loaded(subject.operation)}"
+    return (
+        f"TensorFlow Serving {table.version} has no such operation; "
+        f"{_describe_load_failure(subject.operation)}"
+    )
 
 
 # Observed with the TensorFlow of each table: a model is loaded as a whole, operations of its functions
@@ -137,40 +156,42 @@ def _unknown(subject: _Subject, table: OpTable) -> str | None:
 # reaches them.
 
 
-def _not_loaded(operation: Operation) -> str:
+def _describe_load_failure(operation: Operation) -> str:
     loads = "the model does not load"
     return f"{loads}, or its first request fails" if operation.function else loads
 
 
-def _not_run(operation: Operation) -> str:
+def _describe_run_failure(operation: Operation) -> str:
     return _FAILS if operation.function else "the model does not load"
 
 
-def _removed(subject: _Subject, table: OpTable) -> str | None:
+def _explain_removed(subject: _Subject, table: OpTable) -> str | None:
     definition = table.get(subject.operation.op)
     removed_in = None if definition is None else definition.removed_in
     if removed_in is None or subject.graph.producer < removed_in:
         return None
     return (
         f"is not allowed in graphs of GraphDef version {removed_in} or newer, and this graph has "
-        f"version {subject.graph.producer}; {_not_run(subject.operation)}"
+        f"version {subject.graph.producer}; {_describe_run_failure(subject.operation)}"
     )
 
 
-def _bad_attribute(subject: _Subject, table: OpTable) -> str | None:
+def _explain_bad_attribute(subject: _Subject, table: OpTable) -> str | None:
     operation = subject.operation
     definition, given = table.get(operation.op), operation.attributes
     for name, attribute in definition.attributes.items() if definition else ():
         if name not in given:
             if attribute.default == REQUIRED:
-                return f"states no {name}, which has no default; {_not_loaded(operation)}"
-        elif (wrong := _wrong_value(given[name], attribute)) is not None:
-            return f"{name} is {wrong} in TensorFlow {table.version}; {_not_loaded(operation)}"
+                return (
+                    f"states no {name}, which has no default; {_describe_load_failure(operation)}"
+                )
+        elif (wrong := _explain_wrong_value(given[name], attribute)) is not None:
+            return f"{name} is {wrong} in TensorFlow {table.version}; {_describe_load_failure(operation)}"
     return None
 
 
-def _wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
-    """The reason for which TensorFlow's ValidateAttrValue refuses a value, or None.
+def _explain_wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
+    """Explain why TensorFlow's ValidateAttrValue rejects a value, or return None.
 
     Source: tensorflow/core/framework/op_def_util.cc, read 2026-11-22
     """
@@ -181,7 +202,7 @@ def _wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
     if kind == "placeholder" or (is_list and kind == "list()" and not declared.minimum):
         return None
     if kind not in (expected, "list()" if is_list else expected):
-        return f"{_named(kind)}, and must be {declared.kind}"
+        return f"{_format_kind(kind)}, and must be {declared.kind}"
     if declared.minimum is not None:
         size = len(value) if is_list else value
         if size < declared.minimum:
@@ -189,42 +210,42 @@ def _wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
     if declared.allowed is not None:
         for part in value if is_list else [value]:
             if part not in declared.allowed:
-                allowed = ", ".join(_shown(inner, each) for each in declared.allowed)
-                return f"{_shown(inner, part)}, and must be one of {allowed}"
+                allowed = ", ".join(_format_value(inner, each) for each in declared.allowed)
+                return f"{_format_value(inner, part)}, and must be one of {allowed}"
     return None
 
 
-def _named(kind: str) -> str:
-    """TensorFlow's name of a kind: "list(i)" is list(int)."""
+def _format_kind(kind: str) -> str:
+    """Return TensorFlow's name of a kind: "list(i)" is list(int)."""
     names = {short: name for name, short in _KINDS.items()}
     inner = kind.removeprefix("list(").removesuffix(")")
     name = names.get(inner, inner)
     return (f"list({name})" if inner != kind else name) or "without a value"
 
 
-def _shown(kind: str, value: Any) -> str:
-    return dtype_name(value) if kind == "type" else str(value)
+def _format_value(kind: str, value: Any) -> str:
+    return find_dtype_name(value) if kind == "type" else str(value)
 
 
-def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
+def _explain_ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
     operation = subject.operation
     definition = table.get(operation.op)
     # A module that is too new gives one finding, and not one for each of its newer attributes.
-    if definition is None or _stablehlo(subject, table) is not None:
+    if definition is None or _explain_stablehlo(subject, table) is not None:
         return None
     for name, given in operation.attributes.items():
         if name in definition.attributes or name in _NOTES:
             continue
-        definitions = filter(None, (other.get(operation.op) for other in tables()))
+        definitions = filter(None, (other.get(operation.op) for other in load_op_tables()))
         newer = filter(None, (other.attributes.get(name) for other in definitions))
         if given not in [attribute.default for attribute in newer]:
-            shown = "" if given[1] is None else f" ({_shown(*given)[:80]})"
+            shown = "" if given[1] is None else f" ({_format_value(*given)[:80]})"
             return f"TensorFlow {table.version} does not know its attribute {name}{shown} and ignores it"
     return None
 
 
-def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
-    """The reason for which a TensorFlow fails to run an XlaCallModule when a request reaches it, or None."""
+def _explain_stablehlo(subject: _Subject, table: OpTable) -> str | None:
+    """Explain why a request to an XlaCallModule fails in a TensorFlow, or return None."""
     if subject.operation.op != "XlaCallModule":
         return None
     given = subject.operation.attributes
@@ -248,7 +269,8 @@ def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
     newer = [
         name
         for name in dict.fromkeys(module.split("\0")[1:])
-        if any(f"vhlo.{name}" in other for other in tables()) and f"vhlo.{name}" not in table
+        if any(f"vhlo.{name}" in other for other in load_op_tables())
+        and f"vhlo.{name}" not in table
     ]
     if newer:
         return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {reader} has not; {_FAILS}"
@@ -259,8 +281,12 @@ def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
     return f"its StableHLO {stablehlo} has no guarantee to run in {reader}, which has StableHLO {supported}"
 
 
-def _platform(subject: _Subject, _: OpTable) -> str | None:
-    """Source: SetPlatformIndex in tensorflow/compiler/tf2xla/kernels/xla_call_module_loader.cc, 2026-11-22"""
+def _explain_platform(subject: _Subject, _: OpTable) -> str | None:
+    """Explain why an XlaCallModule doesn't run on this kind of instance, or return None.
+
+    Source: SetPlatformIndex in tensorflow/compiler/tf2xla/kernels/xla_call_module_loader.cc,
+    2026-11-22
+    """
     given = subject.operation.attributes
     kind, platforms = given.get("platforms", ("", None))
     if subject.operation.op != "XlaCallModule" or kind != "list(s)":
@@ -273,47 +299,57 @@ def _platform(subject: _Subject, _: OpTable) -> str | None:
     return f"its module is for {', '.join(platforms)}, and an instance type {machine} is {needed}; {_FAILS}"
 
 
-def _python(subject: _Subject, _: OpTable) -> str | None:
+def _explain_python(subject: _Subject, _: OpTable) -> str | None:
     if subject.operation.op not in PYTHON_OPS:
         return None
-    return f"calls a Python function, and TensorFlow Serving has no Python; {_not_run(subject.operation)}"
+    return (
+        "calls a Python function, and TensorFlow Serving has no Python; "
+        f"{_describe_run_failure(subject.operation)}"
+    )
 
 
-def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
+def _explain_missing_kernel(subject: _Subject, table: OpTable) -> str | None:
     operation = subject.operation
     definition = table.get(operation.op)
     if definition is None or not subject.cpu or operation.compiled or operation.op in _REWRITTEN:
         return None
-    if operation.op in PYTHON_OPS or _removed(subject, table) or _bad_attribute(subject, table):
+    if (
+        operation.op in PYTHON_OPS
+        or _explain_removed(subject, table)
+        or _explain_bad_attribute(subject, table)
+    ):
         return None  # one finding is enough
     if not definition.cpu:
-        return f"TensorFlow {table.version} has no CPU kernel for it; {_not_run(operation)}"
-    if operation.op in _NEVER_FIRST and (order := _channels_first(operation)):
-        return f"TensorFlow {table.version} has no CPU kernel for {order}; {_not_run(operation)}"
-    if any(_fits(operation, definition, kernel) for kernel in definition.cpu):
+        return f"TensorFlow {table.version} has no CPU kernel for it; {_describe_run_failure(operation)}"
+    if operation.op in _NEVER_FIRST and (order := _find_channel_order(operation)):
+        return f"TensorFlow {table.version} has no CPU kernel for {order}; {_describe_run_failure(operation)}"
+    if any(_is_supported(operation, definition, kernel) for kernel in definition.cpu):
         return None
     types = ", ".join(
-        f"{name} {dtype_name(operation.attributes[name][1])}"
+        f"{name} {find_dtype_name(operation.attributes[name][1])}"
         for name in sorted({name for kernel in definition.cpu for name in kernel})
         if operation.attributes.get(name, ("", None))[0] == "type"
     )
-    return f"TensorFlow {table.version} has no CPU kernel for {types or 'its types'}; {_not_run(operation)}"
+    return (
+        f"TensorFlow {table.version} has no CPU kernel for {types or 'its types'}; "
+        f"{_describe_run_failure(operation)}"
+    )
 
 
-def _channels_first(operation: Operation) -> str:
-    """The order, such as NCHW; empty for channels last, the default of all."""
+def _find_channel_order(operation: Operation) -> str:
+    """Return the order of channels first, such as NCHW, or "" for channels last, the default."""
     order = str(operation.attributes.get("data_format", ("s", ""))[1])
     return order if order.startswith("NC") else ""
 
 
-def _needs_onednn(subject: _Subject, _: OpTable) -> str | None:
-    operation, order = subject.operation, _channels_first(subject.operation)
+def _explain_onednn(subject: _Subject, _: OpTable) -> str | None:
+    operation, order = subject.operation, _find_channel_order(subject.operation)
     if operation.op not in _CHANNELS_LAST or not order or not subject.cpu or operation.compiled:
         return None
     return f"is in {order}, which only oneDNN computes on a CPU; without it {_FAILS}"
 
 
-def _fits(
+def _is_supported(
     operation: Operation, definition: OpDefinition, kernel: Mapping[str, frozenset[int]]
 ) -> bool:
     for name, allowed in kernel.items():
@@ -325,7 +361,7 @@ def _fits(
     return True
 
 
-def _outside(subject: _Subject, _: OpTable) -> str | None:
+def _explain_outside_file(subject: _Subject, _: OpTable) -> str | None:
     operation = subject.operation
     if operation.op not in FILE_INPUTS:
         return None
@@ -341,8 +377,8 @@ def _outside(subject: _Subject, _: OpTable) -> str | None:
     return f"needs {operation.path!r}: {origin}, which the container may not have"
 
 
-def _other_export(op: str) -> str:
-    newest = [table.version for table in tables() if op in table]
+def _suggest_export(op: str) -> str:
+    newest = [table.version for table in load_op_tables() if op in table]
     if newest:
         return (
             f"only TensorFlow {newest[-1]} has it, for which there is no image: export the model without "
@@ -356,42 +392,42 @@ def _other_export(op: str) -> str:
 
 # Rule to its finder, and the remedy where no newer image takes the operation.
 _FINDERS: Mapping[str, tuple[_Problem, str]] = {
-    "model-op-unknown": (_unknown, ""),  # see _other_export
-    "model-op-removed": (_removed, "export the model again with a newer TensorFlow"),
+    "model-op-unknown": (_explain_unknown, ""),  # see _other_export
+    "model-op-removed": (_explain_removed, "export the model again with a newer TensorFlow"),
     "model-op-attribute": (
-        _bad_attribute,
+        _explain_bad_attribute,
         "export the model again with the TensorFlow of the image",
     ),
     "model-op-attribute-ignored": (
-        _ignored_attribute,
+        _explain_ignored_attribute,
         "compare an answer of the container with one of the process that exported the model; "
         "or export it with the TensorFlow of the image",
     ),
     "model-stablehlo-version": (
-        _stablehlo,
+        _explain_stablehlo,
         "export it again with a jax version from the image's time, or with the native serialization "
         "version and the StableHLO version that the image reads",
     ),
     "model-platform": (
-        _platform,
+        _explain_platform,
         'export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, '
         "or choose an instance type {with_gpu} a GPU",
     ),
     "model-needs-python": (
-        _python,
+        _explain_python,
         "write it with TensorFlow's operations in place of tf.py_function and tf.numpy_function, or do "
         "it in transforms.py or inference.py of the code folder",
     ),
     "model-op-without-kernel": (
-        _without_kernel,
+        _explain_missing_kernel,
         "choose an instance type with a GPU, or export the model for CPUs",
     ),
     "model-channels-first": (
-        _needs_onednn,
+        _explain_onednn,
         "set onednn = true in [variants.NAME.container], or export the model with channels last",
     ),
     "model-reads-outside": (
-        _outside,
+        _explain_outside_file,
         "export it as an asset (tf.saved_model.Asset), or put it into the archive and name "
         f"it by {_ARCHIVE}…",
     ),

@@ -42,19 +42,19 @@ _NOTES = re.compile(r"\s*\([^()]*\)|,? (?:read )?2\d{3}-\d\d(?:-\d\d)?")
 
 def write_rules() -> str:
     """Return the text of docs/reference/rules.md."""
-    return _RULES_HEAD + "".join(f"\n## {rule.id}\n\n{_describe(rule)}\n" for rule in RULES)
+    return _RULES_HEAD + "".join(f"\n## {rule.id}\n\n{_describe_rule(rule)}\n" for rule in RULES)
 
 
-def _describe(rule: type[Rule]) -> str:
-    """Return severity, meaning, fix, example, and source of a rule, in one paragraph."""
-    parts = [f"{_name_severity(rule)}. {rule.why()}"]
+def _describe_rule(rule: type[Rule]) -> str:
+    """Return the severity, meaning, fix, example, and source of a rule, in one paragraph."""
+    parts = [f"{_name_severity(rule)}. {rule.read_reason()}"]
     if rule.remedy:
         remedy = rule.remedy.replace("{self.id}", rule.id)
         remedy = re.sub(r"\{(?:[\w.]+\.)?(\w+)\}", lambda match: match[1].upper(), remedy)
         parts.append(f"Fix: {remedy}.")
     if example := _select_example(rule):
         parts.append(f"Example: `{example}`.")
-    if source := _NOTES.sub("", rule.source()):
+    if source := _NOTES.sub("", rule.read_source()):
         parts.append(f"[Source]({source})." if _ADDRESS.fullmatch(source) else f"Source: {source}.")
     return " ".join(parts)
 
@@ -69,7 +69,11 @@ def _select_example(rule: type[Rule]) -> str:
     """Return the example if it explains what the rule's text does not, or an empty string."""
     key = rule.example.partition(" =")[0].rpartition(".")[2]
     is_line = "\n" not in rule.example and not rule.example.startswith("#")
-    if is_line and len(rule.example) <= _LONGEST_EXAMPLE and key not in rule.why() + rule.remedy:
+    if (
+        is_line
+        and len(rule.example) <= _LONGEST_EXAMPLE
+        and key not in rule.read_reason() + rule.remedy
+    ):
         return rule.example
     return ""
 
@@ -117,22 +121,25 @@ A key that the environment file names keeps its own policy, which must allow the
 
 
 def write_permissions() -> str:
-    rows = "\n".join(_row(permission) for permission in PERMISSIONS)
+    rows = "\n".join(_render_row(permission) for permission in PERMISSIONS)
     keys = "\n".join(
-        f"| `{row.key}` | {row.who} | {_listed(row.actions)} | {row.condition} |"
+        f"| `{row.key}` | {row.who} | {_format_actions(row.actions)} | {row.condition} |"
         for row in KEY_PERMISSIONS
     )
     return f"{_PERMISSIONS_HEAD}{rows}\n{_CALLERS}{keys}\n"
 
 
-def _row(permission: Permission) -> str:
+def _render_row(permission: Permission) -> str:
     where = "; ".join(PLACES[place] for place in permission.on) or "`*`"
-    condition = "; ".join(_conditions(permission)) or "none"
+    condition = "; ".join(_render_conditions(permission)) or "none"
     why = permission.wildcard or "no wildcard"
-    return f"| {permission.capability} | {_listed(permission.actions)} | {where} | {condition} | {why} |"
+    return (
+        f"| {permission.capability} | {_format_actions(permission.actions)} | {where} | "
+        f"{condition} | {why} |"
+    )
 
 
-def _conditions(permission: Permission) -> Iterator[str]:
+def _render_conditions(permission: Permission) -> Iterator[str]:
     for operator, by in permission.condition.items():
         for key, value in by.items():
             shown = " or ".join(
@@ -144,5 +151,5 @@ def _conditions(permission: Permission) -> Iterator[str]:
             yield f"{operator} `{key}`: {shown}"
 
 
-def _listed(actions: tuple[str, ...]) -> str:
+def _format_actions(actions: tuple[str, ...]) -> str:
     return ", ".join(f"`{action}`" for action in actions)

@@ -16,24 +16,24 @@ from typing import Any, ClassVar, Final
 from pydantic import BaseModel
 
 from infra.catalog.images import OpTable
-from infra.catalog.instances import Instance, instances
-from infra.packing import packed_together, servable
-from infra.parameters.batch.job import BatchJob, batch_jobs
+from infra.catalog.instances import Instance, load_instances
+from infra.packing import build_servable, list_packed_models
+from infra.parameters.batch.job import BatchJob, list_batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
-from infra.parameters.placement import Placement, placements
-from infra.preflight.graph_faults import GraphFault, graph_faults
-from model_packaging.inputs import wants_ours
+from infra.parameters.placement import Placement, list_placements
+from infra.preflight.graph_faults import GraphFault, find_graph_faults
+from model_packaging.inputs import needs_our_handler
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.graph_file import GraphOperations
-from model_packaging.saved_model.operations import operations
+from model_packaging.saved_model.operations import read_operations
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An environment that is to be deployed. What several rules derive from it is computed once."""
+    """An environment to deploy. Values that several rules derive from it are computed once."""
 
     loaded: Loaded
     environment: Environment
@@ -42,38 +42,38 @@ class Candidate:
         default_factory=dict
     )
 
-    def value_of(self, key: str) -> Any:
-        """The file's value of a dotted key; None for a table and for a key that is not there."""
+    def find_value(self, key: str) -> Any:
+        """Return the file's value of a dotted key, or None for a table and for a missing key."""
         value: Any = self.environment
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
         return None if isinstance(value, BaseModel | dict) else value
 
     @property
-    def in_production(self) -> bool:
-        """Whether rules about redundancy apply. They do not to queues and serverless variants."""
+    def is_production(self) -> bool:
+        """Return whether redundancy rules apply. They don't for queues and serverless."""
         stated = self.environment.production
         production = self.loaded.name.lower().startswith("prod") if stated is None else stated
-        return production and not self.environment.kind.may_be_empty
+        return production and not self.environment.kind.can_be_empty
 
     @cached_property
     def placements(self) -> tuple[Placement, ...]:
-        """The variants whose instance type and model are known."""
-        return placements(self.environment)
+        """Return the variants whose instance type and model are known."""
+        return list_placements(self.environment)
 
     @cached_property
     def batch_jobs(self) -> tuple[BatchJob, ...]:
-        """The batches whose instance type and model are known."""
-        return batch_jobs(self.environment)
+        """Return the batches whose instance type and model are known."""
+        return list_batch_jobs(self.environment)
 
     @cached_property
     def containers(self) -> tuple[Placement, ...]:
-        """The variants and the batches whose instance type and model are known."""
-        return (*self.placements, *(job.deployed for job in self.batch_jobs))
+        """Return the variants and the batches whose instance type and model are known."""
+        return (*self.placements, *(job.deployed_placement for job in self.batch_jobs))
 
     @cached_property
     def instance_keys(self) -> Mapping[str, tuple[str, str]]:
-        """Dotted key of every instance type of the file, to its variant's name and the type."""
+        """Return a dict from the dotted key of every instance type to variant and type."""
         keys = {}
         for name, variant in self.environment.variants.items():
             if variant.instance_type is not None:
@@ -85,79 +85,84 @@ class Candidate:
 
     @cached_property
     def instances(self) -> Mapping[str, tuple[str, Instance]]:
-        """Dotted key of every known instance type, to its variant's name and the type."""
+        """Return a dict from the dotted key of every known instance type to variant and type."""
         return {
-            key: (name, instances()[kind])
+            key: (name, load_instances()[kind])
             for key, (name, kind) in self.instance_keys.items()
-            if kind in instances()
+            if kind in load_instances()
         }
 
     @cached_property
     def code_folders(self) -> Mapping[str, Path]:
-        """Model name to code folder, for folders with a handler or with hooks for Servable's.
+        """Return a dict from model to code folder, for folders with a handler or with hooks.
 
-        A folder that has neither, or cannot be read, is a finding of Artefact.
+        The hooks are for Servable's handler. The rule Artefact reports a folder that has neither,
+        or that can't be read.
         """
         folders = {}
         for name, model in self.environment.models.items():
             if model.code:
                 folder = model.code.path
                 with contextlib.suppress(OSError):
-                    if (folder / "inference.py").is_file() or wants_ours(folder):
+                    if (folder / "inference.py").is_file() or needs_our_handler(folder):
                         folders[name] = folder
         return folders
 
-    def version_folders(self, model: str) -> tuple[Path, ...]:
-        """Version folders of a model that is packed here; empty if unreadable, which Artefact reports."""
+    def find_version_folders(self, model: str) -> tuple[Path, ...]:
+        """Return a packed model's version folders; none if unreadable, which Artefact reports."""
         if self.environment.models[model].saved_model is None:
             return ()
-        packed = servable(model, self.environment.models[model])
+        packed = build_servable(model, self.environment.models[model])
         try:
-            return tuple(packed.versions().values())
+            return tuple(packed.find_versions().values())
         except (PackagingError, OSError, RuntimeError):
             return ()
 
-    def max_batch_size(self, model: str) -> int | None:
-        """The smallest max_batch_size of the variants that serve the model; None if none batches."""
+    def find_max_batch_size(self, model: str) -> int | None:
+        """Return the smallest max_batch_size of the variants that serve the model, or None."""
         sizes = [
             placement.variant.container.batching.max_batch_size
             for placement in self.placements
             if placement.variant.container.batching is not None
-            and model in self.served_by(placement)
+            and model in self.list_served_models(placement)
         ]
         return min(sizes, default=None)
 
-    def served_by(self, placement: Placement) -> list[str]:
-        """The models that the variant's model servers load; the default one is first."""
+    def list_served_models(self, placement: Placement) -> list[str]:
+        """Return the models that the variant's model servers load, the default one first."""
         members = placement.model.multi_model
         if members is not None:
             return [member for member in members if member in self.environment.models]
-        return packed_together(self.environment, placement.variant.model)
+        return list_packed_models(self.environment, placement.variant.model)
 
     @cached_property
-    def saved_model(self) -> Callable[[Path], SavedModelInfo]:
-        """Reads the SavedModel of a version folder. Raises `PackagingError`, OSError."""
+    def read_saved_model(self) -> Callable[[Path], SavedModelInfo]:
+        """Return the cached reader of SavedModel folders. It raises `PackagingError`, OSError."""
         return functools.cache(read)
 
-    def saved_models(self, model: str) -> Iterator[tuple[Path, SavedModelInfo]]:
-        """(version folder, SavedModel) of every version that is packed here and can be read."""
-        for folder in self.version_folders(model):
+    def read_saved_models(self, model: str) -> Iterator[tuple[Path, SavedModelInfo]]:
+        """Yield (version folder, SavedModel) of every readable version that is packed here."""
+        for folder in self.find_version_folders(model):
             try:
-                info = self.saved_model(folder)
+                info = self.read_saved_model(folder)
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             yield folder, info
 
     @cached_property
-    def graph(self) -> Callable[[Path], GraphOperations]:
-        """Reads the operations of a version folder's graph. Raises `PackagingError`, OSError."""
-        return functools.cache(partial(operations, cache=self.loaded.root / ".servable"))
+    def read_graph(self) -> Callable[[Path], GraphOperations]:
+        """Return the cached reader of folders' graphs. It raises `PackagingError`, OSError."""
+        return functools.cache(partial(read_operations, cache=self.loaded.root / ".servable"))
 
-    def graph_faults(self, folder: Path, table: OpTable, *, cpu: bool) -> tuple[GraphFault, ...]:
-        """Faults of that graph under the TensorFlow of `table`, computed once for all rules."""
+    def find_graph_faults(
+        self, folder: Path, table: OpTable, *, cpu: bool
+    ) -> tuple[GraphFault, ...]:
+        """Return the graph's faults under the TensorFlow of `table`, computed once."""
         key = (folder, table.version, cpu)
         if key not in self._graph_faults:
-            self._graph_faults[key] = tuple(graph_faults(self.graph(folder), table, cpu=cpu))
+            self._graph_faults[key] = tuple(
+                find_graph_faults(self.read_graph(folder), table, cpu=cpu)
+            )
         return self._graph_faults[key]
 
 
@@ -170,13 +175,14 @@ Parts = Iterable[tuple[Any, ...]]
 
 
 class RuleNameError(TypeError):
-    """A rule's name gives no id, or the id of another rule."""
+    """A rule's name gives no id, or the id of a different rule."""
 
 
 class Rule(ABC):
-    """One kind of mistake that would fail, or do harm, only after minutes of deploying.
+    """One kind of mistake that would fail, or do harm, only minutes into a deployment.
 
-    The docstring gives the reason and the source. The id is the class's name: GpuIdle is gpu-idle.
+    The docstring gives the reason and the source. The id is the class's name: GpuIdle is
+    gpu-idle.
     """
 
     id: ClassVar[str] = ""
@@ -215,19 +221,19 @@ class Rule(ABC):
         self.loaded, self.environment = candidate.loaded, candidate.environment
 
     def check(self) -> Findings:
-        """Yields a finding for every key that violates the rule."""
-        for part in self.parts():
-            yield from self.look(*part)
+        """Yield a finding for every key that violates the rule."""
+        for part in self.list_parts():
+            yield from self.check_part(*part)
 
-    def parts(self) -> Parts:
-        """The arguments of `look`, for each part of the file that the rule is about."""
+    def list_parts(self) -> Parts:
+        """Return the arguments of `check_part` for each part of the file to check."""
         return [()]
 
     @abstractmethod
-    def look(self, *part: Any, **_: Any) -> Findings:
-        """Yields a finding for everything about this part that violates the rule."""
+    def check_part(self, *part: Any, **_: Any) -> Findings:
+        """Yield a finding for each violation of the rule in this part of the file."""
 
-    def finding(
+    def build_finding(
         self,
         key: str | None = None,
         problem: str | None = None,
@@ -238,9 +244,10 @@ class Rule(ABC):
         reads: tuple[str, ...] | None = None,
         **values: Any,
     ) -> Finding:
-        """A finding of this rule; a text that is left out is the class's.
+        """Build a finding of this rule. An omitted text is taken from the class.
 
-        `given` is needed only if it differs from the key's value: chosen, counted, or one of a list.
+        `given` is needed only if it differs from the key's value: chosen, counted, or one of a
+        list.
         """
         key = self.key.format(**values) if key is None else key
         values |= {"self": self, "key": key}
@@ -249,9 +256,9 @@ class Rule(ABC):
         return Finding(
             rule=self.id,
             severity=self.severity,
-            file=self.loaded.origin(key),
+            file=self.loaded.find_origin(key),
             key=key,
-            given=self.candidate.value_of(key) if given is WHAT_THE_KEY_HOLDS else given,
+            given=self.candidate.find_value(key) if given is WHAT_THE_KEY_HOLDS else given,
             problem=self.problem.format(**values) if problem is None else problem,
             allowed=self.allowed.format(**values) if allowed is None else allowed,
             remedy=self.remedy.format(**values) if remedy is None else remedy,
@@ -259,56 +266,60 @@ class Rule(ABC):
             reads=reads,
         )
 
-    def not_checked(self, key: str, needs: str, question: str) -> Finding:
-        """Return the finding that the rule lacks an input. `question`: what stays open, "whether …"."""
+    def build_unchecked(self, key: str, needs: str, question: str) -> Finding:
+        """Build the finding that an input is missing. `question` begins with "whether"."""
         remedy = f"give {needs}"
-        finding = self.finding(key, question, given=None, allowed="", remedy=remedy, reads=())
+        finding = self.build_finding(key, question, given=None, allowed="", remedy=remedy, reads=())
         return replace(finding, severity=Severity.NOT_CHECKED, acknowledgeable=False)
 
     @classmethod
-    def why(cls) -> str:
-        """The docstring without its source, on one line."""
+    def read_reason(cls) -> str:
+        """Return the docstring without its source, on one line."""
         return " ".join(inspect.cleandoc(cls.__doc__ or "").split("Source:")[0].split())
 
     @classmethod
-    def source(cls) -> str:
-        """The docstring's source; empty if the rule is about the file itself."""
+    def read_source(cls) -> str:
+        """Return the docstring's source, or "" if the rule is about the file itself."""
         match = re.search(r"Source:(.*)", inspect.cleandoc(cls.__doc__ or ""), re.DOTALL)
         return " ".join(match[1].split()) if match else ""
 
 
 class ModelRule(Rule):
-    """A rule about each model: `look` takes its name and the model."""
+    """A rule about each model: `check_part` takes its name and the model."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return self.environment.models.items()
 
 
 class EachVariantRule(Rule):
-    """A rule about each variant: `look` takes its name and the variant."""
+    """A rule about each variant: `check_part` takes its name and the variant."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return self.environment.variants.items()
 
 
 class InstanceRule(Rule):
-    """A rule about each known instance type: `look` takes its key, its variant's name and the type."""
+    """A rule about each known instance type.
 
-    def parts(self) -> Parts:
+    `check_part` takes its key, its variant's name, and the type.
+    """
+
+    def list_parts(self) -> Parts:
         return ((key, *named) for key, named in self.candidate.instances.items())
 
 
 class VariantTableRule(Rule):
-    """A rule about the variants and components that have a table or key: `look` takes names, them and it.
+    """A rule about the variants and components that have a certain table or key.
 
-    The name of a component is that of its table: VARIANT.components.NAME.
+    `check_part` takes the name, the variant, and the table. The name of a component is that of
+    its table: VARIANT.components.NAME.
     """
 
     table: ClassVar[str]
     """Key in [variants.NAME]."""
 
-    def parts(self) -> Parts:
-        for name, variant in self.environment.tables.items():
+    def list_parts(self) -> Parts:
+        for name, variant in self.environment.variants_by_table.items():
             if (table := getattr(variant, self.table)) is not None:
                 yield name, variant, table
 
@@ -316,32 +327,35 @@ class VariantTableRule(Rule):
 class VariantRule(Rule):
     """A rule about one variant on its instance type."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return ((placement,) for placement in self.candidate.placements)
 
-    def size_unknown(self, placement: Placement) -> Findings:
-        """Yields "not checked" if the file does not give the model's size; bad folders are reported
-        by other rules."""
+    def report_unknown_size(self, placement: Placement) -> Findings:
+        """Yield "not checked" if the file doesn't give the model's size.
+
+        Other rules report bad folders.
+        """
         key = f"models.{placement.variant.model}"
         question = "whether the model fits in memory and on disk"
         if placement.model.artifact is not None:
-            yield self.not_checked(f"{key}.artifact", f"{key}.artifact.size_gib", question)
+            yield self.build_unchecked(f"{key}.artifact", f"{key}.artifact.size_gib", question)
         elif placement.model.multi_model is not None:
             needs = "a load test: which of the models are loaded together is not known"
-            yield self.not_checked(f"{key}.multi_model", needs, question)
+            yield self.build_unchecked(f"{key}.multi_model", needs, question)
 
 
 class ContainerRule(VariantRule):
-    """A rule about one container on its instance type: that of a variant, or of a batch."""
+    """A rule about each container on its instance type, of a variant or of a batch."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return ((placement,) for placement in self.candidate.containers)
 
 
-def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
-    """Every rule of the modules in the package's folders, sorted by id. Raises RuleNameError.
+def discover_rules(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
+    """Return every rule of the modules in the package's folders, sorted by id.
 
-    They are sorted so that the output does not depend on the file in which a rule is.
+    They are sorted so that the output doesn't depend on the file that contains a rule. Raises
+    RuleNameError.
     """
     rules: dict[str, type[Rule]] = {}
     folder = importlib.import_module(package).__path__
@@ -363,8 +377,8 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     return tuple(rules[name] for name in sorted(rules))
 
 
-def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
-    """An example with an archive in S3 and a placeholder as its hash; `lines` follow it."""
+def build_artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
+    """Return an example with an archive in S3 and a placeholder hash, followed by `lines`."""
     size = "" if size_gib is None else f", size_gib = {size_gib}"
     uri = f"s3://models/{folder}/model.tar.gz"
     artifact = f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'

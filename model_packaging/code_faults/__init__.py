@@ -1,1 +1,1 @@
-"""Faults of code that is read, and never run: each module finds one kind."""
+"""Finds faults of code by reading it, never by running it: each module finds one kind."""

@@ -24,13 +24,13 @@ from model_packaging.handler_functions import CodeFinding
 from model_packaging.python_source import (
     Import,
     PythonSyntaxError,
-    asks_where_it_runs,
-    imports,
-    last_name,
-    never_runs,
+    extract_last_name,
+    find_imports,
+    find_top_level_names,
+    find_type_parameters,
+    is_environment_check,
+    is_never_true,
     parse,
-    top_level_names,
-    type_parameters,
 )
 
 # Code that may give a module names which no reader sees.
@@ -39,19 +39,22 @@ FileOf = Callable[[Import], Path | None]
 """The file of this folder whose names an import takes; None: another module, or a namespace."""
 
 
-def missing_names(
+def find_missing_names(
     file: Path, tree: ast.Module, file_of: FileOf, parsed: Callable[[Path], ast.Module | None]
 ) -> Iterator[CodeFinding]:
-    """Names that `from module import name` or `module.name` ask a module of the folder for in vain."""
-    for imported in imports(tree):
+    """Yield each `from module import name` or `module.name` that the module doesn't define.
+
+    Only modules of the code folder are checked.
+    """
+    for imported in find_imports(tree):
         own = file_of(imported)
         if own is None or imported.optional:
             continue
-        names = _names(parsed(own))
+        names = _find_names(parsed(own))
         for name in imported.names:
-            if name != "*" and names is not None and not _is_there(own, name, names):
-                yield _missing(file, imported.line, own, name, names)
-    modules = _bindings(tree, file_of)
+            if name != "*" and names is not None and not _is_defined(own, name, names):
+                yield _build_missing_finding(file, imported.line, own, name, names)
+    modules = _find_module_bindings(tree, file_of)
     if not modules:
         return
     tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try)]
@@ -60,31 +63,31 @@ def missing_names(
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             continue
         own = modules.get(node.value.id)
-        names = _names(parsed(own)) if own is not None else None
+        names = _find_names(parsed(own)) if own is not None else None
         if own is None or names is None or id(node) in guarded or node.attr.startswith("__"):
             continue
-        if not _is_there(own, node.attr, names):
-            yield _missing(file, node.lineno, own, node.attr, names)
+        if not _is_defined(own, node.attr, names):
+            yield _build_missing_finding(file, node.lineno, own, node.attr, names)
 
 
-def _names(tree: ast.Module | None) -> set[str] | None:
-    """The names of the module; None if reading does not tell them."""
+def _find_names(tree: ast.Module | None) -> set[str] | None:
+    """Return the names of the module, or None if reading can't determine them."""
     if tree is None or _DYNAMIC.search(ast.unparse(tree)):
         return None
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Global)]
-    names = top_level_names(tree).union(*(node.names for node in nodes))
+    names = find_top_level_names(tree).union(*(node.names for node in nodes))
     return None if names & {"*", "__getattr__"} else names
 
 
-def _is_there(own: Path, name: str, names: set[str]) -> bool:
+def _is_defined(own: Path, name: str, names: set[str]) -> bool:
     if name in names or (name.startswith("__") and name.endswith("__")):
         return True
     beside = own.parent if own.name == "__init__.py" else None
     return beside is not None and ((beside / name).exists() or any(beside.glob(f"{name}.*")))
 
 
-def _bindings(tree: ast.Module, file_of: FileOf) -> dict[str, Path]:
-    """Names that the file binds to a module of the folder, and to nothing else."""
+def _find_module_bindings(tree: ast.Module, file_of: FileOf) -> dict[str, Path]:
+    """Return the names that the file binds to a module of the folder, and to nothing else."""
     bound: dict[str, Path] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -110,7 +113,9 @@ def _bindings(tree: ast.Module, file_of: FileOf) -> dict[str, Path]:
     return bound
 
 
-def _missing(file: Path, line: int, own: Path, name: str, names: set[str]) -> CodeFinding:
+def _build_missing_finding(
+    file: Path, line: int, own: Path, name: str, names: set[str]
+) -> CodeFinding:
     close = difflib.get_close_matches(name, sorted(names), n=1)
     remedy = f"did you mean {close[0]}?" if close else "define it there, or take it from elsewhere"
     return CodeFinding(
@@ -144,16 +149,22 @@ _OF_PACKAGES = {
 _FEW_FILES = 3  # of a package: a copy of a published one has more
 
 
-def hidden_by(module: str) -> str | None:
-    """The module that code gets when it imports one of its own of that name; None for its own."""
+def find_hiding_module(module: str) -> str | None:
+    """Describe the module that Python imports instead of the code's own module of that name.
+
+    None if Python imports the code's own.
+    """
     top = module.partition(".")[0]
     if top not in _FIRST:
         return None
     return f"the container's own {top}.py" if top in IMAGE_MODULES else f"Python's own {top}"
 
 
-def hiding_files(folder: Path, imported: Collection[str]) -> Iterator[CodeFinding]:
-    """Modules of code/ and code/lib/ that the service, or a package that is `imported`, would get."""
+def find_hiding_files(folder: Path, imported: Collection[str]) -> Iterator[CodeFinding]:
+    """Yield modules of code/ and code/lib/ that hide a module of the service or a package.
+
+    Of the packages, only those named in `imported` count.
+    """
     users = dict.fromkeys(_OF_THE_SERVICE.split(), "the container's service")
     for package in sorted(_OF_PACKAGES.keys() & set(imported)):
         users = dict.fromkeys(_OF_PACKAGES[package].split(), package) | users
@@ -167,13 +178,13 @@ def hiding_files(folder: Path, imported: Collection[str]) -> Iterator[CodeFindin
 
 
 def _is_copy(name: str, file: Path) -> bool:
-    """Whether the file is the module itself, or a backport of it."""
+    """Return whether the file is the module itself, or a backport of it."""
     if name not in sys.stdlib_module_names:
         return file.name == "__init__.py" and len(list(file.parent.rglob("*.py"))) >= _FEW_FILES
     spec = find_spec(name)
     try:
-        ours = top_level_names(ast.parse(file.read_bytes()))
-        original = top_level_names(ast.parse(Path((spec and spec.origin) or "").read_bytes()))
+        ours = find_top_level_names(ast.parse(file.read_bytes()))
+        original = find_top_level_names(ast.parse(Path((spec and spec.origin) or "").read_bytes()))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return False  # a module of C
     public = {public for public in original if not public.startswith("_")}
@@ -193,31 +204,41 @@ _SETUP = re.compile(r"__[A-Z]+_SETUP__")
 _OTHER_FILES = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
 
 
-def foreign_extensions(lib: Path, python: str, imported: Iterable[Import]) -> Iterator[CodeFinding]:
-    """Yield modules of which no file is for the image's Python ("3.12"; "" is not known) on Linux and x86-64.
+def find_foreign_extensions(
+    lib: Path, python: str, imported: Iterable[Import]
+) -> Iterator[CodeFinding]:
+    """Yield a finding for each compiled module that has no file for the image.
 
-    It is an error if one of the imports runs the module; many packages do without their compiled parts.
+    The image has Python `python`, such as "3.12" ("" if it isn't known), on Linux x86-64. A
+    finding is an error if one of the imports runs the module; otherwise it is a warning, because
+    many packages do without their compiled parts.
     """
     reasons: dict[Path, list[tuple[Path, str]]] = defaultdict(list)
     for file in sorted(lib.rglob("*.[sp][oy]*")):
         if match := _COMPILED.fullmatch(file.name):
-            reasons[file.parent / match[1]].append((file, _reason(file, match[2], python)))
+            reasons[file.parent / match[1]].append(
+                (file, _explain_mismatch(file, match[2], python))
+            )
     foreign = {
         module: files[0]
         for module, files in reasons.items()
         if all(why for _, why in files) and not module.with_name(f"{module.name}.py").is_file()
     }
-    reached = _reached(lib, imported, python, foreign.keys()) if foreign and python else set()
-    failing = {_package(lib, module) for module in reached}
+    reached = (
+        _find_reached_modules(lib, imported, python, foreign.keys())
+        if foreign and python
+        else set()
+    )
+    failing = {_find_package(lib, module) for module in reached}
     for module, (file, reason) in foreign.items():
-        if module not in reached and _package(lib, module) in failing:
+        if module not in reached and _find_package(lib, module) in failing:
             continue  # one finding is enough for a package
         problem = f"is built for {reason}, and the image has Python {python} on Linux, x86-64"
         remedy = "name its package in requirements.txt, and run `servable package ENV`"
         yield CodeFinding(file, 0, problem, remedy, "error" if module in reached else "warning")
 
 
-def _reason(file: Path, tags: str, python: str) -> str:
+def _explain_mismatch(file: Path, tags: str, python: str) -> str:
     """Return the other Python, system, or processor of the file; empty if the image may load it."""
     if file.suffix == ".pyd" or _OTHER_SYSTEMS.search(tags):
         return "another system"
@@ -231,11 +252,11 @@ def _reason(file: Path, tags: str, python: str) -> str:
     return f"Python 3.{version[1]}" if version and python not in ("", f"3.{version[1]}") else ""
 
 
-def _package(lib: Path, module: Path) -> str:
+def _find_package(lib: Path, module: Path) -> str:
     return module.relative_to(lib).parts[0] if module.is_relative_to(lib) else ""
 
 
-def _reached(
+def _find_reached_modules(
     lib: Path, imported: Iterable[Import], python: str, foreign: Container[Path]
 ) -> set[Path]:
     """Return the foreign modules, the first of each package, that these imports are sure to run."""
@@ -250,23 +271,23 @@ def _reached(
             modules.append(modules[-1] / part)
         modules += [modules[-1] / name for name in each.names]
         for module in modules[1:]:
-            if module in seen or _package(lib, module) in failing:
+            if module in seen or _find_package(lib, module) in failing:
                 continue
             seen.add(module)
             if module in foreign:
                 reached.add(module)
-                failing.add(_package(lib, module))
+                failing.add(_find_package(lib, module))
                 continue
             package = module / "__init__.py"
             file = package if package.is_file() else module.with_name(f"{module.name}.py")
-            for found in _imports_at_load(file, python):
+            for found in _find_load_imports(file, python):
                 inside = package if file == package else file
                 start = inside.parents[found.level - 1] if found.level else lib
                 waiting.append((start, found))
     return reached
 
 
-def _imports_at_load(file: Path, python: str) -> Iterator[Import]:
+def _find_load_imports(file: Path, python: str) -> Iterator[Import]:
     """Yield the imports of a module that run for sure when it is imported."""
     try:
         tree = parse(file.read_bytes(), python=python)
@@ -278,7 +299,9 @@ def _imports_at_load(file: Path, python: str) -> Iterator[Import]:
         if isinstance(node, ast.If) and _SETUP.fullmatch(ast.unparse(node.test)):
             at_load += node.orelse
     yield from (
-        found for found in imports(ast.Module(body=at_load, type_ignores=[])) if not found.optional
+        found
+        for found in find_imports(ast.Module(body=at_load, type_ignores=[]))
+        if not found.optional
     )
 
 
@@ -290,8 +313,8 @@ _DEFINES_NAMES = re.compile(
 )
 
 
-def undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterator[CodeFinding]:
-    """Names that raise NameError or UnboundLocalError, and formats that raise, each once."""
+def find_undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterator[CodeFinding]:
+    """Yield names that raise NameError or UnboundLocalError, and formats that raise, once."""
     # Imported late: most of the commands read no code.
     from pyflakes import checker, messages
 
@@ -304,12 +327,12 @@ def undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterator[Cod
         messages.PercentFormatExpectedMapping,
         messages.StringDotFormatMissingArgument,
     )
-    builtins = _OF_A_MODULE | type_parameters(source)
+    builtins = _OF_A_MODULE | find_type_parameters(source)
     try:
         problems = checker.Checker(tree, str(file), builtins=builtins, withDoctest=False).messages
     except RecursionError:
         return
-    unread = set(_not_evaluated(tree))
+    unread = set(_find_unevaluated(tree))
     findings: dict[str, CodeFinding] = {}
     for problem in sorted(problems, key=lambda message: (message.lineno, message.col)):
         if isinstance(problem, undefined) and (problem.lineno, problem.col) not in unread:
@@ -325,8 +348,8 @@ def undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterator[Cod
     yield from findings.values()
 
 
-def _not_evaluated(tree: ast.Module) -> Iterator[tuple[int, int]]:
-    """(line, column) of every expression that Python never looks up, or that may be defined by then."""
+def _find_unevaluated(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """Yield (line, column) of expressions never looked up, or perhaps defined by then."""
     deferred = any(
         isinstance(node, ast.ImportFrom)
         and node.module == "__future__"
@@ -335,9 +358,9 @@ def _not_evaluated(tree: ast.Module) -> Iterator[tuple[int, int]]:
     )
     for node in ast.walk(tree):
         unread: list[ast.AST | None] = []
-        if isinstance(node, ast.If) and never_runs(node.test):
+        if isinstance(node, ast.If) and is_never_true(node.test):
             unread += node.body
-        elif isinstance(node, ast.If) and asks_where_it_runs(node.test):
+        elif isinstance(node, ast.If) and is_environment_check(node.test):
             unread += [*node.body, *node.orelse]
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             # Annotations of local variables are kept nowhere.
@@ -361,11 +384,11 @@ def _not_evaluated(tree: ast.Module) -> Iterator[tuple[int, int]]:
             )
     for statement in tree.body:
         # A test whether this place has the name. Pyflakes knows `except NameError` itself.
-        if isinstance(statement, ast.Try) and any(map(_catches_all, statement.handlers)):
+        if isinstance(statement, ast.Try) and any(map(_is_catch_all, statement.handlers)):
             for expression in ast.walk(ast.Module(statement.body, [])):
                 if isinstance(expression, ast.Name):
                     yield expression.lineno, expression.col_offset
 
 
-def _catches_all(handler: ast.ExceptHandler) -> bool:
-    return handler.type is None or last_name(handler.type) in ("Exception", "BaseException")
+def _is_catch_all(handler: ast.ExceptHandler) -> bool:
+    return handler.type is None or extract_last_name(handler.type) in ("Exception", "BaseException")

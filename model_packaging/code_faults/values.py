@@ -1,9 +1,9 @@
-"""Paths, variables, ports and packages that code takes for granted, and the container does not have.
+"""Finds paths, variables, ports, and packages that code relies on but the container doesn't have.
 
 Only what is certain from reading is reported: a value that is computed, caught, tested for, or
-written by the code itself is taken as it is.
-Source: https://github.com/aws/deep-learning-containers (at e0ecede, 2026-08-21),
-scripts/docker/tensorflow/inference/sagemaker/serve.py (--chdir /sagemaker, ports, variables)
+written by the code itself isn't checked. Source: https://github.com/aws/deep-learning-containers
+(at e0ecede, 2026-08-21), scripts/docker/tensorflow/inference/sagemaker/serve.py (--chdir
+/sagemaker, ports, variables)
 """
 
 import ast
@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from model_packaging.handler_functions import CodeFinding
-from model_packaging.python_source import last_name, never_runs
+from model_packaging.python_source import extract_last_name, is_never_true
 
 # The container's folders: where code/ is, and where it runs.
 CODE, WORKING_FOLDER = "/opt/ml/model/code", "/sagemaker"
@@ -55,7 +55,7 @@ _CAUGHT = re.compile(
 )
 
 
-def _concatenated(*texts: str) -> str:
+def _concatenate(*texts: str) -> str:
     return "".join(texts)
 
 
@@ -71,17 +71,21 @@ _OF_A_PATH: dict[str, Callable[..., str]] = {
 _DEEPEST = 20  # of names for names
 
 
-def value_faults(
+def find_value_faults(
     file: Path, tree: ast.Module, source: bytes, *, code: Path, variables: Collection[str] | None
 ) -> Iterator[CodeFinding]:
-    """`variables`: names that the container certainly has beside its own; None: they are not known."""
+    """Yield the values in a file that the container doesn't have.
+
+    `variables` are the names that the container certainly has besides its own; None if they
+    aren't known.
+    """
     if _MENTIONED.search(source) is None:
         return
     values = _Values(file, tree, code)
-    unset = () if variables is None else values.variables({*variables, *_SET})
-    for fault in (*values.paths(), *values.ports(), *unset):
+    unset = () if variables is None else values.find_unset_variables({*variables, *_SET})
+    for fault in (*values.find_missing_files(), *values.find_fixed_ports(), *unset):
         yield CodeFinding(file, *fault)
-    for fault in values.installs():
+    for fault in values.find_installs():
         yield CodeFinding(file, *fault, "warning")
 
 
@@ -89,28 +93,31 @@ _Fault = tuple[int, str, str]
 
 
 class _Values:
-    """One file's expressions, without those that are guarded or never run."""
+    """The expressions of one file, without those that are guarded or never run."""
 
     def __init__(self, file: Path, tree: ast.Module, code: Path) -> None:
         self._tree, self._code = tree, code
         self._place = f"{CODE}/{file.relative_to(code).as_posix()}"
-        self._nodes = list(_unguarded(tree.body))
+        self._nodes = list(_walk_unguarded(tree.body))
         nodes = ast.walk(tree)
         self._attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
 
-    def paths(self) -> Iterator[_Fault]:
-        """Files that are read, and are certainly not there."""
+    def find_missing_files(self) -> Iterator[_Fault]:
+        """Yield files that the code reads, and that are certainly missing."""
         calls = [node for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
-        reads = {id(call): path for call in calls if (path := self._read(call)) is not None}
+        reads = {
+            id(call): path for call in calls if (path := self._find_read_path(call)) is not None
+        }
         # A path that goes elsewhere too may be written there: s3.download_file(…, path).
         elsewhere = {
             path
             for call in calls
-            if id(call) not in reads and last_name(call.func) not in {*_OF_PATHS, *_OF_A_PATH}
+            if id(call) not in reads
+            and extract_last_name(call.func) not in {*_OF_PATHS, *_OF_A_PATH}
             for argument in (*call.args, *(keyword.value for keyword in call.keywords))
-            if (path := self._text(argument)) is not None
+            if (path := self._evaluate_text(argument)) is not None
         }
-        moved = any(last_name(call.func) == "chdir" for call in calls)
+        moved = any(extract_last_name(call.func) == "chdir" for call in calls)
         for node in self._nodes:
             path = reads.get(id(node))
             if path is None or path in elsewhere or (moved and not path.startswith("/")):
@@ -129,10 +136,14 @@ class _Values:
                 if not (self._code / inside).exists():
                     yield line, f"opens {inside}, which is not in the code folder", "put it there"
 
-    def ports(self) -> Iterator[_Fault]:
-        """Addresses of the model server: SageMaker gives the container other ports."""
+    def find_fixed_ports(self) -> Iterator[_Fault]:
+        """Yield addresses of the model server: SageMaker gives the container different ports."""
         for node in self._nodes:
-            text = self._text(node) if isinstance(node, ast.Constant | ast.JoinedStr) else None
+            text = (
+                self._evaluate_text(node)
+                if isinstance(node, ast.Constant | ast.JoinedStr)
+                else None
+            )
             match = _PORT.search(text or "")
             if match is None:
                 continue
@@ -143,13 +154,20 @@ class _Values:
                 problem = f"calls {match[0]}, but in SageMaker the model server has another port"
                 yield node.lineno, problem, f"use context.{field}"
 
-    def installs(self) -> Iterator[_Fault]:
-        """Packages that the code installs itself, in each worker, while SageMaker waits for /ping."""
+    def find_installs(self) -> Iterator[_Fault]:
+        """Yield packages that the code itself installs.
+
+        Each worker installs them while SageMaker waits for /ping.
+        """
         for node in self._nodes:
-            if not isinstance(node, ast.Call) or last_name(node.func) not in _RUN or not node.args:
+            if (
+                not isinstance(node, ast.Call)
+                or extract_last_name(node.func) not in _RUN
+                or not node.args
+            ):
                 continue
             words = node.args[0].elts if isinstance(node.args[0], ast.List) else node.args[:1]
-            match = _INSTALLS.search(" ".join(self._text(word) or "?" for word in words))
+            match = _INSTALLS.search(" ".join(self._evaluate_text(word) or "?" for word in words))
             if match is not None:
                 problem = f"runs {match[1]} in every container: it needs the internet"
                 if match[1] in ("apt", "apt-get"):
@@ -159,42 +177,49 @@ class _Values:
                 )
                 yield node.lineno, problem, remedy
 
-    def variables(self, given: set[str]) -> Iterator[_Fault]:
-        """Variables that are read with os.environ["NAME"], and that nothing sets."""
+    def find_unset_variables(self, given: set[str]) -> Iterator[_Fault]:
+        """Yield variables that are read with os.environ["NAME"], and that nothing sets."""
         for node in ast.walk(self._tree):  # os.environ["X"] = …, os.environ.setdefault("X", …)
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                given.add(self._text(node.slice) or "")
-            elif isinstance(node, ast.Call) and last_name(node.func) in ("setdefault", "putenv"):
-                given.update(self._text(argument) or "" for argument in node.args[:1])
-            elif isinstance(node, ast.Call) and _environment_is_filled(node):
+                given.add(self._evaluate_text(node.slice) or "")
+            elif isinstance(node, ast.Call) and extract_last_name(node.func) in (
+                "setdefault",
+                "putenv",
+            ):
+                given.update(self._evaluate_text(argument) or "" for argument in node.args[:1])
+            elif isinstance(node, ast.Call) and _is_environment_update(node):
                 return
         for node in self._nodes:
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                name = self._text(node.slice) if last_name(node.value) == "environ" else None
+                name = (
+                    self._evaluate_text(node.slice)
+                    if extract_last_name(node.value) == "environ"
+                    else None
+                )
                 if name is not None and name not in given and not name.startswith(_SET_PREFIXES):
                     remedy = f"set {name} in the variant's environment, or use os.environ.get"
                     yield node.lineno, f"reads os.environ[{name!r}], which is not set", remedy
 
-    def _read(self, call: ast.Call) -> str | None:
-        """The path that the call opens for reading, where it is known."""
+    def _find_read_path(self, call: ast.Call) -> str | None:
+        """Return the path that the call opens for reading, or None if it isn't known."""
         function, first = call.func, next(iter(call.args), None)
         if isinstance(first, ast.Constant) and not isinstance(first.value, str):
             return None  # a descriptor
         if not isinstance(function, ast.Attribute):
             opens = isinstance(function, ast.Name) and function.id == "open"
-            return self._text(first) if opens and _is_read(call, 1) else None
+            return self._evaluate_text(first) if opens and _is_reading(call, 1) else None
         of = function.value.id if isinstance(function.value, ast.Name) else ""
         if function.attr == "open" and of in _OPENED:
-            return self._text(first) if _is_read(call, 1) else None
+            return self._evaluate_text(first) if _is_reading(call, 1) else None
         if function.attr in _LOADERS and of in _LOADED:
-            return self._text(first)
+            return self._evaluate_text(first)
         if function.attr in ("read_text", "read_bytes", "open"):
-            return self._text(function.value) if _is_read(call, 0) else None
+            return self._evaluate_text(function.value) if _is_reading(call, 0) else None
         return None
 
     @cached_property
     def _constants(self) -> dict[str, ast.expr]:
-        """Names that are assigned once in the file, and not to a parameter."""
+        """Return the values of names that are assigned once and aren't parameters."""
         names = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name)]
         stored = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
         stored.update(node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg))
@@ -205,8 +230,8 @@ class _Values:
             if stored[node.targets[0].id] == 1
         }
 
-    def _text(self, node: ast.AST | None, depth: int = 0) -> str | None:
-        """The string, or the path as a string, where reading tells it."""
+    def _evaluate_text(self, node: ast.AST | None, depth: int = 0) -> str | None:
+        """Return the string, or the path as a string; None if reading can't determine it."""
         parts: Sequence[ast.AST] = ()
         join: Callable[..., str] = posixpath.join
         match node:
@@ -215,29 +240,32 @@ class _Values:
             case ast.Name(id="__file__"):
                 return self._place
             case ast.Name(id=name) if name in self._constants and depth < _DEEPEST:
-                return self._text(self._constants[name], depth + 1)
+                return self._evaluate_text(self._constants[name], depth + 1)
             case ast.FormattedValue(value=inner):
-                return self._text(inner, depth + 1)
+                return self._evaluate_text(inner, depth + 1)
             case ast.Attribute(value=inner, attr="parent"):
                 parts, join = [inner], posixpath.dirname
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 parts = [left, right]
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                parts, join = [left, right], _concatenated
+                parts, join = [left, right], _concatenate
             case ast.JoinedStr(values=values):
-                parts, join = values, _concatenated
+                parts, join = values, _concatenate
             case ast.Call(func=ast.Attribute(value=inner, attr=name), keywords=[]) if (
                 name in _OF_A_PATH
             ):
                 parts, join = [inner, *node.args], _OF_A_PATH[name]
-            case ast.Call(func=function, keywords=[]) if last_name(function) in _OF_PATHS:
-                parts, join = node.args, _OF_PATHS[last_name(function) or ""]
-        texts = [self._text(part, depth + 1) for part in parts]
+            case ast.Call(func=function, keywords=[]) if extract_last_name(function) in _OF_PATHS:
+                parts, join = node.args, _OF_PATHS[extract_last_name(function) or ""]
+        texts = [self._evaluate_text(part, depth + 1) for part in parts]
         return join(*texts) if texts and None not in texts else None
 
 
-def _is_read(call: ast.Call, position: int) -> bool:
-    """Whether the call opens for reading alone; `position`: the mode's among its arguments."""
+def _is_reading(call: ast.Call, position: int) -> bool:
+    """Return whether the call opens a file only for reading.
+
+    `position` is the mode's position among the arguments.
+    """
     modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
     modes += call.args[position : position + 1]
     return not modes or (
@@ -245,22 +273,24 @@ def _is_read(call: ast.Call, position: int) -> bool:
     )
 
 
-def _environment_is_filled(call: ast.Call) -> bool:
-    """Whether it sets variables whose names are not read: load_dotenv(), os.environ.update(…)."""
-    if last_name(call.func) == "update" and isinstance(call.func, ast.Attribute):
-        return last_name(call.func.value) == "environ"
-    return last_name(call.func) in ("load_dotenv", "read_env")
+def _is_environment_update(call: ast.Call) -> bool:
+    """Return whether the call sets unknown variables: load_dotenv(), os.environ.update(…)."""
+    if extract_last_name(call.func) == "update" and isinstance(call.func, ast.Attribute):
+        return extract_last_name(call.func.value) == "environ"
+    return extract_last_name(call.func) in ("load_dotenv", "read_env")
 
 
-def _unguarded(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes that run in the container, and whose failing nobody expects."""
+def _walk_unguarded(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes that run in the container and whose failure the code doesn't expect."""
     for node in nodes:
         inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
         if isinstance(node, ast.If) and (
-            never_runs(node.test) or _ASKS.search(ast.unparse(node.test))
+            is_never_true(node.test) or _ASKS.search(ast.unparse(node.test))
         ):
-            inside = node.orelse if never_runs(node.test) else []
-        elif isinstance(node, ast.Try | ast.TryStar) and any(map(_expects, node.handlers)):
+            inside = node.orelse if is_never_true(node.test) else []
+        elif isinstance(node, ast.Try | ast.TryStar) and any(
+            map(_is_expected_failure, node.handlers)
+        ):
             inside = [*node.handlers, *node.orelse, *node.finalbody]
         elif isinstance(node, ast.With) and "suppress(" in ast.unparse(node.items[0]):
             inside = []
@@ -270,8 +300,8 @@ def _unguarded(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             inside = []  # a docstring
         else:
             yield node
-        yield from _unguarded(inside)
+        yield from _walk_unguarded(inside)
 
 
-def _expects(handler: ast.ExceptHandler) -> bool:
+def _is_expected_failure(handler: ast.ExceptHandler) -> bool:
     return handler.type is None or _CAUGHT.search(ast.unparse(handler.type)) is not None

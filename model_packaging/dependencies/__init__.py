@@ -1,15 +1,19 @@
-"""Packages of a model that the image lacks: asked for in requirements.txt, locked, vendored."""
+"""Packages that the image lacks: named in requirements.txt, locked, and vendored."""
 
-from model_packaging.dependencies.requirements_file import WANTED, asks, sources
+from model_packaging.dependencies.requirements_file import (
+    WANTED,
+    has_requirements,
+    list_source_options,
+)
 from model_packaging.dependencies.wheels import (
     LOCK,
     Wheel,
+    build_lib_folder,
     fetch,
+    list_vendored_versions,
     lock,
-    locked,
-    require,
-    vendored,
-    vendored_versions,
+    read_lock,
+    require_wheels,
 )
 
 __all__ = [
@@ -18,10 +22,10 @@ __all__ = [
     "Wheel",
     "asks",
     "fetch",
+    "list_vendored_versions",
     "lock",
     "locked",
     "require",
     "sources",
     "vendored",
-    "vendored_versions",
 ]

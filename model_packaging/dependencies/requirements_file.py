@@ -1,4 +1,4 @@
-"""requirements.txt and the files that it includes, as far as we must know them ourselves.
+"""Parses requirements.txt and the files that it includes, as far as Servable needs.
 
 Source: https://pip.pypa.io/en/stable/reference/requirements-file-format/
 """
@@ -44,11 +44,11 @@ _NEEDS = {
 _HASH = re.compile(r"--hash[\s=]sha256:([0-9a-f]{64})")
 
 
-def files(code: Path) -> list[Path]:
-    """code/requirements.txt first, then what it includes, each once. Raises OSError."""
+def list_files(code: Path) -> list[Path]:
+    """Return code/requirements.txt first, then what it includes, each once. Raises OSError."""
     paths = [code / WANTED]
     for file in paths:  # grows while it is walked
-        for line in _lines(file):
+        for line in _read_lines(file):
             if match := _INCLUDE.match(line):
                 included = (file.parent / match[1]).resolve()
                 if included.is_file() and included not in paths:
@@ -56,29 +56,29 @@ def files(code: Path) -> list[Path]:
     return paths
 
 
-def faults(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
-    """(file, line, problem, remedy, severity) of lines that pip refuses, or the image cannot run.
+def find_faults(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
+    """Yield (file, line, problem, remedy, severity) of lines that pip or the image can't use.
 
     Raises OSError.
     """
-    for file in files(code):
+    for file in list_files(code):
         raw_lines = file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
         numbers = {line: number for number, line in reversed(list(enumerate(raw_lines, 1)))}
-        for line in _lines(file):
-            if fault := _fault(file, line):
+        for line in _read_lines(file):
+            if fault := _check_line(file, line):
                 first = line.split()[0]
                 places = [at for raw, at in numbers.items() if raw.split()[:1] == [first]]
                 yield file, min(places, default=0), *fault
-    yield from contradictions(code)
+    yield from find_contradictions(code)
 
 
-def faults_at_start(code: Path) -> Iterator[tuple[Path, int, str, str]]:
-    """Yield (file, line, problem, remedy) of lines that pip can't follow in a container, or must not hold.
+def find_start_faults(code: Path) -> Iterator[tuple[Path, int, str, str]]:
+    """Yield (file, line, problem, remedy) of lines that fail in a container or hold credentials.
 
     pip looks for a path from its working folder, which isn't code/ there. Raises OSError.
     """
-    for file in files(code):
-        for number, line in _numbered(file):
+    for file in list_files(code):
+        for number, line in _read_numbered_lines(file):
             wanted = line.removeprefix("--editable").removeprefix("-e").strip(" =").split(" --")[0]
             where = wanted.partition("@ ")[2].strip() or wanted
             if _CREDENTIALS.search(line):
@@ -106,14 +106,14 @@ def _is_local(place: str) -> bool:
     return path != place or (not _ELSEWHERE.search(place) and _PATH.match(place) is not None)
 
 
-def contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
+def find_contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
     """Yield a fault for each package that is pinned to a version that a different line excludes.
 
     Lines with a marker are left out. Raises OSError.
     """
     given: dict[NormalizedName, list[tuple[Path, int, Requirement]]] = {}
-    for file in files(code):
-        for number, line in _numbered(file):
+    for file in list_files(code):
+        for number, line in _read_numbered_lines(file):
             try:
                 wanted = Requirement(line.split(" --")[0])
             except InvalidRequirement:
@@ -122,7 +122,7 @@ def contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]
                 name = canonicalize_name(wanted.name)
                 given.setdefault(name, []).append((file, number, wanted))
     for name, lines in given.items():
-        pins = [(each, _pinned(each[2])) for each in lines]
+        pins = [(each, _find_pin(each[2])) for each in lines]
         excluded = [
             (file, number, pin, other)
             for (file, number, _), pin in pins
@@ -135,24 +135,24 @@ def contradictions(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]
             yield file, number, problem, "keep one of them: pip finds no version for both", "error"
 
 
-def _pinned(wanted: Requirement) -> str | None:
+def _find_pin(wanted: Requirement) -> str | None:
     exact = [each.version for each in wanted.specifier if each.operator == "=="]
     return exact[0] if exact and not exact[0].endswith("*") else None
 
 
-def _numbered(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of `_lines`, each with its number in the file."""
+def _read_numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of `_read_lines`, each with its number in the file."""
     raw_lines = file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
     at = 0
-    for line in _lines(file):
+    for line in _read_lines(file):
         first = line.split()[0]
         at = next((n for n in range(at, len(raw_lines)) if raw_lines[n].split()[:1] == [first]), at)
         yield at + 1, line
         at += 1
 
 
-def _fault(file: Path, line: str) -> tuple[str, str, Severity] | None:
-    """(problem, remedy, severity)"""
+def _check_line(file: Path, line: str) -> tuple[str, str, Severity] | None:
+    """Return (problem, remedy, severity) of a line, or None."""
     if match := _INCLUDE.match(line):
         there = "://" in line or (file.parent / match[1]).is_file()
         return None if there else (f"includes {match[1]}, which is not there", "add it", "error")
@@ -179,33 +179,42 @@ def _fault(file: Path, line: str) -> tuple[str, str, Severity] | None:
     return f"asks for {name}, which needs {needed}: the image does not have it", remedy, "warning"
 
 
-def asks(code: Path) -> bool:
-    """Whether there is a requirements.txt, with more than comments and options. Raises OSError."""
+def has_requirements(code: Path) -> bool:
+    """Return whether a requirements.txt exists with more than comments and options.
+
+    Raises OSError.
+    """
     if not (code / WANTED).is_file():
         return False
-    lines = [line for file in files(code) for line in _lines(file)]
+    lines = [line for file in list_files(code) for line in _read_lines(file)]
     return any(not line.startswith("-") or line.startswith(("-e", "--editable")) for line in lines)
 
 
-def names(code: Path) -> set[str]:
-    """The packages that are asked for, normalized as "scikit-learn". Raises OSError."""
-    return {name for name, _ in _requirements(code)}
+def list_packages(code: Path) -> set[str]:
+    """Return the required packages, normalized like "scikit-learn". Raises OSError."""
+    return {name for name, _ in _read_requirements(code)}
 
 
-def hashes(code: Path) -> dict[str, set[str]]:
-    """The SHA-256 that a package may have, where the file says. Raises OSError."""
+def read_hashes(code: Path) -> dict[str, set[str]]:
+    """Return the SHA-256 hashes that each package may have, if the file gives any.
+
+    Raises OSError.
+    """
     allowed: dict[str, set[str]] = {}
-    for name, line in _requirements(code):
+    for name, line in _read_requirements(code):
         if matches := _HASH.findall(line):
             allowed.setdefault(name, set()).update(matches)
     return allowed
 
 
-def sources(code: Path) -> list[str]:
-    """The options that say where packages come from, for another such file. Raises OSError."""
+def list_source_options(code: Path) -> list[str]:
+    """Return the options that set where packages come from, for a new requirements file.
+
+    Raises OSError.
+    """
     options = []
-    for file in files(code):
-        for line in _lines(file):
+    for file in list_files(code):
+        for line in _read_lines(file):
             if line == "--no-index":
                 options.append(line)
             elif match := _SOURCE.match(line):
@@ -216,15 +225,18 @@ def sources(code: Path) -> list[str]:
     return options
 
 
-def _requirements(code: Path) -> Iterator[tuple[str, str]]:
-    for file in files(code):
-        for line in _lines(file):
+def _read_requirements(code: Path) -> Iterator[tuple[str, str]]:
+    for file in list_files(code):
+        for line in _read_lines(file):
             if match := _NAME.match(line):
                 yield canonicalize_name(match[0]), line
 
 
-def _lines(file: Path) -> list[str]:
-    """Without comments and empty lines; one that ends in a backslash goes on in the next."""
+def _read_lines(file: Path) -> list[str]:
+    """Return the lines without comments and empty lines.
+
+    A line that ends in a backslash continues in the next.
+    """
     content = file.read_bytes()
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = content.decode(encoding, errors="replace")

@@ -19,11 +19,11 @@ from pathlib import Path, PurePosixPath
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from model_packaging.beside import private_folder, write_beside
+from model_packaging.beside import create_private_folder, write_atomically
 from model_packaging.dependencies import requirements_file
 from model_packaging.dependencies.requirements_file import WANTED
-from model_packaging.refusal import PackagingError, install_command
-from model_packaging.tree import sha256_of
+from model_packaging.refusal import PackagingError, build_install_command
+from model_packaging.tree import compute_sha256
 
 LOCK = "requirements.lock"
 REMEDY = "run `servable package ENV`"
@@ -43,30 +43,33 @@ class Wheel:
 
     @property
     def requirement(self) -> str:
-        """The line that makes pip take this file and no other."""
+        """Return the requirement line that makes pip accept only this file."""
         package, version, _, _ = parse_wheel_filename(self.name)
         return f"{package}=={version} --hash=sha256:{self.sha256}"
 
 
-def write(code: Path, chosen: Sequence[Wheel], *, python: str) -> None:
-    """The lock of code/requirements.txt as it is now. Raises OSError."""
+def write_lock(code: Path, chosen: Sequence[Wheel], *, python: str) -> None:
+    """Write the lock for the current code/requirements.txt. Raises OSError."""
     lines = [
         f"{_FOR}{python} on {PLATFORM}.",
         "# Written by servable package; commit it.",
-        _mark(code),
+        _compute_mark(code),
         *(f"{wheel.name} sha256:{wheel.sha256}" for wheel in chosen),
     ]
-    write_beside(code / LOCK, ("\n".join(lines) + "\n").encode())
+    write_atomically(code / LOCK, ("\n".join(lines) + "\n").encode())
 
 
-def locked(code: Path, *, python: str | None = None) -> list[Wheel]:
-    """The lock, read. Raises `PackagingError` when it is missing, of another requirements.txt, or of
-    another Python than the image's, where that is given."""
-    with disk(code / LOCK):
+def read_lock(code: Path, *, python: str | None = None) -> list[Wheel]:
+    """Read the lock.
+
+    Raises `PackagingError` if the lock is missing, belongs to a different requirements.txt, or is
+    for a different Python than `python`, if that is given.
+    """
+    with explain_disk_errors(code / LOCK):
         if not (code / LOCK).is_file():
             raise PackagingError(code / WANTED, f"has no {LOCK} beside it", REMEDY)
         lines = (code / LOCK).read_text(encoding="utf-8", errors="replace").splitlines()
-        mark = _mark(code)
+        mark = _compute_mark(code)
     if mark not in lines:
         raise PackagingError(code / LOCK, f"is of another {WANTED}: that has changed since", REMEDY)
     stated = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
@@ -74,13 +77,13 @@ def locked(code: Path, *, python: str | None = None) -> list[Wheel]:
         problem = f"is for Python {stated.split(' ')[0]}; the image has {python}"
         raise PackagingError(code / LOCK, problem, REMEDY)
     return [
-        _wheel(code / LOCK, number, line)
+        _parse_wheel(code / LOCK, number, line)
         for number, line in enumerate(lines, start=1)
         if line and not line.startswith("#")
     ]
 
 
-def _wheel(file: Path, number: int, line: str) -> Wheel:
+def _parse_wheel(file: Path, number: int, line: str) -> Wheel:
     name, _, digest = line.partition(" sha256:")
     try:
         parse_wheel_filename(name)
@@ -91,16 +94,16 @@ def _wheel(file: Path, number: int, line: str) -> Wheel:
     return Wheel(name, digest)
 
 
-def _mark(code: Path) -> str:
+def _compute_mark(code: Path) -> str:
     digest = hashlib.sha256()
-    for file in requirements_file.files(code):
+    for file in requirements_file.list_files(code):
         digest.update(file.read_bytes())
     return f"# of {WANTED} sha256:{digest.hexdigest()}"
 
 
 @contextmanager
-def disk(path: Path) -> Iterator[None]:
-    """Turns errors of the disk into a `PackagingError` of `path`, or of the file that is at fault."""
+def explain_disk_errors(path: Path) -> Iterator[None]:
+    """Convert errors of the disk into a `PackagingError` for `path`, or for the file at fault."""
     try:
         yield
     except OSError as error:
@@ -119,94 +122,97 @@ _TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "
 
 
 def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = None) -> list[Wheel]:
-    """Resolves code/requirements.txt for `python` on x86-64; writes the lock, fills `wheels`.
+    """Resolve code/requirements.txt for `python` on x86-64; write the lock, and fill `wheels`.
 
-    `find_links`: a folder of wheels to use in the place of any index. Raises `PackagingError`.
+    `find_links` is a folder of wheels to use instead of an index. Raises `PackagingError`.
     """
     _require_programs()
-    with disk(code), tempfile.TemporaryDirectory() as folder:
+    with explain_disk_errors(code), tempfile.TemporaryDirectory() as folder:
         resolved = Path(folder) / LOCK
         # Not pip: it evaluates `python_version` of the computer it runs on.
-        _run(
+        _run_command(
             code,
             [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
             # This interpreter only reads metadata; else uv looks for, and downloads, another.
             + ["--python", sys.executable, "--no-python-downloads"]
             + ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
             + ["--generate-hashes", "--only-binary", ":all:", "--python-platform", PLATFORM]
-            + ["--python-version", python, *_source(find_links)]
+            + ["--python-version", python, *_build_source_options(find_links)]
             + ["--output-file", str(resolved), str(code / WANTED)],
         )
         requirements = resolved.read_text(encoding="utf-8").splitlines()
         chosen = _download(code, requirements, wheels, python, find_links)
         # uv writes the hashes of what it finds, whatever the file asks for.
-        allowed = requirements_file.hashes(code)
+        allowed = requirements_file.read_hashes(code)
         for wheel in chosen:
             package = parse_wheel_filename(wheel.name)[0]
             if wheel.sha256 not in allowed.get(package, {wheel.sha256}):
                 problem = f"wants {package} with another hash than {wheel.name} has, {wheel.sha256}"
                 remedy = "find out which is right, and correct it"
                 raise PackagingError(code / WANTED, problem, remedy)
-        write(code, chosen, python=python)
+        write_lock(code, chosen, python=python)
     return chosen
 
 
 def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = None) -> list[Wheel]:
-    """The wheels of a lock that holds, brought into `wheels` where they are missing.
+    """Return the wheels of a valid lock, and download those that are missing into `wheels`.
 
-    Resolves nothing: what was locked is what is fetched. Raises `PackagingError`.
+    Resolves nothing: it fetches exactly what was locked. Raises `PackagingError`.
     """
-    locked_wheels = locked(code, python=python)
-    missing = [wheel for wheel in locked_wheels if not _is_there(wheels, wheel)]
+    locked_wheels = read_lock(code, python=python)
+    missing = [wheel for wheel in locked_wheels if not _is_present(wheels, wheel)]
     if missing:
         _require_programs()
-    with disk(wheels):
+    with explain_disk_errors(wheels):
         _download(code, [wheel.requirement for wheel in missing], wheels, python, find_links)
     return locked_wheels
 
 
-def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
-    """The wheels that the code wants, all of them here; none where it wants nothing.
+def require_wheels(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
+    """Return the wheels that the code needs, all of them present; none if it needs nothing.
 
-    Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
+    Raises `PackagingError` if the lock isn't valid, or names a wheel that is missing.
     """
-    with disk(code / WANTED):
-        if not requirements_file.asks(code):
+    with explain_disk_errors(code / WANTED):
+        if not requirements_file.has_requirements(code):
             return []
-    locked_wheels = locked(code, python=python)
+    locked_wheels = read_lock(code, python=python)
     for wheel in locked_wheels:
-        if not _is_there(wheels, wheel):
+        if not _is_present(wheels, wheel):
             raise PackagingError(code / LOCK, f"{wheel.name} is not on this computer", REMEDY)
     return locked_wheels
 
 
-def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
-    """The folder that becomes code/lib/, from lock and wheels alone; None where nothing is wanted.
+def build_lib_folder(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
+    """Return the folder that becomes code/lib/, from lock and wheels; None if none is needed.
 
-    Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
+    Raises `PackagingError` if the lock isn't valid, or names a wheel that is missing.
     """
-    with disk(code / WANTED):
-        if not requirements_file.asks(code):
+    with explain_disk_errors(code / WANTED):
+        if not requirements_file.has_requirements(code):
             return None
-    locked_wheels = require(code, wheels=wheels)
+    locked_wheels = require_wheels(code, wheels=wheels)
     text = "".join(wheel.sha256 for wheel in locked_wheels)
     target = unpacked / hashlib.sha256(text.encode()).hexdigest()
-    with disk(unpacked):
+    with explain_disk_errors(unpacked):
         if not target.is_dir():
             unpack([wheels / wheel.name for wheel in locked_wheels], target)
     return target
 
 
-def vendored_versions(code: Path) -> dict[str, str]:
-    """The version of each package that becomes, or lies in, code/lib/. Raises `PackagingError`."""
+def list_vendored_versions(code: Path) -> dict[str, str]:
+    """Return the version of each package that becomes, or is in, code/lib/.
+
+    Raises `PackagingError`.
+    """
     locked_wheels = (
-        locked(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
+        read_lock(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
     )
     versions = {
         str(name): str(version)
         for name, version, *_ in (parse_wheel_filename(wheel.name) for wheel in locked_wheels)
     }
-    with disk(code):
+    with explain_disk_errors(code):
         for installed in sorted(code.glob("lib/*.dist-info")):
             name, _, version = installed.name.removesuffix(".dist-info").rpartition("-")
             versions[canonicalize_name(name)] = version
@@ -221,37 +227,45 @@ def _download(
     digits = python.replace(".", "")
     abis = [part for abi in (f"cp{digits}", "abi3", "none") for part in ("--abi", abi)]
     tags = [part for tag in _TAGS for part in ("--platform", tag)]
-    private_folder(wheels)
+    create_private_folder(wheels)
     with tempfile.TemporaryDirectory(dir=wheels) as folder:
         pins = Path(folder) / "pins.txt"
-        text = [] if find_links else requirements_file.sources(code)
+        text = [] if find_links else requirements_file.list_source_options(code)
         pins.write_text("\n".join([*text, *requirements]) + "\n", encoding="utf-8")
-        _run(
+        _run_command(
             code,
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
             + ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
-            + [*abis, *tags, *_source(find_links), "--dest", folder, "--requirement", str(pins)],
+            + [
+                *abis,
+                *tags,
+                *_build_source_options(find_links),
+                "--dest",
+                folder,
+                "--requirement",
+                str(pins),
+            ],
         )
         paths = sorted(Path(folder).glob("*.whl"))
-        chosen = [Wheel(file.name, sha256_of(file)) for file in paths]
+        chosen = [Wheel(file.name, compute_sha256(file)) for file in paths]
         for file in paths:
             file.replace(wheels / file.name)
     return chosen
 
 
 def _require_programs() -> None:
-    """Raises ModuleNotFoundError without what resolves and what fetches."""
+    """Raise ModuleNotFoundError if uv, which resolves, or pip, which downloads, is missing."""
     for name in ("uv", "pip"):
         if find_spec(name) is None:
             problem = f"{WANTED} asks for packages, and {name}, which gets them, is not installed"
-            raise ModuleNotFoundError(f"{problem}: {install_command('vendor')}", name=name)
+            raise ModuleNotFoundError(f"{problem}: {build_install_command('vendor')}", name=name)
 
 
-def _source(find_links: Path | None) -> list[str]:
+def _build_source_options(find_links: Path | None) -> list[str]:
     return ["--no-index", "--find-links", str(find_links)] if find_links else []
 
 
-def _run(code: Path, command: list[str]) -> None:
+def _run_command(code: Path, command: list[str]) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         text = " ".join((ran.stderr or ran.stdout).split())
@@ -261,19 +275,20 @@ def _run(code: Path, command: list[str]) -> None:
         )
 
 
-def _is_there(wheels: Path, wheel: Wheel) -> bool:
+def _is_present(wheels: Path, wheel: Wheel) -> bool:
     try:
-        return sha256_of(wheels / wheel.name) == wheel.sha256
+        return compute_sha256(wheels / wheel.name) == wheel.sha256
     except OSError:
         return False
 
 
 def unpack(wheels: Sequence[Path], target: Path) -> None:
-    """Unpacks all of them into `target`, made beside it and renamed when whole. Raises `PackagingError`.
+    """Unpack all wheels into a folder next to `target`, and rename it when complete.
 
-    No installer's traces: the same wheels give the same files, on any computer.
+    Raises `PackagingError`. No installer leaves traces: the same wheels give the same files, on
+    any computer.
     """
-    private_folder(target.parent)
+    create_private_folder(target.parent)
     beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
     try:
         for wheel in wheels:

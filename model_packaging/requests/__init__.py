@@ -1,1 +1,1 @@
-"""Requests that are known before anything is deployed: golden ones and warm-up records."""
+"""Requests that are known before anything is deployed: golden requests and warm-up records."""

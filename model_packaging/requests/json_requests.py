@@ -1,6 +1,7 @@
-"""The JSON of TensorFlow Serving's REST API, by rows or by columns, becomes a PredictRequest.
+"""Converts the JSON of TensorFlow Serving's REST API, by rows or by columns, to a PredictRequest.
 
-Without NumPy, which servable_tensors/json_tensors.py needs: `servable check` reads golden requests.
+It doesn't use NumPy, which servable_tensors/json_tensors.py needs: `servable check` reads golden
+requests.
 
 Source: https://www.tensorflow.org/tfx/serving/api_rest#predict_api
 """
@@ -37,102 +38,106 @@ _FLOATS = frozenset({"float32", "float64", "float16", "bfloat16"})
 
 
 class RequestValueError(ValueError):
-    """The value is no tensor of that type and shape; `str()` says why."""
+    """A value that isn't a tensor of that type and shape; `str()` gives the reason."""
 
 
-def predict_request(request: Any, info: SavedModelInfo, *, model: str, rest: bool = False) -> Any:
-    """The wire.PredictRequest of {"instances": …} or {"inputs": …}. Raises `RequestValueError`.
+def build_predict_request(
+    request: Any, info: SavedModelInfo, *, model: str, rest: bool = False
+) -> Any:
+    """Convert {"instances": …} or {"inputs": …} to a wire.PredictRequest.
 
-    `rest`: as TensorFlow Serving's REST API reads it, which passes over columns of other names.
+    Raises `RequestValueError`. `rest` reads the request as TensorFlow Serving's REST API does,
+    which ignores columns of other names.
     """
     if not isinstance(request, dict) or ("instances" in request) == ("inputs" in request):
         raise RequestValueError(
             'must be an object with either "inputs" (columns) or "instances" (rows)'
         )
     name = request.get("signature_name") or DEFAULT_SIGNATURE
-    specs = signature_of(name, info).inputs
-    columns = _by_column(request, specs)
-    given = listed(columns)
+    specs = find_signature(name, info).inputs
+    columns = _group_by_column(request, specs)
+    given = format_names(columns)
     if rest and "inputs" in request:
         columns = {key: value for key, value in columns.items() if key in specs}
     if set(columns) != set(specs):
-        raise RequestValueError(f"gives {given}; the signature takes {listed(specs)}")
+        raise RequestValueError(f"gives {given}; the signature takes {format_names(specs)}")
     message = wire.PredictRequest()
     message.model_spec.name = model
     message.model_spec.signature_name = name
     for key, value in sorted(columns.items()):
         try:
-            message.inputs[key].CopyFrom(tensor(value, specs[key]))
+            message.inputs[key].CopyFrom(build_tensor(value, specs[key]))
         except RequestValueError as bad:
             raise RequestValueError(f"{key} {bad}") from None
     return message
 
 
-def signature_of(name: Any, info: SavedModelInfo) -> SignatureInfo:
-    """The signature that a request names. Raises `RequestValueError` if there is none."""
+def find_signature(name: Any, info: SavedModelInfo) -> SignatureInfo:
+    """Return the signature that a request names. Raises `RequestValueError` if there is none."""
     if not isinstance(name, str) or name not in info.signatures:
         raise RequestValueError(
-            f"asks for the signature {name!r}; there are {listed(info.signatures)}"
+            f"asks for the signature {name!r}; there are {format_names(info.signatures)}"
         )
     return info.signatures[name]
 
 
-def _by_column(request: dict[str, Any], specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
+def _group_by_column(request: dict[str, Any], specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
     if "inputs" in request:
         columns = request["inputs"]
-        return columns if _is_named(columns) else only_input(specs, columns)
+        return columns if _is_named(columns) else name_only_input(specs, columns)
     rows = request["instances"]
     if not isinstance(rows, list) or not rows:
         raise RequestValueError('"instances" must be a list of at least one row')
     if not all(_is_named(row) for row in rows):
-        return only_input(specs, rows)
+        return name_only_input(specs, rows)
     if any(set(row) != set(rows[0]) for row in rows):
         raise RequestValueError("has rows with different inputs")
     return {key: [row[key] for row in rows] for key in rows[0]}
 
 
 def _is_named(value: Any) -> bool:
-    """Whether inputs are given by name; {"b64": …} is a value."""
+    """Return whether inputs are given by name; {"b64": …} is a value."""
     return isinstance(value, dict) and set(value) != {"b64"}
 
 
-def only_input(specs: Mapping[str, TensorInfo], value: Any) -> dict[str, Any]:
+def name_only_input(specs: Mapping[str, TensorInfo], value: Any) -> dict[str, Any]:
     if len(specs) != 1:
-        raise RequestValueError(f"names no inputs; the signature takes {listed(specs)}")
+        raise RequestValueError(f"names no inputs; the signature takes {format_names(specs)}")
     return dict.fromkeys(specs, value)
 
 
-def listed(names: Any) -> str:
+def format_names(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def tensor(value: Any, spec: TensorInfo) -> Any:
-    """The wire.TensorProto of nested lists (or one number) of the spec's type. Raises `RequestValueError`.
+def build_tensor(value: Any, spec: TensorInfo) -> Any:
+    """Convert nested lists, or one number, to a wire.TensorProto of the spec's type.
 
-    Strings are text, or {"b64": …} for bytes, as in TensorFlow Serving's REST API.
+    Raises `RequestValueError`. Strings are text, or {"b64": …} for bytes, as in TensorFlow
+    Serving's REST API.
     """
-    shape, flat = flattened(value)
-    message = wire.TensorProto(dtype=_number(spec.dtype))
+    shape, flat = flatten_lists(value)
+    message = wire.TensorProto(dtype=_find_type_number(spec.dtype))
     for size in shape:
         message.tensor_shape.dim.add(size=size)
     if spec.dtype == "string":
-        message.string_val.extend(_bytes(item) for item in flat)
+        message.string_val.extend(_encode_string(item) for item in flat)
     else:
-        message.tensor_content = _content(flat, spec.dtype)
+        message.tensor_content = _pack_content(flat, spec.dtype)
     check_shape(shape, spec)  # after its type, which says more of base64 for numbers
     return message
 
 
 def check_shape(shape: Sequence[int], spec: TensorInfo) -> None:
-    """Raises `RequestValueError` where the signature does not take the shape."""
-    if not shape_fits(shape, spec.shape):
+    """Raise `RequestValueError` if the signature doesn't accept the shape."""
+    if not is_shape_allowed(shape, spec.shape):
         raise RequestValueError(
-            f"has shape {written(shape)}; the signature takes {written(spec.shape or ())}"
+            f"has shape {format_shape(shape)}; the signature takes {format_shape(spec.shape or ())}"
         )
 
 
-def flattened(value: Any) -> tuple[list[int], list[Any]]:
-    """The shape of lists nested evenly, and what they hold. Raises `RequestValueError`."""
+def flatten_lists(value: Any) -> tuple[list[int], list[Any]]:
+    """Return the shape of evenly nested lists, and their values. Raises `RequestValueError`."""
     shape: list[int] = []
     first = value
     while isinstance(first, list):
@@ -145,15 +150,15 @@ def flattened(value: Any) -> tuple[list[int], list[Any]]:
     return shape, flat
 
 
-def shape_fits(shape: Sequence[int], expected: tuple[int | None, ...] | None) -> bool:
+def is_shape_allowed(shape: Sequence[int], expected: tuple[int | None, ...] | None) -> bool:
     if expected is None:
         return True
     sizes = zip(shape, expected, strict=False)
     return len(shape) == len(expected) and all(w is None or given == w for given, w in sizes)
 
 
-def written(sizes: Sequence[int | None]) -> str:
-    """A shape as a message shows it: [any, 39]."""
+def format_shape(sizes: Sequence[int | None]) -> str:
+    """Format a shape for a message, such as [any, 39]."""
     return f"[{', '.join('any' if size is None else str(size) for size in sizes)}]"
 
 
@@ -170,14 +175,16 @@ def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
         _flatten(item, shape[1:], into)
 
 
-def _number(dtype: str) -> int:
+def _find_type_number(dtype: str) -> int:
     for number in wire.DataType.values():
-        if wire.dtype_name(number) == dtype and (dtype in {*ELEMENT_CODES, "string", "bfloat16"}):
+        if wire.find_dtype_name(number) == dtype and (
+            dtype in {*ELEMENT_CODES, "string", "bfloat16"}
+        ):
             return number
     raise RequestValueError(f"is {dtype}, which JSON requests cannot carry")
 
 
-def _content(flat: list[Any], dtype: str) -> bytes:
+def _pack_content(flat: list[Any], dtype: str) -> bytes:
     allowed = (bool,) if dtype == "bool" else (int, float) if dtype in _FLOATS else (int,)
     for item in flat:
         # A bool is an int to Python, and is none to TensorFlow Serving.
@@ -185,7 +192,7 @@ def _content(flat: list[Any], dtype: str) -> bytes:
             raise RequestValueError(f"holds {item!r:.40}; the signature takes {dtype}")
     try:
         if dtype == "bfloat16":
-            return b"".join(_bfloat16(item) for item in flat)
+            return b"".join(_pack_bfloat16(item) for item in flat)
         return struct.pack(f"<{len(flat)}{ELEMENT_CODES[dtype]}", *flat)
     except (struct.error, OverflowError) as error:
         raise RequestValueError(
@@ -193,15 +200,15 @@ def _content(flat: list[Any], dtype: str) -> bytes:
         ) from None
 
 
-def _bfloat16(number: float) -> bytes:
-    """The upper half of a float32, rounded to nearest, ties to even."""
+def _pack_bfloat16(number: float) -> bytes:
+    """Return the upper half of a float32, rounded to nearest, ties to even."""
     (bits,) = struct.unpack("<I", struct.pack("<f", number))
     if number != number:
         return b"\xc0\x7f"
     return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
 
 
-def _bytes(item: Any) -> bytes:
+def _encode_string(item: Any) -> bytes:
     if isinstance(item, str):
         try:
             return item.encode()

@@ -22,20 +22,20 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 from model_packaging.inputs import Servable
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.json_requests import (
     ELEMENT_CODES,
     RequestValueError,
+    build_predict_request,
     check_shape,
-    flattened,
-    listed,
-    only_input,
-    predict_request,
-    shape_fits,
-    signature_of,
-    written,
+    find_signature,
+    flatten_lists,
+    format_names,
+    format_shape,
+    is_shape_allowed,
+    name_only_input,
 )
 from model_packaging.saved_model.reading import (
     DEFAULT_SIGNATURE,
@@ -61,7 +61,7 @@ _NPY_TYPES = {"b1": "bool"} | {
 
 
 class Reader(enum.Enum):
-    """Reader of the body of a request in the container; the value is its name in a sentence."""
+    """What reads a request's body in the container; the value is its name in a sentence."""
 
     NGINX = "a container without code"
     SERVABLE = "Servable's handler"
@@ -76,9 +76,10 @@ TYPES_READ = {
 
 
 class KnownRequest(NamedTuple):
-    """A request that the signature takes, and the shapes of its inputs.
+    """A request that the signature accepts, and the shapes of its inputs.
 
-    `answered_in`: what holds the answer in its JSON, "predictions" or "outputs"; None: it is no JSON.
+    `answered_in` is the key that contains the result in the response's JSON, "predictions" or
+    "outputs"; None if the response isn't JSON.
     """
 
     signature: SignatureInfo
@@ -89,22 +90,23 @@ class KnownRequest(NamedTuple):
 def read_request(
     body: bytes, content_type: str, info: SavedModelInfo | None, reader: Reader
 ) -> KnownRequest | None:
-    """None where nothing can be said of it: code reads it, or `info` is not known.
+    """Check a request and return it, or None if nothing is known about it.
 
-    Raises `RequestValueError`, which completes the sentence that begins with "the request".
+    None if code reads it, `info` is None, or the body is NPZ. Raises `RequestValueError`, which
+    completes the sentence that begins with "the request".
     """
     kind = content_type.partition(";")[0].strip().lower()
     if not body.strip():
         raise RequestValueError("is empty")
     if reader is Reader.CODE or info is None:
         if kind == JSON:
-            _parsed(body, kind)
+            _parse_body(body, kind)
         return None
     if kind not in TYPES_READ[reader]:
         taken = ", ".join(TYPES_READ[reader])
         raise RequestValueError(f"is sent as {kind}; {reader.value} takes {taken}")
     if kind == NPY:
-        return _npy(body, info)
+        return _read_npy(body, info)
     if kind == NPZ:
         return None
     if kind == PROTOBUF:
@@ -114,30 +116,30 @@ def read_request(
             raise RequestValueError("is no PredictRequest") from None
         shapes = check_inputs(message, info)
     else:
-        request = _parsed(body, kind)
-        message = predict_request(request, info, model="", rest=True)
-        shapes = shapes_of(message)
+        request = _parse_body(body, kind)
+        message = build_predict_request(request, info, model="", rest=True)
+        shapes = extract_shapes(message)
         json_again = kind == JSON or reader is Reader.NGINX
         answered_in = (
             ("predictions" if "instances" in request else "outputs") if json_again else None
         )
-    return KnownRequest(_signature(info, message), shapes, answered_in)
+    return KnownRequest(_find_signature(info, message), shapes, answered_in)
 
 
-def _parsed(body: bytes, kind: str) -> Any:
-    """The JSON that the model server gets. Raises `RequestValueError`."""
+def _parse_body(body: bytes, kind: str) -> Any:
+    """Return the JSON that the model server receives. Raises `RequestValueError`."""
     try:
-        return parsed_json(
+        return parse_json(
             text_bodies.from_csv(body) if kind == CSV else text_bodies.from_json(body)
         )
     except RequestValueError:
         if kind == JSON:
-            parsed_json(body)  # whose places are those of the file
+            parse_json(body)  # whose places are those of the file
         raise
 
 
-def parsed_json(text: bytes) -> Any:
-    """The value that a JSON text says. Raises `RequestValueError`."""
+def parse_json(text: bytes) -> Any:
+    """Parse a JSON text. Raises `RequestValueError`."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -146,12 +148,15 @@ def parsed_json(text: bytes) -> Any:
         raise RequestValueError("is nested too deeply to be read") from None
 
 
-def _signature(info: SavedModelInfo, request: Any) -> SignatureInfo:
-    return signature_of(request.model_spec.signature_name or DEFAULT_SIGNATURE, info)
+def _find_signature(info: SavedModelInfo, request: Any) -> SignatureInfo:
+    return find_signature(request.model_spec.signature_name or DEFAULT_SIGNATURE, info)
 
 
-def _npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
-    """Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html (2026-11-22)"""
+def _read_npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
+    """Check the header of a .npy body, and return its request. Raises `RequestValueError`.
+
+    Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html (2026-11-22)
+    """
     try:
         at = 12 if body[6] > 1 else 10
         end = at + int.from_bytes(body[8:at], "little")
@@ -159,8 +164,8 @@ def _npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
         shape, code = tuple(header["shape"]), header["descr"].lstrip("<>|=")
     except (ValueError, TypeError, KeyError, IndexError, SyntaxError, AttributeError):
         raise RequestValueError("is no .npy file") from None
-    signature = _signature(info, wire.PredictRequest())
-    (name,) = only_input(signature.inputs, None)
+    signature = _find_signature(info, wire.PredictRequest())
+    (name,) = name_only_input(signature.inputs, None)
     spec, given = signature.inputs[name], _NPY_TYPES.get(code)
     if given is not None and spec.dtype in {*ELEMENT_CODES, "string"} and given != spec.dtype:
         raise RequestValueError(f"is {given}; {name} takes {spec.dtype}")
@@ -169,25 +174,28 @@ def _npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
 
 
 def check_inputs(request: Any, info: SavedModelInfo) -> Shapes:
-    """The shapes of a wire.PredictRequest's inputs. Raises `RequestValueError` where one does not fit."""
-    signature, given = _signature(info, request), set(request.inputs)
+    """Return the shapes of a wire.PredictRequest's inputs.
+
+    Raises `RequestValueError` if the inputs don't match the signature.
+    """
+    signature, given = _find_signature(info, request), set(request.inputs)
     expected = signature.inputs
     if not set(expected) - set(signature.defaults) <= given <= set(expected):
         inputs = ", ".join(sorted(given)) or "no input"
         raise RequestValueError(f"gives {inputs}; the signature takes {', '.join(expected)}")
     if unknown := set(request.output_filter) - set(signature.outputs):
-        outputs = listed(signature.outputs)
+        outputs = format_names(signature.outputs)
         raise RequestValueError(f"asks for {min(unknown)}; the signature gives {outputs}")
     for key in sorted(given):
         try:
             _check_tensor(request.inputs[key], expected[key])
         except RequestValueError as bad:
             raise RequestValueError(f"gives {key} {bad}") from None
-    return shapes_of(request)
+    return extract_shapes(request)
 
 
 def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
-    if (given := wire.dtype_name(tensor.dtype)) != spec.dtype:
+    if (given := wire.find_dtype_name(tensor.dtype)) != spec.dtype:
         raise RequestValueError(f"as {given}; the signature takes {spec.dtype}")
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     if tensor.tensor_shape.unknown_rank or min(shape, default=0) < 0:
@@ -199,19 +207,22 @@ def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
     content, code = len(tensor.tensor_content), ELEMENT_CODES.get(spec.dtype)
     if content and code and content != (size := math.prod(shape) * struct.calcsize(code)):
         raise RequestValueError(
-            f"of shape {written(shape)} with {content} bytes of content; {spec.dtype} takes {size}"
+            f"of shape {format_shape(shape)} with {content} bytes of content; {spec.dtype} takes {size}"
         )
 
 
-def shapes_of(request: Any) -> Shapes:
-    """Shapes of the inputs of a wire.PredictRequest, by name."""
+def extract_shapes(request: Any) -> Shapes:
+    """Return the shapes of a wire.PredictRequest's inputs, by name."""
     inputs = sorted(request.inputs.items())
     return {key: tuple(dim.size for dim in item.tensor_shape.dim) for key, item in inputs}
 
 
 def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
-    """As `check_inputs`, of the methods classify and regress: each example is a row."""
-    signature = _signature(info, request)
+    """Return the shapes of a classify or regress request, as in `check_inputs`.
+
+    Each example is a row. Raises `RequestValueError` if the request doesn't match the signature.
+    """
+    signature = _find_signature(info, request)
     if signature.method != f"tensorflow/serving/{method}" or set(signature.inputs) != {"inputs"}:
         raise RequestValueError(
             f"asks to {method} by a signature that does not; name one that does"
@@ -225,12 +236,15 @@ def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
 
 
 def check_batch(shapes: Shapes, max_batch_size: int | None) -> None:
-    """Raises `RequestValueError` for what server-side batching refuses; None: it is off."""
+    """Raise `RequestValueError` if server-side batching rejects these inputs.
+
+    `max_batch_size` is None if batching is off.
+    """
     rows = {name: shape[0] for name, shape in shapes.items() if shape}
     if max_batch_size is None:
         return
     if len(rows) < len(shapes) or len(set(rows.values())) > 1:
-        each = ", ".join(f"{name} {written(shape)}" for name, shape in shapes.items())
+        each = ", ".join(f"{name} {format_shape(shape)}" for name, shape in shapes.items())
         raise RequestValueError(f"gives {each}; batching takes inputs of one number of rows")
     if (most := max(rows.values(), default=0)) > max_batch_size:
         raise RequestValueError(
@@ -238,21 +252,27 @@ def check_batch(shapes: Shapes, max_batch_size: int | None) -> None:
         )
 
 
-def unbatchable(signature: SignatureInfo) -> str | None:
-    """Why requests of it cannot be merged along the first dimension; None: nothing says so."""
+def explain_unbatchable(signature: SignatureInfo) -> str | None:
+    """Explain why requests of a signature can't be merged along the first dimension.
+
+    None if nothing prevents it.
+    """
     for way, specs in (("input", signature.inputs), ("output", signature.outputs)):
         for name, spec in specs.items():
             if spec.shape is not None and (not spec.shape or spec.shape[0] is not None):
-                return f"its {way} {name} has shape {written(spec.shape)}"
+                return f"its {way} {name} has shape {format_shape(spec.shape)}"
     return None if signature.inputs else "it takes no input"
 
 
-def check_answer(body: bytes, request: KnownRequest) -> None:
-    """Raises `RequestValueError`, completing "the answer", for what the signature cannot answer."""
+def check_response(body: bytes, request: KnownRequest) -> None:
+    """Raise `RequestValueError` if the signature can't return this body.
+
+    The error's text completes a sentence that begins with "the answer".
+    """
     key, specs = request.answered_in, request.signature.outputs
     if key is None:
         return
-    answer = parsed_json(body)
+    answer = parse_json(body)
     if not isinstance(answer, dict) or key not in answer:
         form = "instances" if key == "predictions" else "inputs"
         raise RequestValueError(f'has no "{key}", which holds the answer to "{form}"')
@@ -263,28 +283,28 @@ def check_answer(body: bytes, request: KnownRequest) -> None:
             given = f"{len(value)} rows" if isinstance(value, list) else "no list of rows"
             raise RequestValueError(f"has {given}; the request has {rows}")
         if len(specs) > 1:
-            named = [_named(row, specs) for row in value]
+            named = [_check_names(row, specs) for row in value]
             value = {name: [row[name] for row in named] for name in specs}
-    columns = _named(value, specs) if len(specs) > 1 else dict.fromkeys(specs, value)
+    columns = _check_names(value, specs) if len(specs) > 1 else dict.fromkeys(specs, value)
     for name, spec in specs.items():
-        shape, values = flattened(columns[name])
-        if not shape_fits(shape, spec.shape):
-            expected = written(spec.shape or ())
+        shape, values = flatten_lists(columns[name])
+        if not is_shape_allowed(shape, spec.shape):
+            expected = format_shape(spec.shape or ())
             raise RequestValueError(
-                f"gives {name} of shape {written(shape)}; the signature gives {expected}"
+                f"gives {name} of shape {format_shape(shape)}; the signature gives {expected}"
             )
-        if wrong := [item for item in values if not _is_a(item, spec.dtype)]:
+        if wrong := [item for item in values if not _is_value_of(item, spec.dtype)]:
             raise RequestValueError(f"gives {wrong[0]!r:.40} in {name}, which is {spec.dtype}")
 
 
-def _named(columns: Any, specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
+def _check_names(columns: Any, specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
     if not isinstance(columns, dict) or set(columns) != set(specs):
-        given = listed(columns) if isinstance(columns, dict) else "no names"
-        raise RequestValueError(f"gives {given}; the signature gives {listed(specs)}")
+        given = format_names(columns) if isinstance(columns, dict) else "no names"
+        raise RequestValueError(f"gives {given}; the signature gives {format_names(specs)}")
     return columns
 
 
-def _is_a(value: Any, dtype: str) -> bool:
+def _is_value_of(value: Any, dtype: str) -> bool:
     if dtype == "string":
         return isinstance(value, str) or (isinstance(value, dict) and set(value) == {"b64"})
     if dtype == "bool":
@@ -297,17 +317,17 @@ def _is_a(value: Any, dtype: str) -> bool:
 MOST_RECORDS = 1000
 
 
-def write_warm_up(
+def build_warm_up(
     model: str,
     requests: Mapping[Path, Any],
     info: SavedModelInfo,
     *,
     max_batch_size: int | None = None,
 ) -> bytes:
-    """The file's content: the same requests give the same bytes. Raises `PackagingError`.
+    """Return the content of the warm-up file. Raises `PackagingError`.
 
-    `requests`: each golden request's file and the JSON in it, by rows or by columns.
-    `max_batch_size`: as for `check_warm_up`.
+    The same requests give the same bytes. `requests` maps each golden request's file to its JSON,
+    by rows or by columns. `max_batch_size` is as for `check_warm_up`.
     """
     if len(requests) > MOST_RECORDS:
         problem = f"would hold {len(requests)} warm-up requests; at most {MOST_RECORDS} are allowed"
@@ -316,40 +336,40 @@ def write_warm_up(
     for file, request in requests.items():
         log = wire.PredictionLog()
         try:
-            message = predict_request(request, info, model=model)
-            check_batch(shapes_of(message), max_batch_size)
+            message = build_predict_request(request, info, model=model)
+            check_batch(extract_shapes(message), max_batch_size)
             log.predict_log.request.CopyFrom(message)
         except RequestValueError as bad:
             raise PackagingError(file, f"the request {bad}", "correct the request") from None
         # Deterministic: the order of a map's entries is otherwise protobuf's own.
         records.append(log.SerializeToString(deterministic=True))
-    return tfrecord.frame(records)
+    return tfrecord.frame_records(records)
 
 
-def prepared(servable: Servable, requests: Sequence[Path], *, folder: Path) -> Servable:
-    """The servable with warm-up records for each of its versions. Raises `PackagingError`.
+def add_warm_up(servable: Servable, requests: Sequence[Path], *, folder: Path) -> Servable:
+    """Return the servable with warm-up records for each of its versions. Raises `PackagingError`.
 
-    Written below `folder`, named by their content. A request that another version's
-    signature does not take is refused, as that version would not load.
+    The records are written below `folder`, named by their content. A request that the signature
+    of any version doesn't accept is rejected, because that version would not load.
     """
-    bodies = {file: golden(file) for file in requests}
+    bodies = {file: read_golden_request(file) for file in requests}
     files = {
-        number: write_warm_up(servable.name, bodies, read(version))
-        for number, version in servable.versions().items()
+        number: build_warm_up(servable.name, bodies, read(version))
+        for number, version in servable.find_versions().items()
     }
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
     target = folder / digest
     for number, content in files.items():
         file = target / str(number) / WARM_UP.name
         if not file.is_file():
-            write_beside(file, content)
+            write_atomically(file, content)
     return replace(servable, warm_up=target)
 
 
-def golden(file: Path) -> Any:
-    """The request body in a file. Raises `PackagingError`."""
+def read_golden_request(file: Path) -> Any:
+    """Return the request body in a file. Raises `PackagingError`."""
     try:
-        return parsed_json(file.read_bytes())
+        return parse_json(file.read_bytes())
     except OSError as error:
         raise PackagingError(
             file, f"cannot be read: {error.strerror}", "name a golden request"
@@ -359,19 +379,20 @@ def golden(file: Path) -> Any:
 
 
 def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | None = None) -> int:
-    """Number of records of a file that is already there. Raises `PackagingError`, OSError.
+    """Check an existing warm-up file, and return the number of its records.
 
-    `max_batch_size`: of server-side batching, through which the records go too; None: it is off.
+    Raises `PackagingError` and OSError. `max_batch_size` is the limit of server-side batching,
+    which the records also pass through; None if batching is off.
     """
     count = 0
     try:
         with file.open("rb") as opened:
-            for count, record in enumerate(tfrecord.read(opened), start=1):
+            for count, record in enumerate(tfrecord.read_records(opened), start=1):
                 if count > MOST_RECORDS:
                     problem = f"holds more than {MOST_RECORDS} records"
                     raise PackagingError(file, problem, "leave some out: the model would not load")
                 log = wire.PredictionLog.FromString(record)
-                check_batch(_checked(log, info), max_batch_size)
+                check_batch(_check_record(log, info), max_batch_size)
     except tfrecord.RecordError as bad:
         raise PackagingError(file, f"is damaged: {bad}", "write it again") from None
     except DecodeError:
@@ -384,8 +405,11 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | Non
     return count
 
 
-def _checked(log: Any, info: SavedModelInfo) -> Shapes:
-    """The shapes of its inputs, as far as they are known. Raises `RequestValueError`."""
+def _check_record(log: Any, info: SavedModelInfo) -> Shapes:
+    """Return the shapes of a record's inputs, as far as they are known.
+
+    Raises `RequestValueError`.
+    """
     kind = log.WhichOneof("log_type")
     if kind is None:
         raise RequestValueError("holds no request")

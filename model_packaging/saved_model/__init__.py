@@ -1,12 +1,12 @@
-"""Facts about a SavedModel folder without TensorFlow."""
+"""Reads a SavedModel folder without TensorFlow."""
 
 from model_packaging.saved_model.reading import (
     SavedModelInfo,
     SignatureInfo,
     TensorInfo,
+    list_versions,
     read,
-    versions,
 )
-from servable_tensors.wire import dtype_name
+from servable_tensors.wire import find_dtype_name
 
-__all__ = ["SavedModelInfo", "SignatureInfo", "TensorInfo", "dtype_name", "read", "versions"]
+__all__ = ["SavedModelInfo", "SignatureInfo", "TensorInfo", "find_dtype_name", "read", "versions"]

@@ -14,7 +14,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import RestoredVariable, VocabularyTable
 from model_packaging.saved_model.unfilled import Unfilled
 from servable_tensors import wire
-from servable_tensors.wire import BYTES, Buffer, WireError, fields, written_varint
+from servable_tensors.wire import BYTES, Buffer, WireError, encode_varint, iterate_fields
 
 # Most bytes kept of a string: a path, or the version of a StableHLO module.
 _STRING_BYTES = 256
@@ -34,8 +34,8 @@ Attribute = tuple[str, Any]
 value as JSON has it: the beginning of a string, None for shapes, tensors and functions."""
 
 
-def canonical(entry: bytes) -> bytes:
-    """The attribute itself, or in its place one that says the same without what it holds."""
+def reduce_attribute(entry: bytes) -> bytes:
+    """Return the attribute, or an equivalent attribute without its content."""
     if len(entry) < _STRING_BYTES and not entry.startswith((VALUE, _MODULE)):
         return entry
     message = wire.AttrEntry.FromString(entry)
@@ -52,25 +52,27 @@ def canonical(entry: bytes) -> bytes:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def attribute(entry: bytes) -> tuple[str, Attribute]:
-    """An entry of NodeDef.attr as its name and value."""
+def parse_attribute(entry: bytes) -> tuple[str, Attribute]:
+    """Parse an entry of NodeDef.attr into its name and value."""
     message = wire.AttrEntry.FromString(entry)
-    return message.key, attribute_value(message.value)
+    return message.key, convert_attribute_value(message.value)
 
 
-def attribute_value(message: Any) -> Attribute:
-    """An AttrValue as kind and value. `message`: wire.AttrValue."""
+def convert_attribute_value(message: Any) -> Attribute:
+    """Convert a wire.AttrValue to its kind and value."""
     kind = message.WhichOneof("value") or ""
     if kind == "list":
         kinds = [item.name for item, _ in message.list.ListFields()]
         several = (
-            [_plain(kinds[0], item) for item in getattr(message.list, kinds[0])] if kinds else []
+            [_convert_plain(kinds[0], item) for item in getattr(message.list, kinds[0])]
+            if kinds
+            else []
         )
         return f"list({''.join(kinds)})", several
-    return kind, _plain(kind, getattr(message, kind)) if kind else None
+    return kind, _convert_plain(kind, getattr(message, kind)) if kind else None
 
 
-def _plain(kind: str, value: Any) -> Any:
+def _convert_plain(kind: str, value: Any) -> Any:
     if kind == "s":
         # latin-1: any byte has a character.
         return value.decode("latin-1")
@@ -79,8 +81,8 @@ def _plain(kind: str, value: Any) -> Any:
     return None if kind in ("shape", "tensor") else value
 
 
-def named_functions(attributes: Iterable[Attribute]) -> Iterator[str]:
-    """The functions that these values name."""
+def find_function_names(attributes: Iterable[Attribute]) -> Iterator[str]:
+    """Yield the functions that these values name."""
     for kind, value in attributes:
         if kind == "func":
             yield value
@@ -127,8 +129,8 @@ class MetaGraph:
     """The operation that TensorFlow Serving runs after it has restored the variables; "" for none."""
 
 
-def refuse_pointer(file: Path) -> None:
-    """Raises `PackagingError` for what Git LFS leaves in the place of a file, OSError."""
+def reject_pointer(file: Path) -> None:
+    """Raise `PackagingError` if the file is only a Git LFS pointer. Raises OSError."""
     with file.open("rb") as opened:
         if opened.read(24).startswith(b"version https://git-lfs"):
             raise PackagingError(
@@ -136,15 +138,15 @@ def refuse_pointer(file: Path) -> None:
             )
 
 
-def meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
-    """The graphs in a saved_model.pb. Raises `PackagingError`, OSError.
+def read_meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
+    """Return the graphs in a saved_model.pb. Raises `PackagingError`, OSError.
 
-    Without `variables` nobody looks for them, which is most of the time.
+    Without `variables`, the graphs aren't searched for variables, which takes most of the time.
 
-    What a node's attributes hold is stepped over, so damage in the middle of a
-    constant is not seen; a file that ends too early always is.
+    The content of a node's attributes is skipped, so damage in the middle of a constant isn't
+    noticed; a file that ends too early always is.
     """
-    refuse_pointer(file)
+    reject_pointer(file)
     size = file.stat().st_size
     if size == 0:
         raise PackagingError(file, "is empty", _AGAIN)
@@ -154,12 +156,12 @@ def meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
             raise PackagingError(file, "is not a SavedModel", "export the SavedModel again")
         try:
             places = []
-            for number, kind, start, end in fields(data, 0, size):
+            for number, kind, start, end in iterate_fields(data, 0, size):
                 if number == _META_GRAPHS and kind == BYTES:
                     places.append((start, end))
                 elif number != _SCHEMA_VERSION:
                     raise WireError(f"unknown field {number}")
-            graphs = [_meta_graph(data, *place, variables=variables) for place in places]
+            graphs = [_parse_meta_graph(data, *place, variables=variables) for place in places]
         except (WireError, DecodeError, UnicodeDecodeError) as damage:
             raise PackagingError(file, f"is truncated or damaged ({damage})", _AGAIN) from None
     if not graphs:
@@ -168,13 +170,13 @@ def meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
     return graphs
 
 
-def _meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> MetaGraph:
+def _parse_meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> MetaGraph:
     small, has_variables, places, collection = [], False, [], False
     init_ops: dict[bytes, str] = {}
-    for number, kind, start, end in fields(data, first, last):
+    for number, kind, start, end in iterate_fields(data, first, last):
         if number in _SMALL and kind == BYTES:
             # Fields in a row are a message again: protobuf merges what is repeated.
-            small += [bytes((number << 3 | kind,)), written_varint(end - start), data[start:end]]
+            small += [bytes((number << 3 | kind,)), encode_varint(end - start), data[start:end]]
         elif number == _GRAPH_DEF and kind == BYTES:
             places.append((start, end))
             # A frozen graph of a million nodes mostly does not even name one; and what is larger
@@ -186,11 +188,11 @@ def _meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> M
                 and any(data.find(op, start, end) >= 0 for op in _SEARCHED)
             )
             if is_named or (variables and not is_searched):
-                has_variables |= any(op in VARIABLE_OPS for op in _ops(data, start, end))
+                has_variables |= any(op in VARIABLE_OPS for op in _list_ops(data, start, end))
         elif number == _COLLECTION and kind == BYTES:
             collection |= data[start : start + 64].find(_ASSETS) >= 0
             if any(data[start : start + 64].find(key) >= 0 for key in _INIT_COLLECTIONS):
-                init_ops |= _named_nodes(data, start, end)
+                init_ops |= _parse_collection(data, start, end)
     message = wire.MetaGraphDef.FromString(b"".join(small))
     init_op = next((init_ops[key] for key in _INIT_COLLECTIONS if key in init_ops), "")
     if _INIT_SIGNATURE in message.signature_def:
@@ -198,44 +200,44 @@ def _meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> M
     return MetaGraph(message, has_variables, tuple(places), collection, init_op)
 
 
-def _named_nodes(data: Buffer, start: int, end: int) -> dict[bytes, str]:
-    """Return the name of a collection and its first node: an entry of MetaGraphDef.collection_def."""
-    keys = [data[first:last] for first, last in _inside(data, start, end, 1)]
+def _parse_collection(data: Buffer, start: int, end: int) -> dict[bytes, str]:
+    """Return the name of a collection and its first node, from an entry of collection_def."""
+    keys = [data[first:last] for first, last in _find_messages(data, start, end, 1)]
     values = [
         data[first:last].decode()
-        for collection in _inside(data, start, end, 2)
-        for nodes in _inside(data, *collection, 1)
-        for first, last in _inside(data, *nodes, 1)
+        for collection in _find_messages(data, start, end, 2)
+        for nodes in _find_messages(data, *collection, 1)
+        for first, last in _find_messages(data, *nodes, 1)
     ]
     return {keys[0]: values[0]} if keys and values else {}
 
 
-def _ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:
-    for place in _inside(data, start, end, _NODE):
-        yield _op(data, *place)
-    for library in _inside(data, start, end, _LIBRARY):
-        for function in _inside(data, *library, _FUNCTION):
-            for place in _inside(data, *function, _FUNCTION_NODE):
-                yield _op(data, *place)
+def _list_ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:
+    for place in _find_messages(data, start, end, _NODE):
+        yield _read_op(data, *place)
+    for library in _find_messages(data, start, end, _LIBRARY):
+        for function in _find_messages(data, *library, _FUNCTION):
+            for place in _find_messages(data, *function, _FUNCTION_NODE):
+                yield _read_op(data, *place)
 
 
-def _inside(data: Buffer, start: int, end: int, field: int) -> Iterator[tuple[int, int]]:
-    """The first byte and the end of each message in a field of the message from `start` to `end`."""
-    for number, kind, first, last in fields(data, start, end):
+def _find_messages(data: Buffer, start: int, end: int, field: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each message in a field of the message at `start` to `end`."""
+    for number, kind, first, last in iterate_fields(data, start, end):
         if number == field and kind == BYTES:
             yield first, last
 
 
-def _op(data: Buffer, start: int, end: int) -> bytes:
-    """The operation's name; the fields behind it, where constants are, are not touched."""
-    return next((data[first:last] for first, last in _inside(data, start, end, _OP)), b"")
+def _read_op(data: Buffer, start: int, end: int) -> bytes:
+    """Return the operation's name, without reading the later fields, which hold constants."""
+    return next((data[first:last] for first, last in _find_messages(data, start, end, _OP)), b"")
 
 
 def read_function_name(data: Buffer, start: int, end: int) -> str:
     """Name of a FunctionDef: the first field of its signature, which is its first field."""
-    for number, kind, first, last in fields(data, start, end):
+    for number, kind, first, last in iterate_fields(data, start, end):
         if number == _SIGNATURE and kind == BYTES:
-            for inner, inner_kind, begin, behind in fields(data, first, last):
+            for inner, inner_kind, begin, behind in iterate_fields(data, first, last):
                 if inner == _NAME and inner_kind == BYTES:
                     return data[begin:behind].decode()
     return ""

@@ -1,7 +1,7 @@
-"""Operations that run when a SavedModel is loaded: what restores variables, and what fills tables.
+"""Finds operations that run when a SavedModel is loaded: they restore variables and fill tables.
 
-They are followed from the graph through the functions that it calls, as far as names of tensors and of
-files are constants or assets.
+It follows them from the graph through the functions that the graph calls, as far as names of
+tensors and of files are constants or assets.
 """
 
 import re
@@ -59,11 +59,11 @@ class VocabularyTable:
     """Data types of key and value; empty where reading does not tell them."""
 
 
-def vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
-    """Describe why TensorFlow refuses to fill the table from the file; None if it does not. Raises OSError.
+def find_vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
+    """Describe why TensorFlow can't fill the table from the file; None if it can. Raises OSError.
 
-    Source: tensorflow/core/kernels/lookup_util.cc (TextFileLineIterator) and lookup_table_op.h (DoInsert),
-    tried with TensorFlow 2.21
+    Source: tensorflow/core/kernels/lookup_util.cc (TextFileLineIterator) and lookup_table_op.h
+    (DoInsert), tried with TensorFlow 2.21
     """
     lines = file.read_bytes().replace(b"\r", b"").split(b"\n")
     if not lines[-1]:
@@ -90,15 +90,16 @@ def vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
                 and dtype.startswith("int")
                 and not _NUMBER.fullmatch(given)
             ):
-                return (
-                    f"line {number + 1}: {_text(given)!r} is no number, and the table holds {dtype}"
-                )
+                return f"line {number + 1}: {_format_key(given)!r} is no number, and the table holds {dtype}"
         if values.setdefault(pair[0], pair[1]) != pair[1]:
-            return f"line {number + 1}: the key {_text(pair[0])!r} is there a second time, with another value"
+            return (
+                f"line {number + 1}: the key {_format_key(pair[0])!r} is there a second time, "
+                "with another value"
+            )
     return None
 
 
-def _text(key: bytes | int) -> str:
+def _format_key(key: bytes | int) -> str:
     return key.decode(errors="replace")[:60] if isinstance(key, bytes) else str(key)
 
 
@@ -114,8 +115,8 @@ class _Frame:
             node.input[0]: node.input[1] for node in nodes if node.op == b"AssignVariableOp"
         }
 
-    def source(self, tensor: bytes) -> tuple[Any, int]:
-        """(node, number of its output) that computes a tensor; None in place of a node that is not known."""
+    def find_source(self, tensor: bytes) -> tuple[Any, int]:
+        """Return (node, output number) that computes a tensor; node None if unknown."""
         for _ in range(_MOST_STEPS):
             name, _, output = tensor.partition(b":")
             if name in self._arguments:
@@ -131,11 +132,11 @@ class _Frame:
             tensor = handed_on
         return None, 0
 
-    def inputs(self, node: Any) -> list[bytes]:
+    def list_inputs(self, node: Any) -> list[bytes]:
         return [tensor for tensor in node.input if not tensor.startswith(b"^")]
 
-    def needed_by(self, name: bytes) -> Iterator[Any]:
-        """The node of that name, and every node that runs before it."""
+    def walk_needed_nodes(self, name: bytes) -> Iterator[Any]:
+        """Yield the node of that name, and every node that runs before it."""
         waiting, seen = [name], set()
         while waiting:
             name = waiting.pop().lstrip(b"^").partition(b":")[0]
@@ -146,7 +147,11 @@ class _Frame:
 
 
 class Initialization:
-    """`functions`: name to where in the file its FunctionDef is. `nodes`: of the graph itself."""
+    """The initialization of one graph.
+
+    `functions` maps each name to the start and end of its FunctionDef in the file. `nodes` are
+    those of the graph itself.
+    """
 
     def __init__(
         self, data: Buffer, nodes: Sequence[Any], functions: Mapping[str, tuple[int, int]]
@@ -154,36 +159,39 @@ class Initialization:
         self._data, self._functions = data, functions
         self._graph = _Frame(nodes, {})
 
-    def restored(self, operation: str) -> Iterator[RestoredVariable]:
-        """Tensors that the restore operation of a graph reads from the checkpoint."""
-        nodes = list(self._graph.needed_by(operation.encode()))
-        for frame, part in self._frames(self._graph, nodes, frozenset()):
+    def find_restored_variables(self, operation: str) -> Iterator[RestoredVariable]:
+        """Yield the tensors that a graph's restore operation reads from the checkpoint."""
+        nodes = list(self._graph.walk_needed_nodes(operation.encode()))
+        for frame, part in self._walk_frames(self._graph, nodes, frozenset()):
             shapes: dict[tuple[bytes, int], Any] = {}
             for node in part:
                 if node.op in _ASSIGN:
-                    variable, value = map(frame.source, frame.inputs(node)[:2])
+                    variable, value = map(frame.find_source, frame.list_inputs(node)[:2])
                     if variable[0] is not None and value[0] is not None:
-                        shape = attributes(variable[0]).get("shape")
+                        shape = parse_attributes(variable[0]).get("shape")
                         shapes[value[0].name, value[1]] = shape
             for node in part:
                 if node.op == _RESTORE:
-                    yield from _restored(node, frame, shapes)
+                    yield from _parse_restored(node, frame, shapes)
 
-    def vocabularies(self, files: Mapping[bytes, str]) -> Iterator[VocabularyTable]:
-        """Tables that are filled from the assets; `files`: node that is fed with an asset, to its name."""
-        for frame, part in self._frames(self._graph, self._graph.nodes, frozenset()):
+    def find_vocabularies(self, files: Mapping[bytes, str]) -> Iterator[VocabularyTable]:
+        """Yield the tables that are filled from the assets.
+
+        `files` maps each node that is fed with an asset to the asset's name.
+        """
+        for frame, part in self._walk_frames(self._graph, self._graph.nodes, frozenset()):
             for node in part:
-                inputs = frame.inputs(node)
+                inputs = frame.list_inputs(node)
                 if node.op not in FILLS or len(inputs) < 2:
                     continue
-                asset, _ = frame.source(inputs[1])
+                asset, _ = frame.find_source(inputs[1])
                 if asset is None or asset.name not in files:
                     continue
-                given = attributes(node)
-                handle, _ = frame.source(inputs[0])
-                types = {} if handle is None else attributes(handle)
+                given = parse_attributes(node)
+                handle, _ = frame.find_source(inputs[0])
+                types = {} if handle is None else parse_attributes(handle)
                 key, value = (
-                    wire.dtype_name(types[name].type) if name in types else ""
+                    wire.find_dtype_name(types[name].type) if name in types else ""
                     for name in ("key_dtype", "value_dtype")
                 )
                 yield VocabularyTable(
@@ -195,38 +203,41 @@ class Initialization:
                     lines=given["vocab_size"].i if "vocab_size" in given else -1,
                 )
 
-    def _frames(
+    def _walk_frames(
         self, frame: _Frame, nodes: Sequence[Any], above: frozenset[str]
     ) -> Iterator[tuple[_Frame, Sequence[Any]]]:
-        """The frame with these of its nodes, and one for each call among them."""
+        """Yield the frame with these of its nodes, and one frame for each call among them."""
         yield frame, nodes
         for node in nodes:
-            name = attributes(node)["f"].func.name if node.op in _CALLS else node.op.decode()
+            name = parse_attributes(node)["f"].func.name if node.op in _CALLS else node.op.decode()
             if name not in self._functions or name in above:
                 continue
             first, last = self._functions[name]
             function = wire.FunctionDef.FromString(self._data[first:last])
-            given = [frame.source(tensor)[0] for tensor in frame.inputs(node)]
+            given = [frame.find_source(tensor)[0] for tensor in frame.list_inputs(node)]
             names = [argument.name.encode() for argument in function.signature.input_arg]
             body = _Frame(function.node_def, dict(zip(names, given, strict=False)))
-            yield from self._frames(body, function.node_def, above | {name})
+            yield from self._walk_frames(body, function.node_def, above | {name})
 
 
 _CALLS = frozenset({b"PartitionedCall", b"StatefulPartitionedCall"})
 
 
-def attributes(node: Any) -> dict[str, Any]:
-    """Attribute to its wire.AttrValue."""
+def parse_attributes(node: Any) -> dict[str, Any]:
+    """Return each attribute's wire.AttrValue, by name."""
     entries = map(wire.AttrEntry.FromString, node.attr)
     return {entry.key: entry.value for entry in entries}
 
 
-def _restored(
+def _parse_restored(
     node: Any, frame: _Frame, shapes: Mapping[tuple[bytes, int], Any]
 ) -> Iterator[RestoredVariable]:
-    _, names, slices = frame.inputs(node)[:3]
-    keys, parts = _strings(frame.source(names)[0]), _strings(frame.source(slices)[0])
-    dtypes = attributes(node)["dtypes"].list.type
+    _, names, slices = frame.list_inputs(node)[:3]
+    keys, parts = (
+        _read_strings(frame.find_source(names)[0]),
+        _read_strings(frame.find_source(slices)[0]),
+    )
+    dtypes = parse_attributes(node)["dtypes"].list.type
     for number, (key, dtype) in enumerate(zip(keys, dtypes, strict=False)):
         written = shapes.get((node.name, number))
         whole = number < len(parts) and not parts[number]
@@ -235,14 +246,14 @@ def _restored(
             message = wire.TensorShapeProto.FromString(written.shape)
             sizes = tuple(None if dim.size < 0 else dim.size for dim in message.dim)
             shape = None if message.unknown_rank else sizes
-        yield RestoredVariable(key=key.decode(), dtype=wire.dtype_name(dtype), shape=shape)
+        yield RestoredVariable(key=key.decode(), dtype=wire.find_dtype_name(dtype), shape=shape)
 
 
-def _strings(node: Any) -> list[bytes]:
-    """Strings of a constant; none if it is no constant."""
+def _read_strings(node: Any) -> list[bytes]:
+    """Return the strings of a constant, or none if the node isn't a constant."""
     if node is None or node.op != b"Const":
         return []
-    tensor = wire.TensorProto.FromString(attributes(node)["value"].tensor)
+    tensor = wire.TensorProto.FromString(parse_attributes(node)["value"].tensor)
     count = 1
     for dim in tensor.tensor_shape.dim:
         count *= dim.size

@@ -1,6 +1,6 @@
-"""Operations of a SavedModel's graph, with their attributes, function by function.
+"""Reads the operations of a SavedModel's graph, with their attributes, function by function.
 
-Read without TensorFlow, and only what TensorFlow Serving loads: the graph itself, and the
+It reads without TensorFlow, and only what TensorFlow Serving loads: the graph itself, and the
 functions that it calls. Keras saves more functions, for Python, which the container never reads.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter
 
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import (
     FILE_INPUTS,
@@ -24,11 +24,11 @@ from model_packaging.saved_model.graph_file import (
     GraphOperations,
     MetaGraph,
     Operation,
-    attribute,
-    canonical,
-    meta_graphs,
-    named_functions,
+    find_function_names,
+    parse_attribute,
     read_function_name,
+    read_meta_graphs,
+    reduce_attribute,
 )
 from model_packaging.saved_model.initialization import (
     FILLS,
@@ -36,10 +36,17 @@ from model_packaging.saved_model.initialization import (
     PLACEHOLDERS,
     Initialization,
 )
-from model_packaging.saved_model.reading import METHODS, served
+from model_packaging.saved_model.reading import METHODS, select_served_graph
 from model_packaging.saved_model.unfilled import Unfilled, UnfilledReads
 from servable_tensors import wire
-from servable_tensors.wire import BYTES, Buffer, WireError, fields, varint, written_varint
+from servable_tensors.wire import (
+    BYTES,
+    Buffer,
+    WireError,
+    encode_varint,
+    iterate_fields,
+    read_varint,
+)
 
 # Field numbers of tensorflow/core/framework/{graph,function,op_def}.proto.
 _NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1
@@ -77,18 +84,19 @@ _FILE_OPS = frozenset(name.encode() for name in FILE_INPUTS)
 _TENSOR = wire.AttrEntry(key="value", value=wire.AttrValue(tensor=b"")).SerializeToString()
 
 
-def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
-    """The part that is loaded of the SavedModel in a version folder. Raises `PackagingError`, OSError.
+def read_operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
+    """Return what TensorFlow Serving loads of the SavedModel in a version folder.
 
-    `cache`: the project's .servable, which spares parsing a large graph twice.
+    Raises `PackagingError`, OSError. `cache` is the project's .servable, so that a large graph
+    isn't parsed twice.
     """
     file = version / "saved_model.pb"
-    graph = served(file, meta_graphs(file, variables=False))
+    graph = select_served_graph(file, read_meta_graphs(file, variables=False))
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         cached = None
         if cache is not None and CACHED_FROM_BYTES <= len(data) <= _CACHED_TO_BYTES:
             cached = cache / FOLDER / f"{hashlib.sha256(data).hexdigest()}-{_FORMAT}.json"
-        if cached is not None and (result := _cached(cached)) is not None:
+        if cached is not None and (result := _read_cache(cached)) is not None:
             return result
         try:
             assets = {
@@ -100,18 +108,20 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
             ops = {operation.op.encode() for operation in operations}
             restore = graph.message.saver_def.restore_op_name if ops & VARIABLE_OPS else ""
             files = assets if ops & FILLS else {}
-            is_followed = bool(ops & HOLDERS.keys()) or reading.has_unfed(graph.message)
-            nodes = reading.nodes() if restore or files or is_followed else []
-            at_load = None if nodes is None else reading.initialization(nodes)
-            unfilled = reading.unfilled(graph, nodes or []) if is_followed else []
+            is_followed = bool(ops & HOLDERS.keys()) or reading.has_unfed_nodes(graph.message)
+            nodes = reading.list_nodes() if restore or files or is_followed else []
+            at_load = None if nodes is None else reading.build_initialization(nodes)
+            unfilled = reading.find_unfilled(graph, nodes or []) if is_followed else []
             result = GraphOperations(
                 producer=reading.producer,
                 min_consumer=reading.min_consumer,
                 bad_consumers=reading.bad_consumers,
                 has_assets=bool(assets) or graph.has_asset_collection,
                 operations=operations,
-                restored=None if at_load is None else tuple(at_load.restored(restore)),
-                vocabularies=None if at_load is None else tuple(at_load.vocabularies(files)),
+                restored=None
+                if at_load is None
+                else tuple(at_load.find_restored_variables(restore)),
+                vocabularies=None if at_load is None else tuple(at_load.find_vocabularies(files)),
                 unfilled=None if nodes is None else tuple(unfilled),
             )
         except (WireError, DecodeError, UnicodeDecodeError, IndexError) as damage:
@@ -119,14 +129,14 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
             raise PackagingError(file, problem, "export it again, or copy it again") from None
     if cached is not None:
         try:
-            write_beside(cached, json.dumps(dataclasses.asdict(result)).encode())
+            write_atomically(cached, json.dumps(dataclasses.asdict(result)).encode())
         except OSError:
             pass  # a project that cannot be written is read again next time
     return result
 
 
 class _Reading:
-    """One GraphDef, read where it lies: functions as they are called, and of nodes those that are new."""
+    """A reader of one GraphDef: functions as they are called, and nodes that are new."""
 
     def __init__(self, data: Buffer, places: Iterable[tuple[int, int]]) -> None:
         self._data = data
@@ -135,7 +145,7 @@ class _Reading:
         self._seen: list[set[tuple[bytes, ...]]] = [set(), set()]
         others: list[Place] = []
         self._main = [
-            (place, list(_unlike(data, *place, _NODE, self._written[False], others)))
+            (place, list(_find_new_nodes(data, *place, _NODE, self._written[False], others)))
             for place in places
         ]
         parts = [data[first:last] for number, first, last in others if number == _VERSIONS]
@@ -147,35 +157,35 @@ class _Reading:
             read_function_name(data, first, last): (first, last)
             for number, start, end in others
             if number == _LIBRARY
-            for inner, kind, first, last in fields(data, start, end)
+            for inner, kind, first, last in iterate_fields(data, start, end)
             if inner == _FUNCTION and kind == BYTES
         }
         self._found: dict[str, Operation] = {}
         self._is_named_inside = False
 
-    def nodes(self) -> list[Any] | None:
-        """Return the graph's own nodes; None if they are too many without their constants."""
+    def list_nodes(self) -> list[Any] | None:
+        """Return the graph's own nodes; None if they are too large without their constants."""
         nodes, size = [], 0
         for (start, end), _ in self._main:
-            for number, kind, first, last in fields(self._data, start, end):
+            for number, kind, first, last in iterate_fields(self._data, start, end):
                 if (number, kind) != (_NODE, BYTES):
                     continue
                 is_large = last - first > _NUMBERS_BYTES
-                whole = _without_constant(self._data, first, last) if is_large else None
+                whole = _remove_constants(self._data, first, last) if is_large else None
                 nodes.append(wire.NodeDef.FromString(whole or self._data[first:last]))
                 size += len(whole or b"") or last - first
                 if size > _MOST_FOLLOWED_BYTES:
                     return None
         return nodes
 
-    def initialization(self, nodes: list[Any]) -> Initialization:
-        """Return what runs when the model is loaded."""
+    def build_initialization(self, nodes: list[Any]) -> Initialization:
+        """Return an object that follows what runs when the model is loaded."""
         return Initialization(self._data, nodes, self._functions)
 
-    def has_unfed(self, message: Any) -> bool:
-        """Return whether a placeholder or another computer's device may be needed by a signature.
+    def has_unfed_nodes(self, message: Any) -> bool:
+        """Return whether a signature may need a placeholder or another computer's device.
 
-        `message`: wire.MetaGraphDef. A search of the bytes spares a frozen graph from being followed.
+        `message` is a wire.MetaGraphDef. A search of the bytes avoids following a frozen graph.
         """
         if self._is_named_inside:
             return True
@@ -184,7 +194,7 @@ class _Reading:
             for signature in message.signature_def.values()
         ]
         fed_by_all = (
-            [_field(_NODE, name.encode()) for name in set.intersection(*fed)] if fed else []
+            [_encode_field(_NODE, name.encode()) for name in set.intersection(*fed)] if fed else []
         )
         for (start, end), _ in self._main:
             if self._data.find(b"/job:", start, end) >= 0:
@@ -197,8 +207,8 @@ class _Reading:
                 at += 1
         return False
 
-    def unfilled(self, graph: MetaGraph, nodes: list[Any]) -> Iterator[Unfilled]:
-        """Yield what the signatures that requests can call read, and nothing fills."""
+    def find_unfilled(self, graph: MetaGraph, nodes: list[Any]) -> Iterator[Unfilled]:
+        """Yield what the callable signatures read and nothing fills."""
         message = graph.message
         signatures = {
             name: signature
@@ -207,30 +217,36 @@ class _Reading:
         }
         restore = message.saver_def.restore_op_name
         assets = [asset.tensor_info.name.encode() for asset in message.asset_file_def]
-        reads = UnfilledReads(nodes, self._function)
-        yield from reads.find(signatures, restore_op=restore, init_op=graph.init_op, assets=assets)
+        reads = UnfilledReads(nodes, self._read_function)
+        yield from reads.find_unfilled(
+            signatures, restore_op=restore, init_op=graph.init_op, assets=assets
+        )
 
-    def _function(self, name: str) -> Any | None:
-        """Return a wire.FunctionDef without large constants; None for a name that isn't a function's."""
+    def _read_function(self, name: str) -> Any | None:
+        """Return a wire.FunctionDef without large constants; None for an unknown name."""
         if name not in self._functions:
             return None
         first, last = self._functions[name]
         if last - first < _MOST_FOLLOWED_BYTES:
             return wire.FunctionDef.FromString(self._data[first:last])
         parts = []
-        for number, kind, start, end in fields(self._data, first, last):
+        for number, kind, start, end in iterate_fields(self._data, first, last):
             if kind == BYTES:
                 large = number == _FUNCTION_NODE and end - start > _LARGE_BYTES
-                whole = _without_constant(self._data, start, end) if large else None
-                parts.append(_field(number, whole or self._data[start:end]))
+                whole = _remove_constants(self._data, start, end) if large else None
+                parts.append(_encode_field(number, whole or self._data[start:end]))
         return wire.FunctionDef.FromString(b"".join(parts))
 
     def read(self, assets: frozenset[bytes] | None) -> tuple[Operation, ...]:
-        """`assets`: nodes of the graph that are fed with the paths of assets; None: any may be."""
+        """Return the operations that TensorFlow Serving loads.
+
+        `assets` are the graph's nodes that are fed with the paths of assets; None if any node may
+        be.
+        """
         calls = [
             call
             for place, nodes in self._main
-            for call in self._add("", nodes, place, _NODE, False, assets)
+            for call in self._add_operations("", nodes, place, _NODE, False, assets)
         ]
         read: set[str] = set()
         # What runs without XLA first: the rest is only ever compiled.
@@ -241,25 +257,27 @@ class _Reading:
                 if name in read or name not in self._functions:
                     continue
                 place, written = self._functions[name], self._written[compiled]
-                nodes = _unlike(self._data, *place, _FUNCTION_NODE, written, [])
+                nodes = _find_new_nodes(self._data, *place, _FUNCTION_NODE, written, [])
                 # The search spares a walk through nearly all functions.
                 is_compiled = self._data.find(_COMPILE, *place) >= 0 and any(
                     number == _FUNCTION_ATTR
                     and kind == BYTES
-                    and attribute(self._data[first:last]) == (_MUST_COMPILE, ("b", True))
-                    for number, kind, first, last in fields(self._data, *place)
+                    and parse_attribute(self._data[first:last]) == (_MUST_COMPILE, ("b", True))
+                    for number, kind, first, last in iterate_fields(self._data, *place)
                 )
                 if not compiled and is_compiled:
                     calls.append((name, True))
                     continue
                 read.add(name)
                 self._is_named_inside |= any(self._data.find(op, *place) >= 0 for op in _INSIDE)
-                more = self._add(name, nodes, place, _FUNCTION_NODE, compiled, frozenset())
+                more = self._add_operations(
+                    name, nodes, place, _FUNCTION_NODE, compiled, frozenset()
+                )
                 calls += more
                 waiting += [callee for callee, call_compiled in more if call_compiled <= compiled]
         return tuple(self._found.values())
 
-    def _add(
+    def _add_operations(
         self,
         function: str,
         nodes: Iterable[Any],
@@ -268,19 +286,22 @@ class _Reading:
         compiled: bool,
         assets: frozenset[bytes] | None,
     ) -> list[tuple[str, bool]]:
-        """Adds what is new in the nodes; returns the functions that they call, and which compiled."""
+        """Add the new operations among the nodes.
+
+        Returns the functions that the nodes call, and for each whether XLA compiles it.
+        """
         calls: list[tuple[str, bool]] = []
         seen = self._seen[compiled]
         for node in nodes:
             op = node.op
             kept = [entry for entry in node.attr if entry[2:3] != b"_" or _COMPILE in entry]
-            entries = tuple(map(canonical, kept))
+            entries = tuple(map(reduce_attribute, kept))
             if (op, *entries) in seen and op not in _FILE_OPS:
                 continue
             seen.add((op, *entries))
-            attributes = dict(map(attribute, entries))
+            attributes = dict(map(parse_attribute, entries))
             must_compile = attributes.pop(_MUST_COMPILE, None) == ("b", True)
-            called = [*named_functions(attributes.values()), op.decode()]
+            called = [*find_function_names(attributes.values()), op.decode()]
             calls += [
                 (name, compiled or must_compile) for name in called if name in self._functions
             ]
@@ -291,7 +312,7 @@ class _Reading:
                 name: (kind, None) if "func" in kind else (kind, value)
                 for name, (kind, value) in attributes.items()
             }
-            path = self._path(node, place, field, assets) if op in _FILE_OPS else None
+            path = self._find_path(node, place, field, assets) if op in _FILE_OPS else None
             operation = Operation(
                 op=called[-1],
                 function=function,
@@ -305,18 +326,18 @@ class _Reading:
             )
         return calls
 
-    def _path(
+    def _find_path(
         self, node: Any, place: tuple[int, int], field: int, assets: frozenset[bytes] | None
     ) -> str | None:
-        """The file that a constant names; None where it is computed, or filled in as an asset's."""
+        """Return the path that a constant gives; None if it is computed or an asset's."""
         inputs = [name for name in node.input if not name.startswith(b"^")]
         number = FILE_INPUTS[node.op.decode()]
         name = inputs[number].partition(b":")[0] if number < len(inputs) else b""
         if assets is None or name in assets:
             return None
-        named = _field(_NODE, name) + _field(2, b"Const")  # how such a node begins
+        named = _encode_field(_NODE, name) + _encode_field(2, b"Const")  # how such a node begins
         begin = self._data.find(named, *place) if name else -1
-        for number, kind, first, last in fields(self._data, *place) if begin >= 0 else ():
+        for number, kind, first, last in iterate_fields(self._data, *place) if begin >= 0 else ():
             if (number, kind, first) != (field, BYTES, begin):
                 continue
             for entry in wire.NodeDef.FromString(self._data[first:last]).attr:
@@ -327,18 +348,19 @@ class _Reading:
         return None
 
 
-def _field(number: int, body: bytes) -> bytes:
-    return bytes((number << 3 | BYTES,)) + written_varint(len(body)) + body
+def _encode_field(number: int, body: bytes) -> bytes:
+    return bytes((number << 3 | BYTES,)) + encode_varint(len(body)) + body
 
 
-def _unlike(
+def _find_new_nodes(
     data: Buffer, start: int, end: int, field: int, written: set[bytes], others: list[Place]
 ) -> Iterator[Any]:
-    """The nodes in a field of the message between two places, as NodeDef, whose operation and
-    attributes are not `written` yet byte for byte, or are too long to be compared.
+    """Yield the nodes in a message's field, as NodeDef, that aren't in `written` yet.
 
-    A graph of 100 MB has a million nodes: nearly all of them end here, without a message of their own.
-    `others` gets number, start and end of the other fields. Raises `WireError`, `DecodeError`.
+    A node is compared by its operation and attributes, byte for byte; one that is too long to be
+    compared is always yielded. A graph of 100 MB has a million nodes: nearly all of them are
+    skipped here, without a message of their own. `others` gets number, start, and end of the
+    other fields. Raises `WireError`, `DecodeError`.
     """
     tag = field << 3 | BYTES
     while start < end:
@@ -347,18 +369,20 @@ def _unlike(
         while at < behind and block[at] == tag:
             length, node = block[at + 1], at + 2
             if length >= 0x80:
-                length, node = varint(block, at + 1, len(block))
+                length, node = read_varint(block, at + 1, len(block))
             if node + length > behind:
                 break
             at = node + length
             # name, op and inputs, as protobuf writes them: op and what follows the inputs is the key.
             more = block[node + 1]
-            op = node + 2 + more if more < 0x80 else sum(varint(block, node + 1, at))
+            op = node + 2 + more if more < 0x80 else sum(read_varint(block, node + 1, at))
             plain = op < at and block[node] == _NODE_NAME and block[op] == _NODE_OP
             rest = inputs = op + 2 + block[op + 1]
             while inputs < at and block[inputs] == _NODE_INPUT:
                 more = block[inputs + 1]
-                inputs = inputs + 2 + more if more < 0x80 else sum(varint(block, inputs + 1, at))
+                inputs = (
+                    inputs + 2 + more if more < 0x80 else sum(read_varint(block, inputs + 1, at))
+                )
             key = block[op:rest] + block[inputs:at]
             if plain and key in written:
                 continue
@@ -369,26 +393,26 @@ def _unlike(
             yield message
         start += at
         if at == 0:  # another field, a long node, or the last ones
-            number, kind, first, last = next(fields(data, start, end))
+            number, kind, first, last = next(iterate_fields(data, start, end))
             if (number, kind) == (field, BYTES):
                 large = last - first > _LARGE_BYTES
-                whole = _without_constant(data, first, last) if large else data[first:last]
+                whole = _remove_constants(data, first, last) if large else data[first:last]
                 yield wire.NodeDef.FromString(whole)
             elif kind == BYTES:
                 others.append((number, first, last))
-            start = last or varint(data, varint(data, start, end)[1], end)[1]
+            start = last or read_varint(data, read_varint(data, start, end)[1], end)[1]
 
 
-def _without_constant(data: Buffer, start: int, end: int) -> bytes:
+def _remove_constants(data: Buffer, start: int, end: int) -> bytes:
     kept = []
-    for number, kind, first, last in fields(data, start, end):
+    for number, kind, first, last in iterate_fields(data, start, end):
         if kind == BYTES:
             body = _TENSOR if last - first > _LARGE_BYTES else data[first:last]
-            kept.append(_field(number, body))
+            kept.append(_encode_field(number, body))
     return b"".join(kept)
 
 
-def _cached(file: Path) -> GraphOperations | None:
+def _read_cache(file: Path) -> GraphOperations | None:
     try:
         return TypeAdapter(GraphOperations).validate_json(file.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Finds and reads the versions of a SavedModel; refuses what TensorFlow Serving would not serve."""
+"""Finds and reads the versions of a SavedModel; rejects what can't be served."""
 
 import re
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.graph_file import MetaGraph, meta_graphs, refuse_pointer
-from model_packaging.saved_model.variables import variable_bytes
+from model_packaging.saved_model.graph_file import MetaGraph, read_meta_graphs, reject_pointer
+from model_packaging.saved_model.variables import compute_variable_bytes
 from servable_tensors import wire
 
 # The signature that TensorFlow Serving calls when a request names none.
@@ -83,12 +83,12 @@ _OTHER_FORMS = {
 }
 
 
-def versions(folder: Path) -> list[Path]:
-    """The version folders, lowest first.
+def list_versions(folder: Path) -> list[Path]:
+    """Return the version folders, lowest first.
 
-    The container loads `<version>/saved_model.pb`, where a version is all digits; it
-    ignores every other folder and then waits for a model that never comes.
-    Raises `PackagingError` where there is nothing it would load.
+    The container loads `<version>/saved_model.pb` if the version is all digits; it ignores every
+    other folder and then waits for a model that never comes. Raises `PackagingError` if there is
+    nothing that the container would load.
     """
     if not folder.is_dir():
         problem = "is a file" if folder.exists() else "does not exist"
@@ -99,20 +99,23 @@ def versions(folder: Path) -> list[Path]:
     numbered = [path for path in inside if path.name.isascii() and path.name.isdigit()]
     if not numbered:
         problem = "holds no version folder, named with digits only"
-        raise PackagingError(folder, problem, _where_to_export(folder))
+        raise PackagingError(folder, problem, _suggest_export(folder))
     numbered.sort(key=lambda path: int(path.name))
     for version in numbered:
         if not (version / "saved_model.pb").is_file():
-            raise _without_graph(version)
+            raise _explain_missing_graph(version)
     return numbered
 
 
 def read(version: Path) -> SavedModelInfo:
-    """Reads the version folder; nothing in it is executed. Raises `PackagingError`, OSError."""
+    """Read the version folder without executing anything in it.
+
+    Raises `PackagingError`, OSError.
+    """
     file = version / "saved_model.pb"
     if not file.is_file():
-        raise _without_graph(version)
-    graph = served(file, meta_graphs(file))
+        raise _explain_missing_graph(version)
+    graph = select_served_graph(file, read_meta_graphs(file))
     message = graph.message
     signatures = {}
     for name, signature in sorted(message.signature_def.items()):
@@ -120,13 +123,13 @@ def read(version: Path) -> SavedModelInfo:
         dense = all(tensor.name for tensor in signature.inputs.values())
         if signature.method_name in METHODS and signature.outputs and dense:
             signatures[name] = SignatureInfo(
-                inputs=_tensors(signature.inputs),
-                outputs=_tensors(signature.outputs),
+                inputs=_convert_tensors(signature.inputs),
+                outputs=_convert_tensors(signature.outputs),
                 method=signature.method_name,
                 defaults=tuple(sorted(signature.defaults)),
             )
     if not signatures:
-        raise _without_signature(file, message)
+        raise _explain_missing_signature(file, message)
     # The graph reads them when it starts.
     assets = tuple(sorted({asset.filename for asset in message.asset_file_def}))
     for name in assets:
@@ -134,7 +137,7 @@ def read(version: Path) -> SavedModelInfo:
         if not asset.is_file():
             problem = "does not exist, but the graph reads it when it starts"
             raise PackagingError(asset, problem, "export the SavedModel again, or copy it again")
-        refuse_pointer(asset)
+        reject_pointer(asset)
     return SavedModelInfo(
         folder=version,
         tags=SERVE,
@@ -142,13 +145,16 @@ def read(version: Path) -> SavedModelInfo:
         signatures=signatures,
         assets=assets,
         has_variables=graph.has_variables,
-        variable_bytes=variable_bytes(version, needed=graph.has_variables),
+        variable_bytes=compute_variable_bytes(version, needed=graph.has_variables),
         has_warm_up=(version / WARM_UP).is_file(),
     )
 
 
-def served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
-    """The one that TensorFlow Serving loads. Raises `PackagingError` where there is none."""
+def select_served_graph(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
+    """Return the graph that TensorFlow Serving loads.
+
+    Raises `PackagingError` if there is none.
+    """
     tags = [frozenset(graph.message.meta_info_def.tags) for graph in graphs]
     if SERVE not in tags:
         names = sorted({f"{'+'.join(sorted(some)) or 'nothing':.100}" for some in tags})
@@ -159,8 +165,8 @@ def served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
     return graphs[tags.index(SERVE)]
 
 
-def _without_graph(version: Path) -> PackagingError:
-    """Refusal of a folder without saved_model.pb, which names what is there in its place."""
+def _explain_missing_graph(version: Path) -> PackagingError:
+    """Return the error for a folder without saved_model.pb; it names what is there instead."""
     for suffix, (form, command) in _OTHER_FORMS.items():
         for other in sorted(version.glob(f"*{suffix}")):
             if other.name != "fingerprint.pb":
@@ -169,8 +175,8 @@ def _without_graph(version: Path) -> PackagingError:
     return PackagingError(version, "holds no saved_model.pb", "export the SavedModel into it")
 
 
-def _without_signature(file: Path, message: Any) -> PackagingError:
-    """Refusal of a graph that no request can call."""
+def _explain_missing_signature(file: Path, message: Any) -> PackagingError:
+    """Return the error for a graph that no request can call."""
     inputs = [pair for each in message.signature_def.values() for pair in each.inputs.items()]
     sparse = sorted({name for name, tensor in inputs if not tensor.name})
     problem = "has no signature that a request could call"
@@ -179,20 +185,20 @@ def _without_signature(file: Path, message: Any) -> PackagingError:
     return PackagingError(file, problem, remedy)
 
 
-def _tensors(messages: Mapping[str, Any]) -> dict[str, TensorInfo]:
+def _convert_tensors(messages: Mapping[str, Any]) -> dict[str, TensorInfo]:
     tensors = {}
     for name, tensor in sorted(messages.items()):
         shape = tensor.tensor_shape
         sizes = tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
         tensors[name] = TensorInfo(
             name=tensor.name or tensor.coo_sparse.values_tensor_name,
-            dtype=wire.dtype_name(tensor.dtype),
+            dtype=wire.find_dtype_name(tensor.dtype),
             shape=None if shape.unknown_rank else sizes,
         )
     return tensors
 
 
-def _where_to_export(folder: Path) -> str:
+def _suggest_export(folder: Path) -> str:
     if (folder / "saved_model.pb").is_file():
         return f"move what is in it to {folder.name}/1/, or set version = 1 beside saved_model"
     if (folder / "checkpoint").is_file():

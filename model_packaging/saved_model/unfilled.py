@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from model_packaging.saved_model.initialization import FILLS, HOLDERS, PLACEHOLDERS, attributes
+from model_packaging.saved_model.initialization import (
+    FILLS,
+    HOLDERS,
+    PLACEHOLDERS,
+    parse_attributes,
+)
 
 # A VarHandleOp of this name, and what else is anonymous, is new in each run.
 # Source: ResourceHandle::ANONYMOUS_NAME, tensorflow/core/framework/resource_handle.h
@@ -45,7 +50,7 @@ _MOST_NAMES = 3  # in a message
 
 @dataclass(frozen=True, kw_only=True)
 class Unfilled:
-    """What is read and not filled, of one kind."""
+    """The names of one kind that are read and never filled."""
 
     signature: str
     """Name of the signature that reads it; "" if loading the model does."""
@@ -70,7 +75,7 @@ _Root = int | _Holder
 
 @dataclass
 class _Uses:
-    """What the nodes of the graph, or of a function, do with what they get."""
+    """What the nodes of the graph, or of a function, do with their inputs."""
 
     reads: set[_Root] = field(default_factory=set)
     """Read before the same nodes fill it."""
@@ -82,13 +87,16 @@ class _Uses:
 
 
 class UnfilledReads:
-    """Follows one graph. `nodes`: of the graph itself; `function`: name to FunctionDef, or None."""
+    """A search of one graph for what is read and never filled.
+
+    `nodes` are those of the graph itself; `function` maps a name to its FunctionDef, or None.
+    """
 
     def __init__(self, nodes: Sequence[Any], function: Callable[[str], Any | None]) -> None:
         self._nodes, self._function = nodes, function
         self._summaries: dict[str, _Uses] = {}
 
-    def find(
+    def find_unfilled(
         self,
         signatures: Mapping[str, Any],
         *,
@@ -100,42 +108,45 @@ class UnfilledReads:
 
         `signatures`: name to wire.SignatureDef; `assets`: tensors that the loader feeds with paths.
         """
-        restored = self._uses([restore_op.encode()] if restore_op else [], None)
-        initialized = self._uses([init_op.encode()] if init_op else [], assets)
+        restored = self._find_uses([restore_op.encode()] if restore_op else [], None)
+        initialized = self._find_uses([init_op.encode()] if init_op else [], assets)
         filled = {
-            _identity(root)
+            _identify(root)
             for root in restored.writes | initialized.writes
             if isinstance(root, _Holder) and not root.is_anonymous
         }
         paths = {root for root in initialized.paths if root not in initialized.writes}
         initialized.reads -= paths
         if paths:
-            yield Unfilled(signature="", kind="path", names=_names(paths))
-        yield from _unfilled("", initialized, filled)
+            yield Unfilled(signature="", kind="path", names=_format_names(paths))
+        yield from _find_unfilled("", initialized, filled)
         devices = {node.device for node in self._nodes if _OTHER_JOB.search(node.device)}
         for name, signature in sorted(signatures.items()):
-            fed = [tensor.encode() for tensor in _tensors(signature.inputs.values())]
-            fetched = [tensor.encode() for tensor in _tensors(signature.outputs.values())]
-            uses = self._uses(fetched, fed)
+            fed = [tensor.encode() for tensor in _list_tensors(signature.inputs.values())]
+            fetched = [tensor.encode() for tensor in _list_tensors(signature.outputs.values())]
+            uses = self._find_uses(fetched, fed)
             devices |= uses.devices
-            yield from _unfilled(name, uses, filled)
+            yield from _find_unfilled(name, uses, filled)
         if devices:
             names = sorted({device.decode(errors="replace") for device in devices})
             yield Unfilled(signature="", kind="device", names=tuple(names))
 
-    def _uses(self, starts: Sequence[bytes], fed: Iterable[bytes] | None) -> _Uses:
-        """Return the uses of the graph's nodes; with `fed` None, placeholders are not looked for."""
+    def _find_uses(self, starts: Sequence[bytes], fed: Iterable[bytes] | None) -> _Uses:
+        """Return the uses of the graph's nodes; placeholders are ignored if `fed` is None."""
         body = _Body(self._nodes, {}, frozenset(map(_normalize, fed or ())))
-        uses = self._read(body, starts)
+        uses = self._collect_uses(body, starts)
         for start in starts:  # a variable by reference may be an output itself
-            if isinstance(root := body.root(start), _Holder) and root.kind == "variable":
+            if isinstance(root := body.find_root(start), _Holder) and root.kind == "variable":
                 uses.reads.add(root)
         if fed is None:
             uses.placeholders.clear()
         return uses
 
-    def _summary(self, name: str) -> _Uses | None:
-        """Return the uses of a function, whose arguments are numbers; None if it isn't a function."""
+    def _summarize_function(self, name: str) -> _Uses | None:
+        """Return the uses of a function, or None if no function has the name.
+
+        Numbers represent the function's arguments.
+        """
         if name not in self._summaries:
             function = self._function(name)
             if function is None:
@@ -150,19 +161,19 @@ class UnfilledReads:
             tensors = [start.encode() for start in starts]
             if not function.control_ret:  # TensorFlow 1 ran every operation with an effect
                 tensors += [node.name for node in function.node_def if _WRITES.fullmatch(node.op)]
-            self._summaries[name] = self._read(body, tensors)
+            self._summaries[name] = self._collect_uses(body, tensors)
         return self._summaries[name]
 
-    def _read(self, body: "_Body", starts: Sequence[bytes]) -> _Uses:
+    def _collect_uses(self, body: "_Body", starts: Sequence[bytes]) -> _Uses:
         uses = _Uses()
         reads: dict[_Root, list[Any]] = defaultdict(list)
         writes: dict[_Root, set[bytes]] = defaultdict(set)
-        for node in body.needed(starts):
+        for node in body.walk_needed_nodes(starts):
             if _OTHER_JOB.search(node.device):
                 uses.devices.add(node.device)
             if node.op in PLACEHOLDERS:
                 uses.placeholders.add(node.name)
-            read, written = self._effects(body, node, uses)
+            read, written = self._find_effects(body, node, uses)
             for root in read:
                 reads[root].append(node)
             for root in written:
@@ -173,25 +184,25 @@ class UnfilledReads:
         uses.writes.update(writes)
         return uses
 
-    def _effects(
+    def _find_effects(
         self, body: "_Body", node: Any, uses: _Uses
     ) -> tuple[Iterable[_Root], Iterable[_Root]]:
         """Return what a node reads and writes; add what else it uses to `uses`."""
         if node.op in HOLDERS or _PASSES.fullmatch(node.op) or _HARMLESS.fullmatch(node.op):
             return (), ()
-        roots = [body.root(tensor) for tensor in node.input if not tensor.startswith(b"^")]
-        called, skipped = self._called(node)
+        roots = [body.find_root(tensor) for tensor in node.input if not tensor.startswith(b"^")]
+        called, skipped = self._find_called(node)
         read: set[_Root] = set()
         written: set[_Root] = set()
         for callee in called:
             arguments = roots[skipped:]
-            read |= _bind(callee.reads, arguments)
-            written |= _bind(callee.writes, arguments)
-            uses.paths |= _bind(callee.paths, arguments)
+            read |= _bind_roots(callee.reads, arguments)
+            written |= _bind_roots(callee.writes, arguments)
+            uses.paths |= _bind_roots(callee.paths, arguments)
             uses.placeholders |= callee.placeholders
             uses.devices |= callee.devices
         if node.op in FILLS and len(roots) > 1:
-            path = body.path_variable(node.input[1])
+            path = body.find_path_variable(node.input[1])
             uses.paths |= {path} if path is not None else set()
         if skipped >= 0:
             return read, written
@@ -201,25 +212,30 @@ class UnfilledReads:
             del roots[at : at + 1]
         return read | {root for root in roots if root is not None}, written
 
-    def _called(self, node: Any) -> tuple[list[_Uses], int]:
-        """Return the functions of a node, and the inputs before their arguments.
+    def _find_called(self, node: Any) -> tuple[list[_Uses], int]:
+        """Return the uses of a node's functions, and how many inputs precede their arguments.
 
-        -1 if its inputs are not the functions' arguments, as those of a dataset.
+        The number is -1 if the node's inputs aren't the functions' arguments, as with a dataset.
         """
-        if (own := self._summary(node.op.decode())) is not None:
+        if (own := self._summarize_function(node.op.decode())) is not None:
             return [own], 0  # a call, as TensorFlow 1 wrote it
         names: list[str] = []
         if node.op in _CALLS or any(b"R" in entry for entry in node.attr):  # the tag of `func`
             keys, skipped = _CALLS.get(node.op, ((), -1))
-            for key, value in attributes(node).items():
+            for key, value in parse_attributes(node).items():
                 if not keys or key in keys:
                     names += [value.func.name, *(each.name for each in value.list.func)]
-            return [uses for name in names if name and (uses := self._summary(name))], skipped
+            return [
+                uses for name in names if name and (uses := self._summarize_function(name))
+            ], skipped
         return [], -1
 
 
 class _Body:
-    """The nodes of the graph, or of a function. `fed`: tensors that a request gives, as NAME:NUMBER."""
+    """The nodes of the graph, or of a function.
+
+    `fed` are the tensors that a request gives, as NAME:NUMBER.
+    """
 
     def __init__(
         self, nodes: Iterable[Any], arguments: Mapping[bytes, int], fed: frozenset[bytes]
@@ -229,7 +245,7 @@ class _Body:
         self._fed_nodes = frozenset(tensor.partition(b":")[0] for tensor in fed)
         self._before: dict[bytes, frozenset[bytes]] = {}
 
-    def needed(self, starts: Iterable[bytes]) -> Iterator[Any]:
+    def walk_needed_nodes(self, starts: Iterable[bytes]) -> Iterator[Any]:
         """Yield every node that runs for these tensors."""
         waiting, seen = list(starts), set()
         while waiting:
@@ -243,15 +259,15 @@ class _Body:
                 waiting += node.input
 
     def is_preceded(self, node: Any, names: set[bytes]) -> bool:
-        """Return whether a node of these names runs before the node."""
+        """Return whether a node with one of these names runs before the node."""
         if not names:
             return False
         if node.name not in self._before:
-            before = {each.name for each in self.needed(node.input)}
+            before = {each.name for each in self.walk_needed_nodes(node.input)}
             self._before[node.name] = frozenset(before - {node.name})
         return not names.isdisjoint(self._before[node.name])
 
-    def root(self, tensor: bytes) -> _Root | None:
+    def find_root(self, tensor: bytes) -> _Root | None:
         """Return the argument or the holder that a tensor comes from."""
         seen: set[bytes] = set()
         while tensor not in seen:
@@ -263,23 +279,23 @@ class _Body:
             if node is None or self._is_fed(tensor):
                 return None
             if node.op in HOLDERS:
-                return _holder(node)
+                return _build_holder(node)
             if not _PASSES.fullmatch(node.op) or not node.input:
                 return None
             number = int(tensor.rpartition(b":")[2]) if node.op == b"IdentityN" else 0
             tensor = node.input[number]
         return None
 
-    def path_variable(self, tensor: bytes) -> _Root | None:
+    def find_path_variable(self, tensor: bytes) -> _Root | None:
         """Return the variable that a string is read from, or None if it isn't read from one."""
         node = self._by_name.get(tensor.partition(b":")[0])
         while node is not None and _PASSES.fullmatch(node.op) and node.op != b"Merge":
             tensor = node.input[0]
             node = self._by_name.get(tensor.partition(b":")[0])
         if node is not None and node.op == b"ReadVariableOp":
-            return self.root(node.input[0])
+            return self.find_root(node.input[0])
         is_variable = node is not None and HOLDERS.get(node.op) == "variable"
-        return self.root(tensor) if is_variable else None
+        return self.find_root(tensor) if is_variable else None
 
     def _is_fed(self, tensor: bytes) -> bool:
         if tensor.startswith(b"^"):
@@ -287,7 +303,7 @@ class _Body:
         return _normalize(tensor) in self._fed
 
 
-def _bind(roots: Iterable[_Root], arguments: Sequence[_Root | None]) -> set[_Root]:
+def _bind_roots(roots: Iterable[_Root], arguments: Sequence[_Root | None]) -> set[_Root]:
     """Return the roots of a function as its caller sees them."""
     bound: set[_Root] = set()
     for root in roots:
@@ -299,8 +315,8 @@ def _bind(roots: Iterable[_Root], arguments: Sequence[_Root | None]) -> set[_Roo
     return bound
 
 
-def _holder(node: Any) -> _Holder:
-    shared = attributes(node).get("shared_name")
+def _build_holder(node: Any) -> _Holder:
+    shared = parse_attributes(node).get("shared_name")
     name = shared.s if shared is not None else b""
     kind = HOLDERS[node.op]
     is_anonymous = name == _ANONYMOUS or node.op.startswith(b"Anonymous")
@@ -308,7 +324,7 @@ def _holder(node: Any) -> _Holder:
     return _Holder(kind, node.name if is_anonymous else name or node.name, shown, is_anonymous)
 
 
-def _identity(holder: _Holder) -> tuple[str, bytes]:
+def _identify(holder: _Holder) -> tuple[str, bytes]:
     return holder.kind, holder.key
 
 
@@ -316,7 +332,7 @@ def _normalize(tensor: bytes) -> bytes:
     return tensor if b":" in tensor else tensor + b":0"
 
 
-def _tensors(given: Iterable[Any]) -> Iterator[str]:
+def _list_tensors(given: Iterable[Any]) -> Iterator[str]:
     """Yield the names of the tensors of a signature; a sparse one has three."""
     for tensor in given:
         sparse = tensor.coo_sparse
@@ -324,19 +340,21 @@ def _tensors(given: Iterable[Any]) -> Iterator[str]:
         yield from filter(None, (tensor.name, *names, sparse.dense_shape_tensor_name))
 
 
-def _unfilled(signature: str, uses: _Uses, filled: set[tuple[str, bytes]]) -> Iterator[Unfilled]:
+def _find_unfilled(
+    signature: str, uses: _Uses, filled: set[tuple[str, bytes]]
+) -> Iterator[Unfilled]:
     by_kind: dict[str, set[_Root]] = defaultdict(set)
     for root in uses.reads:
-        if isinstance(root, _Holder) and _identity(root) not in filled:
+        if isinstance(root, _Holder) and _identify(root) not in filled:
             by_kind[root.kind].add(root)
     for kind, roots in sorted(by_kind.items()):
-        yield Unfilled(signature=signature, kind=kind, names=_names(roots))
+        yield Unfilled(signature=signature, kind=kind, names=_format_names(roots))
     if uses.placeholders:
         names = sorted(name.decode(errors="replace") for name in uses.placeholders)
         yield Unfilled(signature=signature, kind="placeholder", names=tuple(names))
 
 
-def _names(roots: Iterable[_Root]) -> tuple[str, ...]:
+def _format_names(roots: Iterable[_Root]) -> tuple[str, ...]:
     names = {root.name.decode(errors="replace") for root in roots if isinstance(root, _Holder)}
     return tuple(sorted(names))
 
@@ -376,7 +394,7 @@ _FIXES: Mapping[str, tuple[str, str]] = {
 }
 
 
-def describe(found: Unfilled) -> tuple[str, str]:
+def describe_unfilled(found: Unfilled) -> tuple[str, str]:
     """Return the problem and its fix, as sentences."""
     what, fix = _FIXES[found.kind]
     more = len(found.names) - _MOST_NAMES

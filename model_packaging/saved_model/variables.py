@@ -16,11 +16,11 @@ from typing import BinaryIO
 from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.graph_file import refuse_pointer
+from model_packaging.saved_model.graph_file import reject_pointer
 from model_packaging.saved_model.initialization import RestoredVariable
 from servable_tensors import wire
-from servable_tensors.tfrecord import crc32c, masked
-from servable_tensors.wire import WireError, varint
+from servable_tensors.tfrecord import compute_crc32c, mask_crc
+from servable_tensors.wire import WireError, read_varint
 
 _FOOTER_BYTES = 48
 _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
@@ -29,11 +29,11 @@ _TRAILER_BYTES = 5
 
 
 class DamagedTableError(ValueError):
-    """The bytes are no sorted table, or not all of one."""
+    """Bytes that aren't a sorted table, or not a complete one."""
 
 
-def entries(file: BinaryIO, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) in the order of the keys, block by block.
+def read_entries(file: BinaryIO, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (key, value) in the order of the keys, block by block.
 
     Raises `DamagedTableError`, `WireError` for a number that does not end, OSError.
     """
@@ -43,20 +43,22 @@ def entries(file: BinaryIO, size: int) -> Iterator[tuple[bytes, bytes]]:
     footer = file.read(_FOOTER_BYTES)
     if footer[-8:] != _MAGIC:
         raise DamagedTableError("no footer at its end")
-    _, _, after = _handle(footer, 0)
-    offset, length, _ = _handle(footer, after)
-    for _, handle in _block(file, size, offset, length):
-        offset, length, _ = _handle(handle, 0)
-        yield from _block(file, size, offset, length)
+    _, _, after = _parse_handle(footer, 0)
+    offset, length, _ = _parse_handle(footer, after)
+    for _, handle in _read_block(file, size, offset, length):
+        offset, length, _ = _parse_handle(handle, 0)
+        yield from _read_block(file, size, offset, length)
 
 
-def _handle(data: bytes, at: int) -> tuple[int, int, int]:
-    offset, at = varint(data, at, len(data))
-    length, at = varint(data, at, len(data))
+def _parse_handle(data: bytes, at: int) -> tuple[int, int, int]:
+    offset, at = read_varint(data, at, len(data))
+    length, at = read_varint(data, at, len(data))
     return offset, length, at
 
 
-def _block(file: BinaryIO, size: int, offset: int, length: int) -> Iterator[tuple[bytes, bytes]]:
+def _read_block(
+    file: BinaryIO, size: int, offset: int, length: int
+) -> Iterator[tuple[bytes, bytes]]:
     if length < 4 or offset + length + _TRAILER_BYTES > size:
         raise DamagedTableError(
             f"a block of {length} bytes at byte {offset} does not fit into the file"
@@ -64,7 +66,7 @@ def _block(file: BinaryIO, size: int, offset: int, length: int) -> Iterator[tupl
     file.seek(offset)
     whole = file.read(length + _TRAILER_BYTES)
     compression, crc = struct.unpack("<BI", whole[length:])
-    if masked(crc32c(whole[: length + 1])) != crc:
+    if mask_crc(compute_crc32c(whole[: length + 1])) != crc:
         raise DamagedTableError(f"the CRC of the block at byte {offset} does not match")
     if compression:
         raise DamagedTableError(
@@ -74,9 +76,9 @@ def _block(file: BinaryIO, size: int, offset: int, length: int) -> Iterator[tupl
     end = length - 4 * (struct.unpack("<I", whole[length - 4 : length])[0] + 1)
     key, at = b"", 0
     while at < end:
-        shared, at = varint(whole, at, end)
-        unshared, at = varint(whole, at, end)
-        value_length, at = varint(whole, at, end)
+        shared, at = read_varint(whole, at, end)
+        unshared, at = read_varint(whole, at, end)
+        value_length, at = read_varint(whole, at, end)
         key = key[:shared] + whole[at : at + unshared]
         at += unshared
         yield key, whole[at : at + value_length]
@@ -103,51 +105,59 @@ class StoredVariable:
 
     @property
     def is_intact(self) -> bool:
-        """Whether its bytes have its CRC; strings are not looked at. Raises OSError."""
+        """Return whether the bytes match their CRC; strings aren't checked. Raises OSError."""
         if self.dtype == "string" or not self.size:
             return True
         changed_ns = self.file.stat().st_mtime_ns
-        return _masked_crc(self.file, self.offset, self.size, changed_ns) == self.crc
+        return _compute_masked_crc(self.file, self.offset, self.size, changed_ns) == self.crc
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _masked_crc(file: Path, offset: int, size: int, changed_ns: int) -> int:
-    """Read once for all environments that serve the model, as long as the file does not change."""
+def _compute_masked_crc(file: Path, offset: int, size: int, changed_ns: int) -> int:
+    """Return the masked CRC-32C of a part of a file.
+
+    Each part is read once for all environments that serve the model, as long as the file doesn't
+    change.
+    """
     with file.open("rb") as opened:
         opened.seek(offset)
-        return masked(crc32c(opened.read(size)))
+        return mask_crc(compute_crc32c(opened.read(size)))
 
 
-def stored_variables(version: Path) -> dict[str, StoredVariable]:
-    """Key to tensor of variables/; empty where there are none. Raises `PackagingError`, OSError."""
+def read_stored_variables(version: Path) -> dict[str, StoredVariable]:
+    """Return the tensors of variables/ by key; empty if there are none.
+
+    Raises `PackagingError`, OSError.
+    """
     index = version / "variables" / "variables.index"
     if not index.is_file():
         return {}
-    stored, _ = _read(index)
+    stored, _ = _read_index(index)
     return stored
 
 
-def variable_bytes(version: Path, *, needed: bool) -> int:
-    """Size of the data files, in bytes; 0 where there are no variables. Raises `PackagingError`, OSError.
+def compute_variable_bytes(version: Path, *, needed: bool) -> int:
+    """Return the size of the data files in bytes; 0 if there are no variables.
 
-    `needed`: the graph has variables. TensorFlow loads such a model without an index
-    in silence, and every prediction then fails on an uninitialised variable.
+    Raises `PackagingError`, OSError. `needed` means that the graph has variables. TensorFlow
+    silently loads such a model without an index, and every prediction then fails on an
+    uninitialized variable.
     """
     index = version / "variables" / "variables.index"
     if not index.is_file():
         if needed:
             raise PackagingError(index, "does not exist, but the graph has variables", _AGAIN)
         return 0
-    refuse_pointer(index)
+    reject_pointer(index)
     total = 0
-    stored, shards = _read(index)
+    stored, shards = _read_index(index)
     ends = dict.fromkeys(shards, 0)
     for variable in stored.values():
         ends[variable.file] = max(ends[variable.file], variable.offset + variable.size)
     for shard, least in ends.items():
         if not shard.is_file():
             raise PackagingError(shard, f"does not exist, but {index.name} refers to it", _AGAIN)
-        refuse_pointer(shard)
+        reject_pointer(shard)
         size = shard.stat().st_size
         if size < least:
             problem = f"is truncated: {size:,} bytes where {index.name} refers to {least:,}"
@@ -156,12 +166,12 @@ def variable_bytes(version: Path, *, needed: bool) -> int:
     return total
 
 
-def _read(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
-    """The tensors of an index, and the data files that it counts."""
+def _read_index(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
+    """Return the tensors of an index, and the data files that it counts."""
     stored = {}
     try:
         with index.open("rb") as opened:
-            table = entries(opened, index.stat().st_size)
+            table = read_entries(opened, index.stat().st_size)
             key, value = next(table, (b"-", b""))
             if key:
                 raise DamagedTableError("it does not begin with a header")
@@ -178,7 +188,7 @@ def _read(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
                     raise DamagedTableError(f"{key!r} is in data file {entry.shard_id} of {count}")
                 # Keys of the parts of partitioned variables are no text.
                 stored[key.decode("utf-8", "backslashreplace")] = StoredVariable(
-                    dtype=wire.dtype_name(entry.dtype),
+                    dtype=wire.find_dtype_name(entry.dtype),
                     shape=tuple(dim.size for dim in entry.shape.dim),
                     file=shards[entry.shard_id],
                     offset=entry.offset,
@@ -190,22 +200,25 @@ def _read(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
     return stored, shards
 
 
-def differences(
+def find_differences(
     restored: Iterable[RestoredVariable], stored: Mapping[str, StoredVariable]
 ) -> Iterator[str]:
-    """Yield variables that the graph restores and the checkpoint does not have, or has otherwise."""
+    """Yield variables that the graph restores and the checkpoint lacks or stores differently.
+
+    A stored variable differs by its data type or its shape.
+    """
     for variable in restored:
         there = stored.get(variable.key)
         if there is None:
             yield f"variables.index has no {variable.key!r}, which the graph restores"
         elif there.dtype != variable.dtype:
             yield f"{variable.key!r} is {there.dtype}, and the graph restores {variable.dtype}"
-        elif variable.shape is not None and not _fits(there.shape, variable.shape):
+        elif variable.shape is not None and not _is_shape_allowed(there.shape, variable.shape):
             shape = [size or "?" for size in variable.shape]
             yield f"{variable.key!r} has the shape {list(there.shape)}, and the graph's {shape}"
 
 
-def _fits(shape: tuple[int, ...], declared: tuple[int | None, ...]) -> bool:
+def _is_shape_allowed(shape: tuple[int, ...], declared: tuple[int | None, ...]) -> bool:
     return len(shape) == len(declared) and all(
         size in (None, given) for given, size in zip(shape, declared, strict=True)
     )

@@ -21,7 +21,7 @@ from botocore import xform_name
 from servable.main import COMMANDS, servable
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.cloudwatch.api import CloudWatchApi
-from servable_local.aws.moto_patches.every_service import without_effect
+from servable_local.aws.moto_patches.every_service import has_no_effect
 from servable_local.aws.moto_patches.logs import LogsApi
 from servable_local.aws.moto_patches.s3 import S3Api
 from servable_local.aws.resources import TYPES
@@ -39,13 +39,13 @@ COMMANDS_HEAD = Path(__file__).with_name("commands_head.md")
 def write_commands(group: click.Group = servable) -> str:
     """The page: commands in order, each with its help; a group's own commands after it."""
     table, sections = "| command | |\n|---|---|\n", ""
-    for path, summary, text in _commands(group, group.name or ""):
+    for path, summary, text in _list_commands(group, group.name or ""):
         table += f"| [{path}](#{path.replace(' ', '-')}) | {summary} |\n"
         sections += f"\n## {path}\n\n```text\n{text}\n```\n"
     return COMMANDS_HEAD.read_text(encoding="utf-8") + table + sections
 
 
-def _commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:
+def _list_commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         assert command is not None  # the group has just named it
@@ -64,7 +64,7 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:
         own = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)
         yield whole, own, command.get_help(context).rstrip()
         if isinstance(command, click.Group):
-            yield from _commands(command, whole)
+            yield from _list_commands(command, whole)
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,26 +82,26 @@ TABLES = "infra.parameters."  # the tables of an environment file, and what is i
 
 def write_constructs() -> str:
     """The page."""
-    return CONSTRUCTS_HEAD + "".join(f"\n{text}" for text in _sections())
+    return CONSTRUCTS_HEAD + "".join(f"\n{text}" for text in _render_sections())
 
 
-def _sections() -> Iterator[str]:
+def _render_sections() -> Iterator[str]:
     tree = ast.parse(FACADE.read_text(encoding="utf-8"))
     tables = []
-    for name, (module, original) in sorted(_imported(tree).items()):
-        node = _definition(module, original)
+    for name, (module, original) in sorted(_find_imported(tree).items()):
+        node = _find_definition(module, original)
         if module.startswith(TABLES) or module == "infra.policy.container":
             tables.append(f"`{name}`")
         elif node is not None:
-            yield f"## {name}\n\n{_described(node)}"
+            yield f"## {name}\n\n{_render_definition(node)}"
     yield (
         f"## Values\n\n{', '.join(tables)} are the tables of an environment file: their keys, units, "
         "defaults and reasons are in [parameters](parameters.md).\n"
     )
 
 
-def _imported(tree: ast.Module) -> dict[str, tuple[str, str]]:
-    """Public name to the module and the name that it comes from."""
+def _find_imported(tree: ast.Module) -> dict[str, tuple[str, str]]:
+    """Map each public name to the module and the name that it comes from."""
     return {
         alias.asname or alias.name: (node.module, alias.name)
         for node in ast.walk(tree)
@@ -113,7 +113,7 @@ def _imported(tree: ast.Module) -> dict[str, tuple[str, str]]:
     }
 
 
-def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+def _find_definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
     file = ROOT / (module.replace(".", "/") + ".py")
     if not file.is_file():
         return None  # `environment_stage` itself, a module
@@ -123,27 +123,28 @@ def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None
     return None
 
 
-def _described(node: ast.ClassDef | ast.FunctionDef) -> str:
+def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
     """Return docstrings and signatures: of the class, its constructor, its methods, and its attributes."""
-    parts = [_text(node)]
+    parts = [_format_docstring(node)]
     if isinstance(node, ast.FunctionDef):
-        return "\n".join([*parts, _code(_signature(node))])
+        return "\n".join([*parts, _format_code(_format_signature(node))])
     methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
-    items = [f"- `{field}`: {said}\n" for field, said in _fields(node)]
+    items = [f"- `{field}`: {said}\n" for field, said in _list_fields(node)]
     sections = []
     for member in methods:
         said = ast.get_docstring(member) or ""
         if member.name == "__init__":
-            parts += [_code(_signature(member)), _text(member)]
+            parts += [_format_code(_format_signature(member)), _format_docstring(member)]
             items += [f"- `{name}`: {text}\n" for name, text in _attributes(member)]
         elif member.name.startswith("_") or not said:
             continue
         elif _arguments(said) or member.args.kwonlyargs:
             sections.append(
-                f"### {node.name}.{member.name}\n\n{_text(member)}\n{_code(_signature(member))}"
+                "### "
+                f"{node.name}.{member.name}\n\n{_format_docstring(member)}\n{_format_code(_format_signature(member))}"
             )
         else:
-            items.append(f"- `{member.name}`: {_line(said)}\n")
+            items.append(f"- `{member.name}`: {_join_lines(said)}\n")
     return "\n".join(filter(None, [*parts, "".join(items), *sections]))
 
 
@@ -155,7 +156,7 @@ def _attributes(constructor: ast.FunctionDef) -> Iterator[tuple[str, str]]:
             targets = [field.target]
         names = [each.attr for each in targets if isinstance(each, ast.Attribute)]
         if names and isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant):
-            yield names[0], _line(str(said.value.value))
+            yield names[0], _join_lines(str(said.value.value))
 
 
 def _arguments(docstring: str) -> bool:
@@ -164,17 +165,17 @@ def _arguments(docstring: str) -> bool:
     return any(colon and name.isidentifier() for name, colon, _ in lines)
 
 
-def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _list_fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for field, said in zip(node.body, node.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)
             and isinstance(said, ast.Expr)
             and isinstance(said.value, ast.Constant)
         ):
-            yield ast.unparse(field), _line(str(said.value.value))
+            yield ast.unparse(field), _join_lines(str(said.value.value))
 
 
-def _signature(node: ast.FunctionDef) -> str:
+def _format_signature(node: ast.FunctionDef) -> str:
     arguments = [
         f"    {ast.unparse(argument)}"
         for argument in node.args.args
@@ -187,16 +188,16 @@ def _signature(node: ast.FunctionDef) -> str:
     return ",\n".join(arguments)
 
 
-def _code(text: str) -> str:
+def _format_code(text: str) -> str:
     return f"```text\n{inspect.cleandoc(text)}\n```\n" if text else ""
 
 
-def _line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
-def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """The docstring; `name: what it is` of an argument becomes an item of a list."""
+def _format_docstring(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """Return the docstring, with each `name: what it is` of an argument as an item of a list."""
     lines: list[str] = []
     for line in (ast.get_docstring(node) or "").splitlines():
         name, colon, said = line.partition(": ")
@@ -253,7 +254,7 @@ def list_local_services() -> Iterator[tuple[str, ...]]:
         answered = [
             name
             for name in names
-            if hasattr(api, xform_name(name)) and not without_effect(of_moto, name, api)
+            if hasattr(api, xform_name(name)) and not has_no_effect(of_moto, name, api)
         ]
         ours = [vars(base) for base in api.__mro__ if base.__module__.startswith("servable")]
         acting = [name for name in answered if any(xform_name(name) in base for base in ours)]

@@ -1,4 +1,4 @@
-"""Complete the site's navigation; mkdocs.yml names this file as a hook."""
+"""Completes the site's navigation; mkdocs.yml names this file as a hook."""
 
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,7 @@
-"""Compare the outputs of two answers: numbers, labels, NaN, shape and type.
+"""Compare the outputs of two responses: numbers, labels, NaN, shape, and type.
 
-A golden request's known answer is compared like a replay's, with the request's own tolerance; the first
-element of each output that differs is named.
+A golden request's known response is compared like a replay's, with the request's own tolerance.
+The first element of each output that differs is reported.
 """
 
 import math
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from infra.parameters.model import Golden
 from infra.parameters.replay import OutputTolerance, TypeTolerances
 from infra.parameters.rollout import CONTENT_TYPES
-from servable.answers.outputs import WHOLE_BODY, AnswerOutputs, outputs_of
+from servable.answers.outputs import WHOLE_BODY, AnswerOutputs, read_outputs
 from servable_tensors.codecs import PROTOBUF
 from servable_tensors.tensors import Array
 
@@ -29,8 +29,8 @@ _MASK = 1e8
 class Tolerance:
     """The tolerance of one output.
 
-    With `absolute` None, `relative` is of the largest number of the row, or of `scale` if that is larger;
-    otherwise of the expected number itself.
+    With `absolute` None, `relative` refers to the largest number of the row, or to `scale` if
+    that is larger. Otherwise it refers to the expected number itself.
     """
 
     relative: float
@@ -41,7 +41,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayDifference:
-    """Difference of one output in two answers."""
+    """The difference of one output between two responses."""
 
     differing: NDArray[np.bool_]
     """For each row of the answer."""
@@ -60,11 +60,11 @@ class ArrayDifference:
     """The largest difference in tolerances; infinite for everything but numbers."""
 
     @property
-    def equal(self) -> bool:
+    def is_equal(self) -> bool:
         return not self.problem and not self.differing.any()
 
 
-def tolerance_of(
+def select_tolerance(
     array: Array,
     by_type: TypeTolerances,
     given: OutputTolerance | None,
@@ -73,7 +73,7 @@ def tolerance_of(
     bfloat16: bool,
     scale: float,
 ) -> Tolerance | None:
-    """Return the tolerance of an output; None if it is compared exactly."""
+    """Return the tolerance of an output, or None if it must be compared exactly."""
     kind, size = array.dtype.kind, array.dtype.itemsize
     usual = None
     if kind in "fc":
@@ -90,7 +90,7 @@ def tolerance_of(
     return Tolerance(given.relative or 0.0, None, scale)
 
 
-def compared(
+def compare_arrays(
     expected: Array,
     answered: Array,
     tolerance: Tolerance | None,
@@ -99,20 +99,27 @@ def compared(
     typed: bool,
     tops: Sequence[int],
 ) -> ArrayDifference:
-    """Compare an output of two answers of `rows` rows. `typed`: whether both forms carry types."""
-    if problem := _problem(expected, answered, typed):
-        return everywhere(rows, problem)
+    """Compare one output of two responses that have `rows` rows.
+
+    `typed`: whether the formats of both responses carry types.
+    """
+    if problem := _find_mismatch(expected, answered, typed):
+        return build_total_difference(rows, problem)
     floats = expected.dtype.kind in "fc"
     if expected.dtype == answered.dtype and np.array_equal(expected, answered, equal_nan=floats):
         return ArrayDifference(differing=np.zeros(rows, bool))
     if not (floats or answered.dtype.kind in "fc") and tolerance is None:
-        return _labels(expected, answered, rows)
-    return _numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
+        return _compare_labels(expected, answered, rows)
+    return _compare_numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
 
 
 @np.errstate(all="ignore")
-def magnitude(array: Array) -> tuple[float, int]:
-    """Return the sum of the magnitudes of all numbers but masks, and their count; (0, 0) of none."""
+def sum_magnitudes(array: Array) -> tuple[float, int]:
+    """Return the sum of the magnitudes of all numbers and their count, without mask values.
+
+    Masks are numbers of at least 1e8, such as -1e9 in logits. Returns (0, 0) for an array without
+    numbers.
+    """
     if array.dtype.kind not in "fciu" or not array.size:
         return 0.0, 0
     values = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
@@ -120,8 +127,8 @@ def magnitude(array: Array) -> tuple[float, int]:
     return float(usual.sum()), usual.size
 
 
-def _problem(expected: Array, answered: Array, typed: bool) -> str:
-    kinds = [_kind(array) for array in (expected, answered)]
+def _find_mismatch(expected: Array, answered: Array, typed: bool) -> str:
+    kinds = [_classify_type(array) for array in (expected, answered)]
     if kinds[0] != kinds[1]:
         return f"type {kinds[0]} became {kinds[1]}"
     if typed and expected.dtype != answered.dtype:
@@ -131,24 +138,30 @@ def _problem(expected: Array, answered: Array, typed: bool) -> str:
     return ""
 
 
-def _kind(array: Array) -> str:
+def _classify_type(array: Array) -> str:
     if array.dtype.kind in "OSU":
         return "string"
     return {"b": "truth value", "c": "complex number"}.get(array.dtype.kind, "number")
 
 
-def everywhere(rows: int, problem: str) -> ArrayDifference:
-    """Return a difference in every row that is none of values."""
+def build_total_difference(rows: int, problem: str) -> ArrayDifference:
+    """Return a difference in every row, for outputs whose values can't be compared.
+
+    `problem` is the reason.
+    """
     return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
 
 
-def by_row(array: Array, rows: int) -> Array:
-    """Return the elements of each row side by side: shape (rows, elements)."""
+def reshape_by_row(array: Array, rows: int) -> Array:
+    """Return the elements of each row in one line: an array of shape (rows, elements)."""
     return array.reshape(rows, -1) if array.size else np.empty((rows, 0), array.dtype)
 
 
-def references(sizes: Array, tolerance: Tolerance) -> Array:
-    """Return the magnitude that each number is compared with. `sizes`: their own, shape (rows, elements)."""
+def compute_references(sizes: Array, tolerance: Tolerance) -> Array:
+    """Return the magnitude that each number is compared with.
+
+    `sizes`: the numbers' own magnitudes, of shape (rows, elements).
+    """
     if tolerance.absolute is not None:
         return sizes
     others = np.where(sizes < _MASK, sizes, 0.0)
@@ -156,8 +169,8 @@ def references(sizes: Array, tolerance: Tolerance) -> Array:
     return np.asarray(np.maximum(sizes, np.maximum(largest, tolerance.scale)))
 
 
-def _labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
-    changed = by_row(np.asarray(expected != answered, bool), rows)
+def _compare_labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
+    changed = reshape_by_row(np.asarray(expected != answered, bool), rows)
     labels = int(changed.sum())
     return ArrayDifference(
         differing=np.asarray(changed.any(axis=1), bool),
@@ -167,15 +180,15 @@ def _labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
 
 
 @np.errstate(all="ignore")
-def _numbers(
+def _compare_numbers(
     expected: Array, answered: Array, tolerance: Tolerance, rows: int, tops: Sequence[int]
 ) -> ArrayDifference:
-    was, now = (by_row(_plain(array), rows) for array in (expected, answered))
+    was, now = (reshape_by_row(_convert_to_floats(array), rows) for array in (expected, answered))
     nan = np.isnan(was) != np.isnan(now)
     equal = (was == now) | (np.isnan(was) & np.isnan(now))
     infinite = ~equal & ~nan & ~(np.isfinite(was) & np.isfinite(now))
     absolute = np.where(equal, 0.0, np.abs(now - was))
-    size = references(np.where(np.isfinite(was), np.abs(was), 0.0), tolerance)
+    size = compute_references(np.where(np.isfinite(was), np.abs(was), 0.0), tolerance)
     relative = np.where(equal, 0.0, absolute / size)
     limit = tolerance.relative * size + (tolerance.absolute or 0.0)
     excess = np.where(equal, 0.0, absolute / limit)
@@ -192,8 +205,8 @@ def _numbers(
     )
 
 
-def _plain(array: Array) -> Array:
-    """Convert numbers to float64; a complex one to two of them."""
+def _convert_to_floats(array: Array) -> Array:
+    """Convert numbers to float64; a complex number becomes two of them."""
     if array.dtype.kind == "c":
         return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
     return array.astype(np.float64)
@@ -207,9 +220,9 @@ def _count_changed_tops(
     rows: int,
     tops: Sequence[int],
 ) -> dict[int, int]:
-    """Count, among the rows that differ, those whose k highest scores are different ones.
+    """Count the differing rows whose k highest scores are at other positions, for each k.
 
-    Ties within the tolerance are no change: such a row does not differ.
+    Ties within the tolerance aren't a change: such a row doesn't differ.
     """
     width = array.shape[-1] if array.ndim else 1
     one_vector = rows == 1 and array.ndim == 1
@@ -229,24 +242,27 @@ def _count_changed_tops(
     return top
 
 
-def known_answer(golden: Golden) -> bytes | None:
-    """Return the known answer of a golden request; None if it has not been recorded."""
+def read_known_response(golden: Golden) -> bytes | None:
+    """Return the known response of a golden request, or None if it hasn't been recorded."""
     file = None if golden.answer is None else golden.answer.path
     return file.read_bytes() if file is not None and file.is_file() else None
 
 
-def content_type_of(golden: Golden) -> str:
-    """Return the content type of the known answer, by its file's ending; empty: its first bytes tell."""
+def find_content_type(golden: Golden) -> str:
+    """Return the content type of the known response, from the suffix of its file.
+
+    An empty text means that its first bytes decide.
+    """
     return "" if golden.answer is None else CONTENT_TYPES.get(PurePath(golden.answer).suffix, "")
 
 
-def differing(
+def find_differences(
     wanted: bytes, actual: bytes, tolerance: float, content_type: str = ""
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield (path, wanted, actual) of the first difference of each output of two answers' bodies."""
+    """Yield (path, wanted, actual) for the first difference in each output of two responses."""
     if wanted == actual:
         return
-    before, after = (_outputs(body, content_type) for body in (wanted, actual))
+    before, after = (_read_outputs_or_protobuf(body, content_type) for body in (wanted, actual))
     limit = Tolerance(tolerance, tolerance)
     for name in {**before.arrays, **after.arrays}:
         if name not in after.arrays or name not in before.arrays:
@@ -254,41 +270,48 @@ def differing(
             yield name, there[0], there[1]
             continue
         array, other = before.arrays[name], after.arrays[name]
-        rows, typed = before.rows_of(name), before.typed and after.typed
+        rows, typed = before.count_rows(name), before.typed and after.typed
         exact = array.dtype.kind not in "fciu" or other.dtype.kind not in "fciu"
-        found = compared(array, other, None if exact else limit, rows=rows, typed=typed, tops=())
+        found = compare_arrays(
+            array, other, None if exact else limit, rows=rows, typed=typed, tops=()
+        )
         if found.problem:
             forms = [f"{side.dtype} {list(side.shape)}" for side in (array, other)]
             yield name, forms[0], forms[1]
         elif found.differing.any():
-            yield _first(name, array, other, int(np.argmax(found.differing)), rows, limit)
+            yield _find_first_difference(
+                name, array, other, int(np.argmax(found.differing)), rows, limit
+            )
 
 
-def _outputs(body: bytes, content_type: str) -> AnswerOutputs:
-    """Read an answer; of unknown type, as protobuf if its first bytes tell nothing."""
-    outputs = outputs_of(body, content_type)
+def _read_outputs_or_protobuf(body: bytes, content_type: str) -> AnswerOutputs:
+    """Read a response whose content type may be unknown.
+
+    If neither the content type nor the first bytes identify the format, try protobuf.
+    """
+    outputs = read_outputs(body, content_type)
     if content_type or set(outputs.arrays) != {WHOLE_BODY}:
         return outputs
-    message = outputs_of(body, PROTOBUF)
+    message = read_outputs(body, PROTOBUF)
     return message if message.arrays else outputs
 
 
-def _first(
+def _find_first_difference(
     name: str, array: Array, other: Array, row: int, rows: int, limit: Tolerance
 ) -> tuple[str, object, object]:
-    """Return the first element of a row that differs."""
-    was, now = (by_row(side, rows)[row] for side in (array, other))
+    """Return (path, wanted, actual) for the first element of a row that differs."""
+    was, now = (reshape_by_row(side, rows)[row] for side in (array, other))
     for at in range(len(was)):
         sides = was[at : at + 1], now[at : at + 1]
         exact = was.dtype.kind not in "fciu"
-        one = compared(*sides, None if exact else limit, rows=1, typed=False, tops=())
+        one = compare_arrays(*sides, None if exact else limit, rows=1, typed=False, tops=())
         if one.differing.any():
             break
     place = np.unravel_index(row * len(was) + at, array.shape) if array.shape else ()
     path = name + "".join(f"[{number}]" for number in place)
-    return path, _shown(sides[0][0]), _shown(sides[1][0])
+    return path, _convert_to_plain_value(sides[0][0]), _convert_to_plain_value(sides[1][0])
 
 
-def _shown(value: object) -> object:
+def _convert_to_plain_value(value: object) -> object:
     plain = value.item() if isinstance(value, np.generic) else value
     return plain.decode(errors="replace") if isinstance(plain, bytes) else plain

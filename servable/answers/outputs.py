@@ -1,4 +1,4 @@
-"""The outputs in an answer's body, whatever its content type."""
+"""Read the outputs in a response's body, whatever its content type."""
 
 import csv
 import io
@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 
 from servable_tensors import UNNAMED_OUTPUT, TensorError, untyped_json, wire
 from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
-from servable_tensors.predict_messages import places_in
-from servable_tensors.records import media_type
+from servable_tensors.predict_messages import find_places
+from servable_tensors.records import parse_media_type
 from servable_tensors.tensors import BFLOAT16, Array
 
 # The name of what is compared where a body cannot be read: all of its bytes, as one string.
@@ -28,7 +28,7 @@ _WHOLE_NUMBERS = re.compile(r"\s*[-+]?\d{1,18}\s*")
 
 @dataclass(frozen=True, slots=True)
 class AnswerOutputs:
-    """An answer's outputs by name."""
+    """The outputs of a response by name."""
 
     arrays: Mapping[str, Array]
     rows: int
@@ -38,141 +38,157 @@ class AnswerOutputs:
     bfloat16: frozenset[str] = frozenset()
     """AnswerOutputs of this type, which arrays hold as float32."""
 
-    def rows_of(self, name: str) -> int:
-        """Return the rows by which an output is compared: 1 for what stands once beside the rows."""
+    def count_rows(self, name: str) -> int:
+        """Return the number of rows by which an output is compared.
+
+        It is 1 for an output that doesn't have one element per row.
+        """
         return self.rows if self.arrays[name].shape[:1] == (self.rows,) else 1
 
 
-def outputs_of(body: bytes, content_type: str) -> AnswerOutputs:
-    """Read an answer. Raises nothing: a body that cannot be read is one string, `WHOLE_BODY`."""
-    media = media_type(content_type)
-    reader = _READERS.get(media) or (_json if media.endswith("+json") else _sniffed(body))
+def read_outputs(body: bytes, content_type: str) -> AnswerOutputs:
+    """Read the outputs of a response.
+
+    Raises nothing: a body that can't be read becomes one string, `WHOLE_BODY`.
+    """
+    media = parse_media_type(content_type)
+    reader = _READERS.get(media) or (
+        _read_json if media.endswith("+json") else _select_reader(body)
+    )
     try:
         outputs = reader(body)
     except (TensorError, ValueError, TypeError, RecursionError, DecodeError, csv.Error):
         outputs = None
-    return outputs or AnswerOutputs({WHOLE_BODY: _texts([body])}, 1, True)
+    return outputs or AnswerOutputs({WHOLE_BODY: _build_text_array([body])}, 1, True)
 
 
-def _sniffed(body: bytes) -> Callable[[bytes], AnswerOutputs | None]:
-    """Return the reader for a body of unknown type, by its first bytes."""
+def _select_reader(body: bytes) -> Callable[[bytes], AnswerOutputs | None]:
+    """Return the reader for a body of unknown type, selected by its first bytes."""
     if body.startswith(b"\x93NUMPY"):
         return _READERS[NPY]
     if body.startswith(b"PK\x03\x04"):
         return _READERS[NPZ]
-    return _json if body[:64].lstrip()[:1] in (b"{", b"[") else lambda body: None
+    return _read_json if body[:64].lstrip()[:1] in (b"{", b"[") else lambda body: None
 
 
-def _with_rows(arrays: Mapping[str, Array], *, typed: bool, **more: Any) -> AnswerOutputs:
+def _build_outputs(arrays: Mapping[str, Array], *, typed: bool, **more: Any) -> AnswerOutputs:
     lengths = {array.shape[0] if array.ndim else None for array in arrays.values()}
     (length,) = lengths if len(lengths) == 1 else (None,)
     return AnswerOutputs(arrays, length or 1, typed, **more)
 
 
-def _numpy(content_type: str, body: bytes) -> AnswerOutputs:
-    return _with_rows(CODECS[content_type].read_answer(body), typed=True)
+def _read_numpy(content_type: str, body: bytes) -> AnswerOutputs:
+    return _build_outputs(CODECS[content_type].read_response(body), typed=True)
 
 
-def _protobuf(body: bytes) -> AnswerOutputs:
-    arrays = CODECS[PROTOBUF].read_answer(body)
-    if places_in(body) is not None:  # plain numbers, none of them bfloat16
-        return _with_rows(arrays, typed=True)
+def _read_protobuf(body: bytes) -> AnswerOutputs:
+    arrays = CODECS[PROTOBUF].read_response(body)
+    if find_places(body) is not None:  # plain numbers, none of them bfloat16
+        return _build_outputs(arrays, typed=True)
     tensors = wire.PredictResponse.FromString(body).outputs
     halves = frozenset(name for name, tensor in tensors.items() if tensor.dtype == BFLOAT16)
-    return _with_rows(arrays, typed=True, bfloat16=halves)
+    return _build_outputs(arrays, typed=True, bfloat16=halves)
 
 
-def _json(body: bytes) -> AnswerOutputs:
-    answer = untyped_json.parsed(body)
+def _read_json(body: bytes) -> AnswerOutputs:
+    answer = untyped_json.parse_strictly(body)
     try:
-        tensors = untyped_json.tensors(answer)
+        tensors = untyped_json.convert_response(answer)
     except ValueError:
-        return AnswerOutputs(_flattened(answer), 1, False)
+        return AnswerOutputs(_flatten_json(answer), 1, False)
     key = "outputs" if "outputs" in answer else "predictions"
-    others = _flattened({name: value for name, value in answer.items() if name != key})
+    others = _flatten_json({name: value for name, value in answer.items() if name != key})
     beside = {f".{name}" if name in tensors else name: array for name, array in others.items()}
-    return replace(_with_rows(tensors, typed=False), arrays=tensors | beside)
+    return replace(_build_outputs(tensors, typed=False), arrays=tensors | beside)
 
 
-def _json_lines(body: bytes) -> AnswerOutputs:
+def _read_json_lines(body: bytes) -> AnswerOutputs:
     rows = [line for line in body.splitlines() if line.strip()]
-    return _json(b'{"predictions": [' + b",".join(rows) + b"]}")
+    return _read_json(b'{"predictions": [' + b",".join(rows) + b"]}")
 
 
-def _csv(body: bytes) -> AnswerOutputs:
+def _read_csv(body: bytes) -> AnswerOutputs:
     rows = [row for row in csv.reader(io.StringIO(body.decode(errors="surrogateescape"))) if row]
     if len({len(row) for row in rows}) != 1:
-        lines = _texts([line.strip() for line in body.splitlines() if line.strip()])
+        lines = _build_text_array([line.strip() for line in body.splitlines() if line.strip()])
         return AnswerOutputs({UNNAMED_OUTPUT: lines}, len(lines) or 1, False)
-    columns = [_column(list(column)) for column in zip(*rows, strict=True)]
+    columns = [_parse_column(list(column)) for column in zip(*rows, strict=True)]
     if all(column.dtype.kind in "if" for column in columns):
         return AnswerOutputs({UNNAMED_OUTPUT: np.stack(columns, axis=1)}, len(rows), False)
     named = {f"column {number}": column for number, column in enumerate(columns, start=1)}
     return AnswerOutputs(named, len(rows), False)
 
 
-def _column(fields: list[str]) -> Array:
+def _parse_column(fields: list[str]) -> Array:
     if all(map(_WHOLE_NUMBERS.fullmatch, fields)):
         return np.array([int(field) for field in fields], np.int64)
     try:
         return np.array([float(field) for field in fields], np.float64)
     except ValueError:
-        return _texts([field.encode(errors="surrogateescape") for field in fields])
+        return _build_text_array([field.encode(errors="surrogateescape") for field in fields])
 
 
-def _flattened(value: Any) -> dict[str, Array]:
-    """Return an array for each path of any JSON, as `labels[].score`, over all lists on its way."""
+def _flatten_json(value: Any) -> dict[str, Array]:
+    """Return one array for each path in a JSON value, such as `labels[].score`.
+
+    The values of all lists along a path are joined.
+    """
     parts: dict[str, list[Array]] = {}
-    for path, array in _leaves(value, ""):
+    for path, array in _iterate_leaves(value, ""):
         parts.setdefault(path or UNNAMED_OUTPUT, []).append(array)
         if len(parts) > _MOST_PATHS:
             raise ValueError("more paths than an answer has outputs")
-    return {path: _joined(arrays) for path, arrays in parts.items()}
+    return {path: _join_arrays(arrays) for path, arrays in parts.items()}
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Array]]:
+def _iterate_leaves(value: Any, path: str) -> Iterator[tuple[str, Array]]:
     if isinstance(value, dict) and len(value) > _MOST_KEYS:
         pairs = sorted(value.items())
-        yield f"{path}{{key}}", _texts([key.encode(errors="surrogatepass") for key, _ in pairs])
+        yield (
+            f"{path}{{key}}",
+            _build_text_array([key.encode(errors="surrogatepass") for key, _ in pairs]),
+        )
         for _, below in pairs:
-            yield from _leaves(below, f"{path}{{}}")
+            yield from _iterate_leaves(below, f"{path}{{}}")
         return
     if isinstance(value, dict) and (value or not path):
         for key, below in value.items():
-            yield from _leaves(below, f"{path}.{key}" if path else str(key))
+            yield from _iterate_leaves(below, f"{path}.{key}" if path else str(key))
         return
     try:
-        yield path, untyped_json.columns({"": value})[""]
+        yield path, untyped_json.build_arrays({"": value})[""]
     except ValueError:  # null, objects, or lists of several kinds or lengths
         if isinstance(value, list):
             for below in value:
-                yield from _leaves(below, f"{path}[]")
+                yield from _iterate_leaves(below, f"{path}[]")
         else:
-            yield path, _texts([json.dumps(value).encode()]).reshape(())
+            yield path, _build_text_array([json.dumps(value).encode()]).reshape(())
 
 
-def _joined(arrays: list[Array]) -> Array:
+def _join_arrays(arrays: list[Array]) -> Array:
     if len(arrays) == 1:
         return arrays[0]
     flat = [array.ravel() for array in arrays]
     kinds = {array.dtype.kind for array in flat}
     if len(kinds & {"O", "b"}) and len(kinds) > 1:  # of several kinds: compared as text
-        return _texts([str(value).encode() for array in flat for value in array.tolist()])
+        return _build_text_array(
+            [str(value).encode() for array in flat for value in array.tolist()]
+        )
     return np.concatenate(flat)
 
 
-def _texts(values: list[bytes]) -> Array:
+def _build_text_array(values: list[bytes]) -> Array:
     array = np.empty(len(values), object)
     array[:] = values
     return array
 
 
 _READERS: Mapping[str, Callable[[bytes], AnswerOutputs | None]] = {
-    JSON: _json,
-    JSON_LINES: _json_lines,
-    "application/jsons": _json_lines,
-    CSV: _csv,
-    NPY: partial(_numpy, NPY),
-    NPZ: partial(_numpy, NPZ),
-    PROTOBUF: _protobuf,
+    JSON: _read_json,
+    JSON_LINES: _read_json_lines,
+    "application/jsons": _read_json_lines,
+    CSV: _read_csv,
+    NPY: partial(_read_numpy, NPY),
+    NPZ: partial(_read_numpy, NPZ),
+    PROTOBUF: _read_protobuf,
 }

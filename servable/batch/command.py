@@ -1,4 +1,4 @@
-"""`servable batch ENV [NAME]`: a table through the model, by a transform job or by the local container."""
+"""`servable batch ENV [NAME]`: run a table through the model, as a transform job or locally."""
 
 import datetime
 import json
@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from infra.catalog.limits import most
-from infra.parameters.batch.job import TRIALS, BatchJob, batch_job
+from infra.catalog.limits import find_maximum
+from infra.parameters.batch.job import TRIALS, BatchJob, find_batch_job
 from infra.parameters.batch.settings import BatchSettings
-from infra.parameters.environment import stack_name
-from infra.parameters.finding import meant
+from infra.parameters.environment import build_stack_name
+from infra.parameters.finding import suggest_name
 from infra.parameters.loading import ValidFile
-from model_packaging.beside import private_folder
+from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
 from servable.batch.objects import (
     LOCAL_CONTAINER,
@@ -25,14 +25,27 @@ from servable.batch.objects import (
     BatchError,
     TransformObjects,
     count_records,
-    files_of,
+    list_files,
 )
-from servable.batch.result import AWS, RUNS, BatchResult, estimate, keep_rate, measured_rate
+from servable.batch.result import (
+    AWS,
+    RUNS,
+    BatchResult,
+    estimate_batch,
+    find_measured_rate,
+    save_rate,
+)
 from servable.batch.watch import TransformWatch, UnknownJobError
-from servable.console.signals import as_ctrl_c
-from servable.project.account import Account, AwsError, account_of, unless_absent
+from servable.console.signals import enable_ctrl_c
+from servable.project.account import Account, AwsError, fetch_or_none, open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment, refused
+from servable.project.environments import (
+    ENVIRONMENTS,
+    SET,
+    find_cdk_command,
+    list_errors,
+    load_environment,
+)
 
 CANNOT_BE_TOLD = 3
 LOCAL_AWS = "local AWS"
@@ -40,7 +53,7 @@ LOCAL_AWS = "local AWS"
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOptions:
-    """Values of the options, each under its parameter's name."""
+    """The parsed command-line options, each under its parameter's name."""
 
     input: str | None
     output: str | None
@@ -92,20 +105,20 @@ def batch(
     have no answer, and with 3 if what became of it, or the estimate, cannot be told.
     """
     options = BatchOptions(**values)
-    loaded, _ = one_environment(environment, folder, sets)
-    job = _job(loaded, name)
+    loaded, _ = load_environment(environment, folder, sets)
+    job = _find_job(loaded, name)
     files = options.local and options.input is not None and "://" not in options.input
-    _check(options, job.batch, files=files)
-    if problems := refused(loaded):
+    _check_options(options, job.batch, files=files)
+    if problems := list_errors(loaded):
         raise click.ClickException("\n".join(problems))
-    as_ctrl_c()
+    enable_ctrl_c()
     run = BatchCommand(
         loaded, job, options, shlex.join(["servable", "batch", environment, job.name])
     )
     try:
         if options.estimate:
-            return run.estimated(files=files)
-        return run.in_container() if files else run.in_aws()
+            return run.print_estimate(files=files)
+        return run.run_in_container() if files else run.run_in_aws()
     except (BatchError, PackagingError) as error:
         click.echo(f"servable batch: {error}", err=True)
         return 2
@@ -117,8 +130,11 @@ def batch(
         return 2
 
 
-def _job(loaded: ValidFile, name: str | None) -> BatchJob:
-    """The batch that is meant. Raises click.UsageError."""
+def _find_job(loaded: ValidFile, name: str | None) -> BatchJob:
+    """Return the batch that the command line names.
+
+    Raises click.UsageError.
+    """
     batches = loaded.environment.batch
     if not batches:
         raise click.UsageError(f"{loaded.file} has no [batch.NAME]; docs/batch.md shows one")
@@ -129,9 +145,10 @@ def _job(loaded: ValidFile, name: str | None) -> BatchJob:
     name = name or next(iter(batches))
     if name not in batches:
         raise click.UsageError(
-            f"{loaded.file} has no [batch.{name}]; allowed: {', '.join(batches)}; {meant(name, batches)}"
+            f"{loaded.file} has no [batch.{name}]; allowed: {', '.join(batches)}; "
+            f"{suggest_name(name, batches)}"
         )
-    job = batch_job(loaded.environment, name)
+    job = find_batch_job(loaded.environment, name)
     if job is None:
         raise click.ClickException(
             f"{loaded.file}: `servable check {loaded.name}` says what is wrong"
@@ -139,8 +156,8 @@ def _job(loaded: ValidFile, name: str | None) -> BatchJob:
     return job
 
 
-def _check(options: BatchOptions, batch: BatchSettings, *, files: bool) -> None:
-    """Raise click.UsageError for options that cannot be combined."""
+def _check_options(options: BatchOptions, batch: BatchSettings, *, files: bool) -> None:
+    """Raise click.UsageError for options that can't be combined."""
     places = [place for place in (options.input, options.output) if place is not None]
     if options.attach and (places or options.limit or options.estimate or files):
         raise click.UsageError("--attach follows a job as it was started: give no other option")
@@ -165,7 +182,7 @@ def _check(options: BatchOptions, batch: BatchSettings, *, files: bool) -> None:
 
 @dataclass(frozen=True)
 class BatchCommand:
-    """One call of the command."""
+    """One call of the command `servable batch`."""
 
     loaded: ValidFile
     job: BatchJob
@@ -173,122 +190,133 @@ class BatchCommand:
     again: str
     """The command without options."""
 
-    def in_container(self) -> int:
-        """Run files of this computer; return the exit code."""
+    def run_in_container(self) -> int:
+        """Run files of this computer in the local container, and return the exit code."""
         # The container is not installed where jobs alone are started.
         from servable.batch.local_run import LocalBatch
         from servable.project.provided import LaunchError
-        from servable.serve.serve import prepared_batch
+        from servable.serve.serve import prepare_batch
 
         options, root = self.options, self.loaded.root
         output = Path(options.output or "")
         if options.limit is not None:
             output /= TRIALS
-        files = files_of(Path(options.input or ""), output)
-        log = private_folder(root / RUNS) / "container.log"
-        request = self.job.request(job_name=self._name(), model_name="local")
-        served = prepared_batch(self.loaded, self.job)
+        files = list_files(Path(options.input or ""), output)
+        log = create_private_folder(root / RUNS) / "container.log"
+        request = self.job.build_request(job_name=self._create_job_name(), model_name="local")
+        served = prepare_batch(self.loaded, self.job)
         try:
             result = LocalBatch(served, request, log).run(files, options.limit)
         except LaunchError as error:
             raise BatchError(
-                f"the container does not start: {served.explained(str(error))}"
+                f"the container does not start: {served.explain_failure(str(error))}"
             ) from None
-        return self._ended(result)
+        return self._print_result(result)
 
-    def in_aws(self) -> int:
-        """Start or find a job and follow it; return the exit code."""
+    def run_in_aws(self) -> int:
+        """Start or find a job, follow it, and return the exit code."""
         options, environment = self.options, self.loaded.environment
-        account = account_of(environment, local=options.local)
-        account.meant()
-        name = options.attach or self._name()
+        account = open_account(environment, local=options.local)
+        account.check_credentials()
+        name = options.attach or self._create_job_name()
         local = " --local" if options.local else ""
         comes_back = f"`{self.again}{local} --attach {name}` comes back to it"
         started = options.attach is not None
         try:
             request = None
             if not started:
-                request = self._request(account, name)
+                request = self._build_request(account, name)
                 # An answer that is not waited for does not stop what was asked for.
                 started = True
             watch = TransformWatch(account, name, comes_back, request=request)
             watch.follow()
-            result = watch.result(environment)
+            result = watch.fetch_result(environment)
         except KeyboardInterrupt:
             stop = f"aws sagemaker stop-transform-job --transform-job-name {name}"
             goes_on = f"{name} goes on; {comes_back}, `{stop}` ends it"
             click.echo(goes_on if started else f"interrupted before {name} was started", err=True)
             return 130
         watch.remove_trial()
-        return self._ended(result)
+        return self._print_result(result)
 
-    def _request(self, account: Account, name: str) -> dict[str, Any]:
-        """The request that starts the job. The name is said here: a killed command can be come back to."""
+    def _build_request(self, account: Account, name: str) -> dict[str, Any]:
+        """Return the request that starts the job.
+
+        The job's name is printed here, so that you can return to the job if the command is
+        killed.
+        """
         options, s3 = self.options, account.client("s3")
-        model = self._model(account)
-        request = self.job.request(
+        model = self._find_model(account)
+        request = self.job.build_request(
             job_name=name, model_name=model, input_uri=options.input, output_uri=options.output
         )
         table = TransformObjects(s3, request)
         output = request["TransformOutput"]["S3OutputPath"]
-        self._note_role(options.input, output)
+        self._print_role_notes(options.input, output)
         if options.limit is not None:
             trial = f"{output.rstrip('/')}/{TRIALS}/{name}"
             key = self.job.batch.output_kms_key
-            count = table.copy_first(options.limit, f"{trial}/in/", key)
+            count = table.copy_first_records(options.limit, f"{trial}/in/", key)
             click.echo(f"a copy of the first {count:,} rows is in {trial}/in/", err=True)
             request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] = f"{trial}/in/"
             output = request["TransformOutput"]["S3OutputPath"] = f"{trial}/out/"
         click.echo(f"{name} writes to {output}; Ctrl-C leaves it running", err=True)
         return request
 
-    def _note_role(self, given: str | None, output: str) -> None:
-        """Say which place of this run the model's role may not reach."""
+    def _print_role_notes(self, given: str | None, output: str) -> None:
+        """Print the S3 URIs of this run to which the model's role may lack access."""
         batch = self.job.batch
         for place, own in ((given or batch.input, batch.input), (output, batch.output)):
             if not place.startswith(own):
                 click.echo(f"note: the stack's role of {self.job.name} has {own} only", err=True)
 
-    def _name(self) -> str:
-        """A name that no job has: the environment, the batch, now, and letters for who starts two."""
+    def _create_job_name(self) -> str:
+        """Return a name that no job has.
+
+        It contains the environment, the batch, the time, and random characters in case two start
+        at once.
+        """
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
         stem = re.sub(r"[^a-zA-Z0-9]+", "-", f"{self.loaded.name}-{self.job.name}").strip("-")
         end = f"-{now}-{secrets.token_hex(2)}"
-        return stem[: most("TransformJobName") - len(end)].rstrip("-") + end
+        return stem[: find_maximum("TransformJobName") - len(end)].rstrip("-") + end
 
-    def _model(self, account: Account) -> str:
-        """Name of the batch's model in the deployed stack. Raises `BatchError`."""
-        stack = stack_name(self.loaded.name, self.loaded.environment, "endpoint")
-        described = unless_absent(account.client("cloudformation").describe_stacks, StackName=stack)
+    def _find_model(self, account: Account) -> str:
+        """Return the name of the batch's model in the deployed stack.
+
+        Raises `BatchError`.
+        """
+        stack = build_stack_name(self.loaded.name, self.loaded.environment, "endpoint")
+        described = fetch_or_none(account.client("cloudformation").describe_stacks, StackName=stack)
         outputs = described["Stacks"][0].get("Outputs", []) if described else []
         for output in outputs:
-            if output["OutputKey"] == f"{self.job.output}Model":
+            if output["OutputKey"] == f"{self.job.output_prefix}Model":
                 return str(output["OutputValue"]).rpartition("/")[2]
         raise BatchError(
             f"the stack {stack} {'has no batch ' + self.job.name if described else 'is not deployed'}; "
-            f"`{cdk()} deploy '{self.loaded.name}/*'` deploys it"
+            f"`{find_cdk_command()} deploy '{self.loaded.name}/*'` deploys it"
         )
 
-    def _ended(self, result: BatchResult) -> int:
-        """Print the result and return the exit code."""
-        keep_rate(self.loaded.root, self._known_as, self.job, result)
+    def _print_result(self, result: BatchResult) -> int:
+        """Print the result, and return the exit code."""
+        save_rate(self.loaded.root, self._rate_name, self.job, result)
         if self.options.as_json:
             click.echo(json.dumps(result.as_object()))
         else:
-            click.echo("\n".join(result.lines()))
+            click.echo("\n".join(result.format_lines()))
         if result.interrupted:
             click.echo("interrupted; the same command makes every result anew", err=True)
             return 130
-        return int(not result.holds)
+        return int(not result.is_complete)
 
     @property
-    def _known_as(self) -> str:
+    def _rate_name(self) -> str:
         return f"{self.loaded.name}/{self.job.name}"
 
-    def estimated(self, *, files: bool) -> int:
-        """Print time and cost beforehand; return 0, or 3 where one cannot be told."""
+    def print_estimate(self, *, files: bool) -> int:
+        """Print the estimated time and cost; return 0, or 3 if one of them is unknown."""
         options, environment = self.options, self.loaded.environment
-        request = self.job.request(
+        request = self.job.build_request(
             job_name="estimate",
             model_name="estimate",
             input_uri=options.input,
@@ -296,25 +324,29 @@ class BatchCommand:
         )
         rows: list[int] | None
         if files:
-            paths = [file.input for file in files_of(Path(options.input or ""), Path("/dev/null"))]
+            paths = [
+                file.input for file in list_files(Path(options.input or ""), Path("/dev/null"))
+            ]
             sizes, where = [path.stat().st_size for path in paths], LOCAL_CONTAINER
             rows = []
             for path in paths:
                 with path.open("rb") as body:
                     rows.append(count_records(body, request))
         else:
-            account = account_of(environment, local=options.local)
-            where = LOCAL_AWS if account.embedded else AWS
+            account = open_account(environment, local=options.local)
+            where = LOCAL_AWS if account.has_custom_endpoint else AWS
             objects = TransformObjects(account.client("s3"), request)
             sizes = [item.size for item in objects.inputs]
             counted = objects.size <= MOST_COUNTED_BYTES
-            rows = [objects.records(item) for item in objects.inputs] if counted else None
+            rows = (
+                [objects.count_input_records(item) for item in objects.inputs] if counted else None
+            )
         if rows is not None and options.limit is not None:
             rows = [min(sum(rows), options.limit)]
-        rate = measured_rate(self.loaded.root, self._known_as, environment, self.job, where)
-        told = estimate(environment, self.job, rate, rows, sizes=sizes, in_aws=where == AWS)
+        rate = find_measured_rate(self.loaded.root, self._rate_name, environment, self.job, where)
+        told = estimate_batch(environment, self.job, rate, rows, sizes=sizes, in_aws=where == AWS)
         if options.as_json:
             click.echo(json.dumps(told.as_object()))
         else:
-            click.echo("\n".join(told.lines()))
+            click.echo("\n".join(told.format_lines()))
         return CANNOT_BE_TOLD if told.missing else 0

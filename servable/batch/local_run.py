@@ -1,4 +1,7 @@
-"""A table through the local container, without AWS: split, sent and put together as a job does it."""
+"""Run a table through the local container, without AWS.
+
+Files are split, sent, and reassembled as a transform job does it.
+"""
 
 import gzip
 import tempfile
@@ -10,17 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from model_packaging.beside import beside
+from model_packaging.beside import open_atomically
 from servable.batch.objects import (
     LOCAL_CONTAINER,
     BatchError,
     LocalFile,
-    count_answers,
     count_records,
-    first_records,
+    count_result_records,
+    read_first_records,
 )
-from servable.batch.result import MESSAGE, BatchResult, FailedRequest, failed_request
-from servable.console.lines import duration, progress_line
+from servable.batch.result import MESSAGE, BatchResult, FailedRequest, build_failed_request
+from servable.console.lines import format_duration, show_progress_line
 from servable.project.provided import (
     READY_SECONDS,
     AnswerError,
@@ -40,10 +43,17 @@ _REFUSED = "records were refused"
 
 
 class LocalBatch:
-    """One run. A result appears under its name whole, or not at all; a second run makes all of them anew."""
+    """One run of a table on this computer.
+
+    A result file appears under its name only when it is complete. A second run creates all result
+    files again.
+    """
 
     def __init__(self, served: PreparedVariant, request: Mapping[str, Any], log: Path) -> None:
-        """`request`: a CreateTransformJob request, of which neither place nor resource is used."""
+        """Prepare the run; `request` is a CreateTransformJob request.
+
+        Its S3 URIs and resources aren't used.
+        """
         self._served, self._request, self._log = served, request, log
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -51,16 +61,21 @@ class LocalBatch:
         self._done = 0
 
     def run(self, files: Sequence[LocalFile], limit: int | None = None) -> BatchResult:
-        """Answer every file. Ctrl-C ends it: the result says `interrupted`. Raises `LaunchError`, OSError."""
+        """Compute the result of every file, or of the first `limit` records.
+
+        After Ctrl-C, the result is marked `interrupted`. Raises `LaunchError`, OSError.
+        """
         with tempfile.TemporaryDirectory(prefix="servable-batch-") as folder:
             if limit is not None:
-                files = list(self._sampled(files, limit, Path(folder)))
-            return self._run(files)
+                files = list(self._sample_files(files, limit, Path(folder)))
+            return self._run_files(files)
 
-    def _sampled(self, files: Sequence[LocalFile], limit: int, folder: Path) -> Iterator[LocalFile]:
+    def _sample_files(
+        self, files: Sequence[LocalFile], limit: int, folder: Path
+    ) -> Iterator[LocalFile]:
         for number, file in enumerate(files):
             with file.input.open("rb") as body:
-                content, count = first_records(body, self._request, limit)
+                content, count = read_first_records(body, self._request, limit)
             sample = folder / str(number) / file.input.name
             sample.parent.mkdir()
             sample.write_bytes(content)
@@ -68,8 +83,8 @@ class LocalBatch:
             if (limit := limit - count) <= 0:
                 return
 
-    def _run(self, files: Sequence[LocalFile]) -> BatchResult:
-        rows = sum(self._counted(file.input, count_records) or 0 for file in files)
+    def _run_files(self, files: Sequence[LocalFile]) -> BatchResult:
+        rows = sum(self._count_rows(file.input, count_records) or 0 for file in files)
         served = self._served
         variables = served.variables | batch_variables(self._request)
         container = Container(
@@ -83,13 +98,13 @@ class LocalBatch:
         )
         began, written, interrupted = time.monotonic(), [], False
         try:
-            with progress_line() as show:
+            with show_progress_line() as show:
 
-                def tell() -> None:
-                    show(lambda: self._progress(rows, time.monotonic() - began))
+                def show_progress() -> None:
+                    show(lambda: self._describe_progress(rows, time.monotonic() - began))
 
                 for file in files:
-                    if self._file(container, file, tell):
+                    if self._run_file(container, file, show_progress):
                         written.append(file.result)
         except KeyboardInterrupt:
             interrupted = True
@@ -97,7 +112,7 @@ class LocalBatch:
             self._stopping.set()
             container.close()
         seconds = time.monotonic() - began
-        answers = [self._counted(file, count_answers) for file in written]
+        answers = [self._count_rows(file, count_result_records) for file in written]
         accept = self._request["TransformOutput"]["Accept"]
         not_counted = f"answers of {accept} do not say how many rows they are of"
         return BatchResult(
@@ -118,7 +133,7 @@ class LocalBatch:
             interrupted=interrupted,
         )
 
-    def _counted(
+    def _count_rows(
         self, file: Path, count: Callable[[IO[bytes], Mapping[str, Any]], int | None]
     ) -> int | None:
         try:
@@ -127,13 +142,18 @@ class LocalBatch:
         except BatchError as error:
             raise BatchError(f"{file}: {error}") from None
 
-    def _progress(self, rows: int, seconds: float) -> str:
-        left = f"about {duration(seconds * (rows / self._done - 1))} left" if self._done else ""
+    def _describe_progress(self, rows: int, seconds: float) -> str:
+        left = (
+            f"about {format_duration(seconds * (rows / self._done - 1))} left" if self._done else ""
+        )
         rate = self._done / seconds
         return f"{self._done:,} of {rows:,} rows, {rate:,.0f} rows/s; {left}; Ctrl-C ends it"
 
-    def _file(self, container: Container, file: LocalFile, tell: Callable[[], None]) -> bool:
-        """Whether the result was written: all of the file's records were answered."""
+    def _run_file(self, container: Container, file: LocalFile, tell: Callable[[], None]) -> bool:
+        """Run one file, and return whether its result was written.
+
+        The result is written only if all of the file's records have a response.
+        """
         sender = RequestSender(container, self._request, self._stopping)
         limits = limits_of(self._request, container)
         failed = len(self._failed)
@@ -142,15 +162,15 @@ class LocalBatch:
             try:
                 answer = sender.send(body)
             except AnswerError as error:
-                answer = self._refused(sender, error, body, first, file.input)
+                answer = self._find_bad_records(sender, error, body, first, file.input)
             with self._lock:
-                self._done += body.count(b"\n") + 1 if self._by_line else 1
+                self._done += body.count(b"\n") + 1 if self._is_split_by_line else 1
                 tell()
             return answer
 
         pool = ThreadPoolExecutor(limits.concurrent)
         try:
-            with file.input.open("rb") as body, beside(file.result) as out:
+            with file.input.open("rb") as body, open_atomically(file.result) as out:
                 transform(self._request, limits, body, out, pool, send)
                 if len(self._failed) > failed:
                     raise TransformError(_REFUSED)
@@ -160,7 +180,7 @@ class LocalBatch:
             row = getattr(error, "record", None)
             place = f"{file.input}{f' row {row:,}' if row else ''}"
             if str(error) != _REFUSED:
-                self._failed.append(_failure(place, error))
+                self._failed.append(_build_failure(place, error))
             return False
         except BaseException:
             # What is under way is not waited for.
@@ -172,18 +192,19 @@ class LocalBatch:
         return True
 
     @property
-    def _by_line(self) -> bool:
+    def _is_split_by_line(self) -> bool:
         return bool(self._request["TransformInput"].get("SplitType") == "Line")
 
-    def _refused(
+    def _find_bad_records(
         self, sender: RequestSender, error: AnswerError, body: bytes, first: int, file: Path
     ) -> bytes:
-        """Find the bad records of a refused request, by halves; return lines in the place of answers.
+        """Find the bad records of a rejected request by bisection; return the response lines.
 
-        Raises the error where its records cannot be told apart, `TransformError` for too many bad ones.
+        Bad records get "null" as their line. Raises the error if the records can't be told apart,
+        and `TransformError` for too many bad records.
         """
-        lines = body.split(b"\n") if self._by_line else [body]
-        if error.kind != "ClientError" or not self._by_line:
+        lines = body.split(b"\n") if self._is_split_by_line else [body]
+        if error.kind != "ClientError" or not self._is_split_by_line:
             raise error
         if len(lines) > 1:
             middle = len(lines) // 2
@@ -193,19 +214,19 @@ class LocalBatch:
                 try:
                     parts.append(sender.send(sent).removesuffix(b"\n"))
                 except AnswerError as half:
-                    parts.append(self._refused(sender, half, sent, number, file))
+                    parts.append(self._find_bad_records(sender, half, sent, number, file))
             return b"\n".join(parts)
         with self._lock:
-            self._failed.append(_failure(f"{file} row {first:,}", error))
+            self._failed.append(_build_failure(f"{file} row {first:,}", error))
             if len(self._failed) >= MOST_FAILED:
                 raise TransformError(f"{MOST_FAILED} bad records: no more are looked for")
         return b"null"
 
 
-def _failure(place: str, error: Exception) -> FailedRequest:
+def _build_failure(place: str, error: Exception) -> FailedRequest:
     if not isinstance(error, AnswerError):
-        return failed_request(place, "ClientError", str(error))
+        return build_failed_request(place, "ClientError", str(error))
     kind, *words = error.lines
-    return failed_request(
+    return build_failed_request(
         place, kind, " ".join(word for word in words if word not in ("", MESSAGE))
     )

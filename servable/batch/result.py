@@ -10,8 +10,8 @@ from typing import Any
 from infra.catalog.prices import Price
 from infra.parameters.batch.job import BatchJob
 from infra.parameters.environment import Environment
-from model_packaging.beside import private_folder, write_beside
-from servable.console.lines import duration
+from model_packaging.beside import create_private_folder, write_atomically
+from servable.console.lines import format_duration
 
 SHOWN_FAILURES = 3
 # What the service writes before the container's own words; docs/local.md has the sources.
@@ -21,7 +21,7 @@ MESSAGE = "Message:"
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRequest:
-    """A request of one record or more that was refused, or that nothing answered."""
+    """A request of one or more records that was rejected or got no response."""
 
     place: str
     """The object or file, and the row if it is known."""
@@ -33,7 +33,10 @@ class FailedRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchResult:
-    """A job that has ended. Times in seconds; None stands for what is not known."""
+    """The result of a job that has ended.
+
+    Times are in seconds; None stands for unknown values.
+    """
 
     job: str
     status: str
@@ -59,43 +62,43 @@ class BatchResult:
     interrupted: bool = False
 
     @property
-    def holds(self) -> bool:
-        """Whether every record that was counted has its answer."""
+    def is_complete(self) -> bool:
+        """Return whether every counted record has its response."""
         rows = self.not_counted is not None or self.rows_in == self.rows_out
         return self.status == "Completed" and self.objects_in == self.objects_out and rows
 
     def as_object(self) -> dict[str, Any]:
-        return {**asdict(self), "holds": self.holds}
+        return {**asdict(self), "holds": self.is_complete}
 
-    def lines(self) -> Iterator[str]:
-        """The table of the end."""
+    def format_lines(self) -> Iterator[str]:
+        """Yield the lines of the table that is shown at the end."""
         yield f"{self.job}: {self.status}" + (f": {self.reason}" if self.reason else "")
         for label, rows, objects in (
             ("rows in", self.rows_in, self.objects_in),
             ("rows out", self.rows_out, self.objects_out),
         ):
             number = "not counted" if rows is None else f"{rows:,}"
-            yield f"{label:10}{number:>14}   in {counted(objects, 'object')}"
+            yield f"{label:10}{number:>14}   in {format_count(objects, 'object')}"
         if self.not_counted:
             yield f"{'':27}{self.not_counted}"
         yield f"{'failed':10}{len(self.failed):14,}"
-        yield from self._kinds()
+        yield from self._format_failures()
         if self.failed and self.instance_type is not None:
             yield f"{'':27}download the file and run it with --local --input FILE: that names the rows"
         if self.seconds is not None:
             whole = self.seconds_with_start
-            start = "" if whole is None else f"   {duration(whole)} from the request on"
-            yield f"{'time':10}{duration(self.seconds):>14}{start}"
+            start = "" if whole is None else f"   {format_duration(whole)} from the request on"
+            yield f"{'time':10}{format_duration(self.seconds):>14}{start}"
         cost = "not known" if self.usd is None else f"${self.usd:,.4f}"
         yield f"{'cost':10}{cost:>14}   {self.price}".rstrip()
         yield f"{'results':10}{'':3}{self.output}"
-        if self.status == "Completed" and not self.holds:
+        if self.status == "Completed" and not self.is_complete:
             yield (
                 "The rows that came out are not those that went in: an empty line has no answer, and code "
                 "may answer several lines as one"
             )
 
-    def _kinds(self) -> Iterator[str]:
+    def _format_failures(self) -> Iterator[str]:
         kinds: dict[tuple[str, str], list[str]] = {}
         for failed in self.failed:
             kinds.setdefault((failed.kind, failed.message), []).append(failed.place)
@@ -106,22 +109,28 @@ class BatchResult:
             yield f"{'':27}{named}"
 
 
-def failures_in(messages: Iterable[str]) -> tuple[FailedRequest, ...]:
-    """Read the failed requests of a job's log: for each object its kind, and the container's words."""
+def parse_failures(messages: Iterable[str]) -> tuple[FailedRequest, ...]:
+    """Return the failed requests in a job's log: for each object, its kind and the message.
+
+    The message is the container's.
+    """
     lines: dict[str, list[str]] = {}
     for message in messages:
         if found := _LOG_LINE.search(message):
             lines.setdefault(found["place"], []).append(found["text"])
-    return tuple(_failure(place, texts) for place, texts in lines.items())
+    return tuple(_parse_failure(place, texts) for place, texts in lines.items())
 
 
-def _failure(place: str, texts: list[str]) -> FailedRequest:
+def _parse_failure(place: str, texts: list[str]) -> FailedRequest:
     words = texts.index(MESSAGE) + 1 if MESSAGE in texts else len(texts)
-    return failed_request(place, texts[0], " ".join(filter(None, texts[words:])))
+    return build_failed_request(place, texts[0], " ".join(filter(None, texts[words:])))
 
 
-def failed_request(place: str, kind: str, message: str) -> FailedRequest:
-    """`message`: the container's answer, of which an error of its JSON is taken out."""
+def build_failed_request(place: str, kind: str, message: str) -> FailedRequest:
+    """Return a failed request.
+
+    `message`: the container's response; if it is JSON, its "error" is used.
+    """
     try:
         message = str(json.loads(message)["error"])
     except (ValueError, TypeError, LookupError):
@@ -129,13 +138,13 @@ def failed_request(place: str, kind: str, message: str) -> FailedRequest:
     return FailedRequest(place=place, kind=kind, message=message)
 
 
-def priced(seconds: float, instances: int, price: Price) -> tuple[float, str]:
+def compute_cost(seconds: float, instances: int, price: Price) -> tuple[float, str]:
     """Return (cost in US dollars, what it was computed from)."""
     each = f"{instances:,} x {price.instance} at ${price.usd_per_hour:g} an hour ({price.region})"
     return seconds / 3600 * instances * price.usd_per_hour, each
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
@@ -157,7 +166,7 @@ class MeasuredRate:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchEstimate:
-    """Time and cost of a job that was not started; None for what cannot be told."""
+    """The estimated time and cost of a job that wasn't started; None for unknown values."""
 
     rows: int | None
     objects: int
@@ -173,12 +182,12 @@ class BatchEstimate:
     def as_object(self) -> dict[str, Any]:
         return asdict(self)
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         rows = "rows not counted" if self.rows is None else f"{self.rows:,} rows"
-        yield f"{rows} in {counted(self.objects, 'object')}, {self.bytes_in / 1e6:,.1f} MB"
+        yield f"{rows} in {format_count(self.objects, 'object')}, {self.bytes_in / 1e6:,.1f} MB"
         if self.seconds is not None:
             start = "; instances start in 3 to 5 minutes, unpaid" if self.in_aws else ""
-            yield f"time  about {duration(self.seconds)}{start}"
+            yield f"time  about {format_duration(self.seconds)}{start}"
         if self.usd is not None:
             yield f"cost  about ${self.usd:,.4f}: {self.price}"
         if self.rate is not None:
@@ -189,23 +198,24 @@ class BatchEstimate:
             yield f"cannot be told: {missing}"
 
 
-def keep_rate(root: Path, name: str, job: BatchJob, result: BatchResult) -> None:
-    """Keep the rate of a finished run in .servable/batch, for the estimates after it."""
+def save_rate(root: Path, name: str, job: BatchJob, result: BatchResult) -> None:
+    """Save the rate of a finished run in .servable/batch, for later estimates."""
     if result.status != "Completed" or not result.rows_in or not result.seconds:
         return
-    file = private_folder(root / RUNS) / f"{result.job}.json"
+    file = create_private_folder(root / RUNS) / f"{result.job}.json"
     kept = {**result.as_object(), "batch": name, "failed": len(result.failed)}
     kept["instance_type"] = result.instance_type or job.batch.instance_type
-    write_beside(file, (json.dumps(kept, indent=1) + "\n").encode())
+    write_atomically(file, (json.dumps(kept, indent=1) + "\n").encode())
 
 
-def measured_rate(
+def find_measured_rate(
     root: Path, name: str, environment: Environment, job: BatchJob, where: str
 ) -> MeasuredRate | None:
-    """The rate of the run with the most rows, of the same batch on the same instance type and place.
+    """Return the rate of the largest run of the same batch, instance type, and location.
 
-    `name`: ENV and the batch's name, as `keep_rate` has it. Without one, in AWS: that of a variant with the
-    same model and instance type, if [traffic] says how many rows its requests had.
+    `name`: ENV and the batch's name, as passed to `save_rate`. If there is no such run in AWS, it
+    is the rate of a variant with the same model and instance type, provided that [traffic] states
+    how many rows its requests had.
     """
     best: MeasuredRate | None = None
     for file in sorted((root / RUNS).glob("*.json")):
@@ -227,7 +237,7 @@ def measured_rate(
     rows = environment.traffic.rows_per_request
     if best is not None or where != AWS or rows is None:
         return best
-    for variant, stated in environment.tables.items():
+    for variant, stated in environment.variants_by_table.items():
         same = (stated.model, stated.instance_type) == (job.batch.model, job.batch.instance_type)
         if same and stated.scaling and (rps := stated.scaling.max_rps_per_instance):
             source = f"variants.{variant}.scaling.max_rps_per_instance, of {rows:g} rows each"
@@ -235,7 +245,7 @@ def measured_rate(
     return None
 
 
-def estimate(
+def estimate_batch(
     environment: Environment,
     job: BatchJob,
     rate: MeasuredRate | None,
@@ -244,13 +254,17 @@ def estimate(
     sizes: Sequence[int],
     in_aws: bool,
 ) -> BatchEstimate:
-    """Compute time and cost. `rows`: those of each object; None: they were not counted.
+    """Compute the time and cost of a batch job.
 
-    `sizes`: bytes of each object.
+    `rows`: the number of rows of each object; None: they were not counted. `sizes`: the bytes of
+    each object.
     """
     batch, missing = job.batch, []
     seconds = usd = None
-    price, said = environment.prices.instance(batch.instance_type, environment.region), ""
+    price, said = (
+        environment.prices.find_instance_price(batch.instance_type, environment.region),
+        "",
+    )
     if rate is None:
         missing.append(
             f"no rate of it was measured on {batch.instance_type}; run a part first (--limit 20000), or "
@@ -269,7 +283,7 @@ def estimate(
             f"no price of {batch.instance_type} is known: write prices.instance_usd_per_hour"
         )
     elif seconds is not None and price is not None and in_aws:
-        usd, said = priced(seconds, batch.instances, price)
+        usd, said = compute_cost(seconds, batch.instances, price)
     return BatchEstimate(
         rows=None if rows is None else sum(rows),
         objects=len(sizes),

@@ -1,4 +1,4 @@
-"""A transform job from outside: started, followed until it ends, and counted."""
+"""Start a transform job, follow it until it ends, and count its rows."""
 
 import threading
 import time
@@ -11,9 +11,9 @@ from botocore.exceptions import ClientError
 from infra.parameters.batch.job import TRIALS
 from infra.parameters.environment import Environment
 from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects
-from servable.batch.result import BatchResult, counted, failures_in, priced
-from servable.console.lines import duration, progress_line
-from servable.project.account import Account, AwsError, absent
+from servable.batch.result import BatchResult, compute_cost, format_count, parse_failures
+from servable.console.lines import format_duration, show_progress_line
+from servable.project.account import Account, AwsError, is_not_found
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
 # Where SageMaker's agent writes what became of each object.
@@ -26,35 +26,44 @@ _MOST_EVENTS = 10_000
 
 
 class UnknownJobError(Exception):
-    """What becomes of the job cannot be told. `str()` says why, and what to do."""
+    """The error if the job's outcome can't be determined.
+
+    `str()` is the reason and what to do.
+    """
 
 
 class TransformWatch:
-    """A transform job, asked by its name. Its request is what DescribeTransformJob says."""
+    """A transform job, identified by its name.
+
+    DescribeTransformJob returns its request.
+    """
 
     def __init__(
         self, account: Account, job: str, again: str, *, request: Mapping[str, Any] | None = None
     ) -> None:
-        """Start the job, if its request is given. Raises `UnknownJobError`, `BatchError`.
+        """Start the job if its request is given.
 
-        `again`: the command that comes back to the job.
+        Raises `UnknownJobError`, `BatchError`. `again`: the command that follows the job again.
         """
         self._account, self._job, self._again = account, job, again
-        self._poll_seconds = _LOCAL_POLL_SECONDS if account.embedded else _POLL_SECONDS
+        self._poll_seconds = _LOCAL_POLL_SECONDS if account.has_custom_endpoint else _POLL_SECONDS
         if request is not None:
-            self._start(request)
+            self._start_job(request)
         self.shown = self._describe()
-        self._objects: TransformObjects = self._asked(
+        self._objects: TransformObjects = self._call_with_retries(
             lambda: TransformObjects(account.client("s3"), self.shown)
         )
         self._rows: dict[str, int] = {}
-        self._counting = threading.Thread(target=self._count, name="count rows", daemon=True)
+        self._counting = threading.Thread(target=self._count_rows, name="count rows", daemon=True)
         self._counted = self._objects.size <= MOST_COUNTED_BYTES
         if self._counted:
             self._counting.start()
 
-    def _start(self, request: Mapping[str, Any]) -> None:
-        """Start the job. Raises `BatchError`; `UnknownJobError` if the answer is lost and it may run."""
+    def _start_job(self, request: Mapping[str, Any]) -> None:
+        """Start the job.
+
+        Raises `BatchError`, or `UnknownJobError` if AWS's response is lost and the job may run.
+        """
         try:
             self._account.client("sagemaker").create_transform_job(**request)
         except ClientError as error:
@@ -63,23 +72,26 @@ class TransformWatch:
                 "sagemaker:CreateTransformJob and the model of this stack"
             ) from None
         except AwsError as error:
-            raise UnknownJobError(self._gone(error)) from None
+            raise UnknownJobError(self._explain_lost_job(error)) from None
 
     def follow(self) -> None:
-        """Return when the job has ended; show how far it is. Raises `UnknownJobError`."""
-        with progress_line() as show:
+        """Wait until the job has ended, and show its progress.
+
+        Raises `UnknownJobError`.
+        """
+        with show_progress_line() as show:
             while self.shown["TransformJobStatus"] not in _ENDED:
-                done = set(self._asked(self._results))
-                show(lambda done=done: self._progress(done))  # type: ignore[misc]
+                done = set(self._call_with_retries(self._list_results))
+                show(lambda done=done: self._describe_progress(done))  # type: ignore[misc]
                 time.sleep(self._poll_seconds)
                 self.shown = self._describe()
 
-    def _progress(self, done: set[str]) -> str:
+    def _describe_progress(self, done: set[str]) -> str:
         inputs, status = self._objects.inputs, self.shown["TransformJobStatus"]
         through = [item for item in inputs if item.name in done]
         rows = sum(self._rows.get(item.name, 0) for item in through)
         all_rows = sum(self._rows.values())
-        said = f"{status}: {len(through):,} of {counted(len(inputs), 'object')}"
+        said = f"{status}: {len(through):,} of {format_count(len(inputs), 'object')}"
         if self._counted and len(self._rows) == len(inputs):
             said += f", {rows:,} of {all_rows:,} rows"
         started = self.shown.get("TransformStartTime")
@@ -87,25 +99,29 @@ class TransformWatch:
             return f"{said}; instances are started, which takes 3 to 5 minutes in AWS"
         seconds = max(0.0, (datetime.now(UTC) - started).total_seconds())
         share = sum(item.size for item in through) / max(self._objects.size, 1)
-        left = f"about {duration(seconds / share - seconds)} left" if 0 < share < 1 else ""
-        return (
-            f"{said}; {duration(seconds)}; {left or 'an object has its result when all of it has'}"
-        )
+        left = f"about {format_duration(seconds / share - seconds)} left" if 0 < share < 1 else ""
+        return f"{said}; {format_duration(seconds)}; {left or 'an object has its result when all of it has'}"
 
-    def result(self, environment: Environment) -> BatchResult:
-        """Count what came out. Raises `UnknownJobError`."""
-        result: BatchResult = self._asked(lambda: self._result(environment))
+    def fetch_result(self, environment: Environment) -> BatchResult:
+        """Return the job's result with the counted rows.
+
+        Raises `UnknownJobError`.
+        """
+        result: BatchResult = self._call_with_retries(lambda: self._build_result(environment))
         return result
 
     def remove_trial(self) -> None:
-        """Remove the copy of first records, if the job read one. Raises `UnknownJobError`."""
+        """Remove the copy of the first records, if the job read one.
+
+        Raises `UnknownJobError`.
+        """
         source = self.shown["TransformInput"]["DataSource"]["S3DataSource"]
         if f"/{TRIALS}/" in source["S3Uri"]:
-            self._asked(self._objects.remove)
+            self._call_with_retries(self._objects.remove_input)
 
-    def _result(self, environment: Environment) -> BatchResult:
+    def _build_result(self, environment: Environment) -> BatchResult:
         shown, resources = self.shown, self.shown["TransformResources"]
-        results = self._results()
+        results = self._list_results()
         rows_in = rows_out = None
         not_counted = f"the input has more than {MOST_COUNTED_BYTES / 1e9:g} GB"
         if self._counted and sum(results.values()) <= MOST_COUNTED_BYTES:
@@ -116,7 +132,7 @@ class TransformWatch:
             else:
                 not_counted = "the input cannot be read"
             try:
-                rows_out = self._objects.answers(results)
+                rows_out = self._objects.count_output_records(results)
             except ValueError as error:
                 not_counted = str(error)
             if rows_out is None and not not_counted:
@@ -125,17 +141,17 @@ class TransformWatch:
         began, ended = shown.get("TransformStartTime"), shown.get("TransformEndTime")
         seconds = (ended - began).total_seconds() if began and ended else None
         kind, count = resources["InstanceType"], resources["InstanceCount"]
-        price = environment.prices.instance(kind, environment.region)
+        price = environment.prices.find_instance_price(kind, environment.region)
         usd, said = None, f"no price of {kind} is known: write prices.instance_usd_per_hour"
-        if self._account.embedded:
+        if self._account.has_custom_endpoint:
             usd, said = 0.0, "on this computer"
         elif price is not None and seconds is not None:
-            usd, said = priced(seconds, count, price)
+            usd, said = compute_cost(seconds, count, price)
         return BatchResult(
             job=self._job,
             status=shown["TransformJobStatus"],
             reason=shown.get("FailureReason"),
-            where="local AWS" if self._account.embedded else "aws",
+            where="local AWS" if self._account.has_custom_endpoint else "aws",
             instance_type=kind,
             instances=count,
             objects_in=len(self._objects.inputs),
@@ -144,7 +160,9 @@ class TransformWatch:
             rows_in=rows_in,
             rows_out=rows_out,
             not_counted=not_counted or None,
-            failed=failures_in(self._messages()) if shown["TransformJobStatus"] == "Failed" else (),
+            failed=parse_failures(self._iterate_messages())
+            if shown["TransformJobStatus"] == "Failed"
+            else (),
             seconds=seconds,
             seconds_with_start=(ended - shown["CreationTime"]).total_seconds() if ended else None,
             usd=usd,
@@ -152,15 +170,18 @@ class TransformWatch:
             output=shown["TransformOutput"]["S3OutputPath"],
         )
 
-    def _results(self) -> dict[str, int]:
+    def _list_results(self) -> dict[str, int]:
         since: datetime = self.shown["CreationTime"]
         # The clock of the local AWS may run ahead, and S3's there does not: what it has is then this job's.
-        if self._account.embedded and since > datetime.now(UTC):
+        if self._account.has_custom_endpoint and since > datetime.now(UTC):
             since = datetime(1970, 1, 1, tzinfo=UTC)
-        return self._objects.results(since)
+        return self._objects.list_results(since)
 
-    def _messages(self) -> Iterator[str]:
-        """What SageMaker's agent says in the job's log of each object; of the first `_MOST_EVENTS`."""
+    def _iterate_messages(self) -> Iterator[str]:
+        """Yield the messages about each object in the job's log, up to `_MOST_EVENTS` events.
+
+        SageMaker's agent writes them.
+        """
         paginator = self._account.client("logs").get_paginator("filter_log_events")
         pages = paginator.paginate(
             logGroupName=LOG_GROUP,
@@ -173,41 +194,44 @@ class TransformWatch:
                     if event["logStreamName"].endswith(_DATA_LOG):
                         yield event["message"]
         except ClientError as error:
-            if not absent(error):
+            if not is_not_found(error):
                 raise
 
-    def _count(self) -> None:
+    def _count_rows(self) -> None:
         for item in self._objects.inputs:
             try:
-                self._rows[item.name] = self._objects.records(item)
+                self._rows[item.name] = self._objects.count_input_records(item)
             except (*AwsError, BatchError, OSError):
                 return  # the result says so
 
     def _describe(self) -> dict[str, Any]:
         client = self._account.client("sagemaker")
-        described: dict[str, Any] = self._asked(
+        described: dict[str, Any] = self._call_with_retries(
             lambda: client.describe_transform_job(TransformJobName=self._job)
         )
         return described
 
-    def _asked(self, call: Any) -> Any:
-        """The answer of a call of AWS. Raises `UnknownJobError` when none comes."""
-        until = time.monotonic() + (0.0 if self._account.embedded else _PATIENCE_SECONDS)
+    def _call_with_retries(self, call: Any) -> Any:
+        """Return the response of an AWS call, retrying for a while if none comes.
+
+        Raises `UnknownJobError` if none comes, or if AWS returns an error.
+        """
+        until = time.monotonic() + (0.0 if self._account.has_custom_endpoint else _PATIENCE_SECONDS)
         while True:
             try:
                 return call()
             except AwsError as error:
-                if isinstance(error, ClientError) and absent(error):
+                if isinstance(error, ClientError) and is_not_found(error):
                     raise UnknownJobError(
                         f"there is no transform job {self._job} here: it was not started, or it ended with "
                         "the local AWS that ran it; start it again without --attach"
                     ) from None
                 if time.monotonic() >= until or isinstance(error, ClientError):
-                    raise UnknownJobError(self._gone(error)) from None
+                    raise UnknownJobError(self._explain_lost_job(error)) from None
             time.sleep(self._poll_seconds)
 
-    def _gone(self, error: Exception) -> str:
-        if not self._account.embedded or isinstance(error, ClientError):
+    def _explain_lost_job(self, error: Exception) -> str:
+        if not self._account.has_custom_endpoint or isinstance(error, ClientError):
             return f"AWS does not say what becomes of {self._job}, which may go on: {error}; {self._again}"
         return (
             f"the local AWS has ended, and with it {self._job}: its results so far and the buckets are lost, "

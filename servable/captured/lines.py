@@ -1,14 +1,19 @@
-"""Lines of SageMaker's data capture, read and written.
+"""Read and write lines of SageMaker's data capture.
 
-Read: both directions or Input alone; CSV, JSON and BASE64; inferenceTime in whole seconds or finer; custom
-attributes, inferenceId and whatever else eventMetadata has; the keys that recordings of ours add.
-Manifests of batch transform jobs name files and hold no requests.
-SageMaker's data capture has no status, no latency and no Accept header; recordings of
-`servable serve --record` have all three. What is not known is None.
-Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
+It reads both directions or Input alone; CSV, JSON, and BASE64; inferenceTime in whole seconds or
+finer; custom attributes, inferenceId, and all other eventMetadata; and the keys that Servable's
+own recordings add. Manifests of batch transform jobs list files and contain no requests.
+
+SageMaker's data capture has no status, latency, or Accept header; recordings of `servable serve
+--record` have all three. Unknown values are None.
+
+Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+(2026-11-22)
 https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-batch.html (2026-11-22)
-https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-pre-and-post-processing.html (2026-11-22)
-https://github.com/aws/sagemaker-python-sdk, legacy/tests/data/monitor/captured-data.jsonl (2026-11-22)
+https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-pre-and-post-processing.html
+(2026-11-22)
+https://github.com/aws/sagemaker-python-sdk, legacy/tests/data/monitor/captured-data.jsonl
+(2026-11-22)
 """
 
 import base64
@@ -19,13 +24,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from servable.console.terminal import escaped_name
-from servable_tensors.records import captured_part, media_type, utc
+from servable.console.terminal import escape_name
+from servable_tensors.records import build_captured_part, format_utc, parse_media_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAnswer:
-    """An answer: a captured one, or one that a replay received."""
+    """A response: either a captured one, or one that a replay received."""
 
     body: bytes
     """Empty if no answer came."""
@@ -39,14 +44,17 @@ class RecordedAnswer:
     """Why no answer came, as "timeout" or "connection refused"; "" if one came, whatever its status."""
 
     @property
-    def failed(self) -> bool:
-        """Whether no answer came, or one whose status is not 2xx; none is stated: it has not."""
+    def has_failed(self) -> bool:
+        """Return whether no response came, or one whose status isn't 2xx.
+
+        A response without a recorded status counts as a success.
+        """
         return bool(self.error) or not (self.status is None or 200 <= self.status < 300)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedRequest:
-    """A captured request, with its captured answer where one was captured."""
+    """A captured request, with its response if that was captured, too."""
 
     event_id: str
     """SageMaker's eventId, a UUID; in a recording of ours too."""
@@ -73,9 +81,9 @@ class CapturedRequest:
     """Line of that file, from 1."""
 
     @property
-    def where(self) -> str:
-        """Name the line for a message, as "AllTraffic/2026/11/21/09/a.jsonl, line 3"."""
-        return f"{escaped_name(self.file)}, line {self.line}"
+    def location(self) -> str:
+        """Return the line's location, such as "AllTraffic/2026/11/21/09/a.jsonl, line 3"."""
+        return f"{escape_name(self.file)}, line {self.line}"
 
 
 OCTETS = "application/octet-stream"
@@ -89,67 +97,82 @@ _FOLDERS = re.compile(r"(?:([^/]+)/)?([^/]+)/\d{4}/\d\d/\d\d/\d\d/[^/]+$")
 
 
 class CaptureLineError(Exception):
-    """A line holds no request that can be replayed. `str()` says why."""
+    """The error for a line without a request that can be replayed.
+
+    `str()` is the reason.
+    """
 
 
 class AnswerAloneError(CaptureLineError):
-    """A line has an answer and no request: only Output was captured."""
+    """The error for a line with a response but no request: only Output was captured."""
 
 
 def read_line(line: bytes, *, file: str, number: int) -> CapturedRequest:
-    """Return the request of a line. `file`: its path, which names the variant. Raises CaptureLineError."""
-    return request_of(record_of(line), file=file, number=number)
+    """Return the request of a line.
+
+    `file`: the line's file, whose path contains the variant. Raises CaptureLineError.
+    """
+    return parse_request(parse_record(line), file=file, number=number)
 
 
-def record_of(line: bytes) -> Any:
-    """Return the JSON of a line. Raises CaptureLineError."""
+def parse_record(line: bytes) -> Any:
+    """Return the JSON of a line.
+
+    Raises CaptureLineError.
+    """
     try:
-        return json.loads(line, object_pairs_hook=_object)
+        return json.loads(line, object_pairs_hook=_build_object)
     except (ValueError, RecursionError):
         cut = not line.endswith(b"\n")
         raise CaptureLineError("it is cut off" if cut else "it is not JSON") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         raise CaptureLineError("an object in it has the same key twice")
     return members
 
 
-def request_of(record: Any, *, file: str, number: int) -> CapturedRequest:
-    """Return the request of a record. Raises CaptureLineError."""
+def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
+    """Return the request of a record.
+
+    Raises CaptureLineError.
+    """
     try:
-        return _request(record, file, number)
+        return _parse_request(record, file, number)
     except (KeyError, TypeError, AttributeError):
         raise CaptureLineError("it is not a record of data capture") from None
 
 
-def _request(record: Any, file: str, number: int) -> CapturedRequest:
+def _parse_request(record: Any, file: str, number: int) -> CapturedRequest:
     if isinstance(record, list) and record and "prefix" in record[0]:
         raise CaptureLineError("it is a manifest of a batch transform job, which holds no requests")
     data, metadata = record["captureData"], record["eventMetadata"]
     if "endpointInput" not in data and "endpointOutput" in data:
         raise AnswerAloneError("it has an answer and no request: capture Input too")
-    content_type, body = _part(data["endpointInput"])
+    content_type, body = _decode_part(data["endpointInput"])
     output = data.get("endpointOutput")
-    answer = None if output is None else _answer(output, metadata)
+    answer = None if output is None else _parse_response(output, metadata)
     attributes = metadata.get("customAttributes")
     custom = ",".join(attributes) if isinstance(attributes, list) else attributes
-    accept = _text("accept", metadata)
+    accept = _read_header("accept", metadata)
     if "accept" not in metadata and answer is not None:
         # What the caller may have asked for: the type of the answer, unless it is an error's page.
-        accept = media_type(answer.content_type)
+        accept = parse_media_type(answer.content_type)
         accept = None if accept in (OCTETS, "text/html") else accept
-    event_id, inference_id = _text("eventId", metadata), _text("inferenceId", metadata)
+    event_id, inference_id = (
+        _read_header("eventId", metadata),
+        _read_header("inferenceId", metadata),
+    )
     return CapturedRequest(
-        event_id=event_id or inference_id or line_id(file, number),
-        time=seconds_of(metadata["inferenceTime"]),
+        event_id=event_id or inference_id or build_line_id(file, number),
+        time=parse_seconds(metadata["inferenceTime"]),
         content_type=content_type,
         accept=accept,
-        custom_attributes=_text("customAttributes", {"customAttributes": custom}) or None,
-        variant=variant_of(file) or _text("variant", metadata) or None,
-        target_model=_text("targetModel", metadata),
+        custom_attributes=_read_header("customAttributes", {"customAttributes": custom}) or None,
+        variant=find_variant(file) or _read_header("variant", metadata) or None,
+        target_model=_read_header("targetModel", metadata),
         body=body,
         answer=answer,
         inference_id=inference_id,
@@ -158,10 +181,10 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
     )
 
 
-def _part(part: Any) -> tuple[str, bytes]:
+def _decode_part(part: Any) -> tuple[str, bytes]:
     """Return (content type, body) of endpointInput or endpointOutput."""
     data, encoding = part["data"], part.get("encoding", "BASE64")
-    content_type = _text("observedContentType", part) or OCTETS
+    content_type = _read_header("observedContentType", part) or OCTETS
     if encoding == "BASE64":
         try:
             return content_type, base64.b64decode(data, validate=True)
@@ -175,39 +198,48 @@ def _part(part: Any) -> tuple[str, bytes]:
         raise CaptureLineError("its data is no text") from None
 
 
-def _text(name: str, values: Any) -> str | None:
-    """Return a header or an id; None if it was not captured. Raises CaptureLineError, TypeError."""
+def _read_header(name: str, values: Any) -> str | None:
+    """Return a header or an ID, or None if it wasn't captured.
+
+    Raises CaptureLineError, TypeError.
+    """
     text: str | None = values.get(name)
     if text is not None and not _HEADER.fullmatch(text):
         raise CaptureLineError(f"its {name} is not of visible ASCII, at most 1,024 characters")
     return text
 
 
-def _answer(part: Any, metadata: Any) -> RecordedAnswer:
-    content_type, body = _part(part)
+def _parse_response(part: Any, metadata: Any) -> RecordedAnswer:
+    content_type, body = _decode_part(part)
     return RecordedAnswer(
         body=body,
         content_type=content_type,
-        status=_number(metadata, "statusCode", 599),
-        latency_ms=_number(metadata, "latencyMs", _MOST_LATENCY_MS),
+        status=_read_number(metadata, "statusCode", 599),
+        latency_ms=_read_number(metadata, "latencyMs", _MOST_LATENCY_MS),
     )
 
 
-def _number(metadata: Any, name: str, most: int) -> Any:
-    """Return a number of eventMetadata; None if it was not captured. Raises CaptureLineError."""
+def _read_number(metadata: Any, name: str, most: int) -> Any:
+    """Return a number of eventMetadata, or None if it wasn't captured.
+
+    Raises CaptureLineError if it isn't a number from 0 to `most`.
+    """
     value = metadata.get(name)
     if value is not None and (type(value) not in (int, float) or not 0 <= value <= most):
         raise CaptureLineError(f"its {name} is not a number from 0 to {most:,}")
     return value
 
 
-def line_id(file: str, number: int) -> str:
-    """Return what names a line that has no id of its own."""
-    return f"{escaped_name(file)}:{number}"
+def build_line_id(file: str, number: int) -> str:
+    """Return an identifier for a line whose record has no ID."""
+    return f"{escape_name(file)}:{number}"
 
 
-def seconds_of(text: str) -> float:
-    """Return seconds since 1970; UTC unless a zone is named. Raises CaptureLineError."""
+def parse_seconds(text: str) -> float:
+    """Return a time as seconds since 1970; it is UTC unless it names a time zone.
+
+    Raises CaptureLineError.
+    """
     try:
         # fromisoformat takes any character before the hour, and a NUL at the end.
         if not _HEADER.fullmatch(text):
@@ -223,17 +255,23 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
-def variant_of(file: str) -> str | None:
-    """Return the variant of a path ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME; None if it has no such folders."""
+def find_variant(file: str) -> str | None:
+    """Return the variant in a path ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME, or None.
+
+    None means that the path has no such folders.
+    """
     folders = _FOLDERS.search(file)
     return folders[2] if folders else None
 
 
-def write_line(request: CapturedRequest, more: dict[str, Any] | None = None) -> bytes:
-    """Return a line, without its end, that `read_line` reads as this request. `more`: further keys."""
-    data = {"endpointInput": captured_part("INPUT", request.content_type, request.body)}
-    metadata: dict[str, Any] = {"inferenceTime": utc(request.time)}
-    if request.event_id != line_id(request.file, request.line):
+def format_line(request: CapturedRequest, more: dict[str, Any] | None = None) -> bytes:
+    """Return a line, without its newline, that `read_line` reads as this request.
+
+    `more`: further keys of the record.
+    """
+    data = {"endpointInput": build_captured_part("INPUT", request.content_type, request.body)}
+    metadata: dict[str, Any] = {"inferenceTime": format_utc(request.time)}
+    if request.event_id != build_line_id(request.file, request.line):
         metadata["eventId"] = request.event_id
     if request.inference_id:
         metadata["inferenceId"] = request.inference_id
@@ -245,7 +283,7 @@ def write_line(request: CapturedRequest, more: dict[str, Any] | None = None) -> 
     if request.target_model:
         metadata["targetModel"] = request.target_model
     if (answer := request.answer) is not None:
-        data["endpointOutput"] = captured_part("OUTPUT", answer.content_type, answer.body)
+        data["endpointOutput"] = build_captured_part("OUTPUT", answer.content_type, answer.body)
         metadata |= {"statusCode": answer.status, "latencyMs": answer.latency_ms}
     record = {"captureData": data, "eventMetadata": metadata, "eventVersion": "0"} | (more or {})
     return json.dumps(record).encode()

@@ -9,21 +9,21 @@ import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, ValidFile
-from infra.parameters.sources import line_number
-from infra.preflight.check import check_all, errors
-from infra.preflight.rendering import is_untold
+from infra.parameters.sources import find_line_number
+from infra.preflight.check import check_all, select_errors
+from infra.preflight.rendering import is_inconclusive
 from servable.console.findings import print_findings
-from servable.console.signals import INTERRUPTED, as_ctrl_c
-from servable.console.terminal import escaped
+from servable.console.signals import INTERRUPTED, enable_ctrl_c
+from servable.console.terminal import escape_controls
 from servable.project.completion import complete_environments, complete_revisions
 from servable.project.environments import (
     ENVIRONMENTS,
     FIRST,
     MENDED_BY_PACKING,
     SET,
-    loaded_with,
-    named,
-    project,
+    find_environment,
+    find_project,
+    load_environments,
 )
 from servable.verdict import EXIT_CODES, Verdict
 
@@ -62,63 +62,67 @@ def check(
 
     Exit code 1: an error. 3: no error, but --run could not call a model or its handler; no environment.
     """
-    root, files = project(folder)
-    every = loaded_with(sets, root, files, name=names[0] if len(set(names)) == 1 else None)
+    root, files = find_project(folder)
+    every = load_environments(sets, root, files, name=names[0] if len(set(names)) == 1 else None)
     if against is not None:
         from servable.project import revision  # only where it is asked for
 
-        every = revision.against(every, root, files, against)
+        every = revision.attach_revision(every, root, files, against)
     now = datetime.now(UTC)
     every = [replace(environment, asked_at=now) for environment in every]
-    chosen = [named(every, name) for name in names] or every
+    chosen = [find_environment(every, name) for name in names] or every
     if not chosen:
         click.echo(f"there is no environment to check; {FIRST}", err=True)
     findings_by_name = {environment.name: check_all(environment) for environment in chosen}
-    finished = not runs or _run(chosen, findings_by_name)
+    finished = not runs or _run_models(chosen, findings_by_name)
     for loaded in chosen:
         findings_by_name[loaded.name] = [
-            replace(finding, line=line_number(loaded.root / finding.file, finding.written_key))
+            replace(finding, line=find_line_number(loaded.root / finding.file, finding.written_key))
             for finding in findings_by_name[loaded.name]
         ]
-    verdict = _verdict(findings_by_name.values())
+    verdict = _compute_verdict(findings_by_name.values())
     if as_json:
         _print_json(chosen, findings_by_name, verdict, explain=explain)
     else:
         if explain:
-            _explain(chosen)
+            _print_settings(chosen)
         print_findings(findings_by_name, explain=explain)
     return EXIT_CODES[verdict] if finished else INTERRUPTED
 
 
-def _verdict(by_environment: Collection[list[Finding]]) -> Verdict:
-    if any(errors(findings) for findings in by_environment):
+def _compute_verdict(by_environment: Collection[list[Finding]]) -> Verdict:
+    if any(select_errors(findings) for findings in by_environment):
         return "does not hold"
-    untold = any(is_untold(finding) for findings in by_environment for finding in findings)
+    untold = any(is_inconclusive(finding) for findings in by_environment for finding in findings)
     return "cannot be told" if untold or not by_environment else "holds"
 
 
-def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bool:
-    """Add the findings of a run, and return whether it finished; an environment with errors is not run.
+def _run_models(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bool:
+    """Run the models, add the findings, and return whether the run finished.
 
-    After Ctrl-C or SIGTERM the findings so far are kept, and the environments that are not finished get
-    one that says so.
+    An environment with errors isn't run. After Ctrl-C or SIGTERM, the findings so far are kept,
+    and each environment that isn't finished gets a finding that reports the interruption.
     """
     # Imported here: they take time, and only a run needs them.
-    from servable.check.run import SHOWN_BY_RUN, not_finished, run
-    from servable.console.extras import missing
+    from servable.check.run import SHOWN_BY_RUN, build_interrupted_finding, find_run_failures
+    from servable.console.extras import explain_missing_packages
     from servable.console.lines import EscapingConsole
 
-    if (requirement := missing()) is not None:
+    if (requirement := explain_missing_packages()) is not None:
         raise click.UsageError(requirement)
-    as_ctrl_c()
+    enable_ctrl_c()
     finished = True
     with EscapingConsole(stderr=True).status("") as status:
         for loaded in chosen:
             findings = findings_by_name[loaded.name]
-            wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
+            wrong = [
+                finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING
+            ]
             if wrong or not isinstance(loaded, ValidFile):
                 # Escaped here: the status shows the styles of what is printed beside it.
-                click.echo(escaped(f"{loaded.name}: not run: correct its errors first"), err=True)
+                click.echo(
+                    escape_controls(f"{loaded.name}: not run: correct its errors first"), err=True
+                )
                 continue
             kept = [
                 finding
@@ -128,11 +132,11 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> bo
             findings_by_name[loaded.name] = kept
             try:
                 if finished:
-                    kept.extend(run(loaded, status.update))
+                    kept.extend(find_run_failures(loaded, status.update))
             except KeyboardInterrupt:
                 finished = False
             if not finished:
-                kept.append(not_finished(loaded))
+                kept.append(build_interrupted_finding(loaded))
     return finished
 
 
@@ -152,18 +156,20 @@ def _print_json(
         findings = [finding.as_json() for finding in findings_by_name[loaded.name]]
         output[loaded.name] = findings
         if explain:
-            from servable.check.explain import explained  # only where it is asked for
+            from servable.check.explain import explain_settings  # only where it is asked for
 
-            settings = [asdict(each) | {"variable": each.variable} for each in explained(loaded)]
+            settings = [
+                asdict(each) | {"variable": each.variable} for each in explain_settings(loaded)
+            ]
             output[loaded.name] = {"findings": findings, "settings": settings}
     click.echo(json.dumps(output | {VERDICT: verdict}, indent=2, default=str))
 
 
-def _explain(chosen: list[Loaded]) -> None:
-    from servable.check.explain import explained  # only where it is asked for
+def _print_settings(chosen: list[Loaded]) -> None:
+    from servable.check.explain import explain_settings  # only where it is asked for
 
     for loaded in chosen:
-        lines = explained(loaded)
+        lines = explain_settings(loaded)
         widths = [max((len(getattr(line, part)) for line in lines), default=0) for part in _PARTS]
         variant = None
         for line in lines:

@@ -1,27 +1,27 @@
-"""Every chosen setting of an environment, with its reason (`servable check --explain`)."""
+"""List every chosen setting of an environment with its reason (`servable check --explain`)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from infra.parameters.batch.job import batch_jobs
+from infra.parameters.batch.job import list_batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.parameters.placement import Placement, placements, placements_of
+from infra.parameters.placement import Placement, list_placements, list_variant_placements
 from infra.parameters.rollout import FAULTS, MOST_ALARMS, Rollout
 from infra.parameters.variant import Variant
-from infra.policy.container import Batching, variable_of
-from infra.policy.derived_settings import Choice, cooldowns, invocations_per_instance_per_minute
+from infra.policy.container import Batching, find_variable
+from infra.policy.derived_settings import Choice, compute_cooldowns, compute_target_invocations
 from infra.policy.sizing import (
     HOURS_PER_MONTH,
-    copy_room,
-    instances_for,
-    instances_that_hold,
-    memory,
-    usd_per_month,
+    compute_copy_room,
+    compute_memory,
+    compute_usd_per_month,
+    count_instances,
+    count_instances_for_copies,
 )
 from infra.policy.update import SECONDS_PER_MINUTE, Update
-from infra.preflight.rendering import counted
+from infra.preflight.rendering import format_count
 
 # Fault -> what sees it where no alarm does; "" of those that an alarm sees if it is asked for.
 UNSEEN = {
@@ -37,7 +37,7 @@ Said = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class ExplainedSetting:
-    """One setting of one variant, or of one batch."""
+    """One setting of one variant or of one batch, with its reason."""
 
     variant: str
     """The variant's name; a batch's after the word batch."""
@@ -49,14 +49,14 @@ class ExplainedSetting:
 
     @property
     def variable(self) -> str:
-        """The container environment variable of the setting; empty if it has none."""
-        return variable_of(self.name) or ""
+        """Return the container environment variable of the setting, or "" if it has none."""
+        return find_variable(self.name) or ""
 
 
-def explained(loaded: Loaded) -> list[ExplainedSetting]:
+def explain_settings(loaded: Loaded) -> list[ExplainedSetting]:
     """Return the settings of every variant whose instance type and model are known.
 
-    A file that cannot be read has none.
+    Returns [] for a file that can't be read.
     """
     if loaded.draft is None:
         return []
@@ -65,64 +65,68 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
             placed.name if placed.pool is None else f"{placed.name}, {placed.instance.name}",
             *setting,
         )
-        for placed in placements(loaded.draft)
-        for setting in _lines(loaded.draft, placed)
+        for placed in list_placements(loaded.draft)
+        for setting in _list_lines(loaded.draft, placed)
     ]
     for name, variant in loaded.draft.variants.items():
-        settings += [ExplainedSetting(name, *line) for line in _shared(loaded.draft, variant)]
-    for job in batch_jobs(loaded.draft):
-        for choice in (*job.choices, *job.derived.choices, job.placement.version):
+        settings += [
+            ExplainedSetting(name, *line) for line in _list_shared_instances(loaded.draft, variant)
+        ]
+    for job in list_batch_jobs(loaded.draft):
+        for choice in (*job.choices, *job.derived_settings.choices, job.placement.version):
             if isinstance(choice.value, Batching):
                 size = choice.value.max_batch_size
                 choice = replace(choice, name="batching.max_batch_size", value=size)
-            settings.append(ExplainedSetting(f"batch {job.name}", *_chosen(choice)))
+            settings.append(ExplainedSetting(f"batch {job.name}", *_convert_choice(choice)))
     return settings
 
 
-def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:
+def _list_lines(environment: Environment, placed: Placement) -> Iterator[Said]:
     for choice in placed.derived.choices:
         if isinstance(choice.value, Batching):
-            yield from _batching(placed, choice.value, choice.reason)
+            yield from _list_batching(placed, choice.value, choice.reason)
         else:
-            yield _chosen(choice)
-    yield _chosen(placed.version)
+            yield _convert_choice(choice)
+    yield _convert_choice(placed.version)
     if placed.variant.has_copies:
-        yield _chosen(placed.copy_memory_mib)
-        yield _chosen(placed.copy_cpus)
-        if placed.whole.gpus:
-            yield _chosen(placed.copy_gpus)
+        yield _convert_choice(placed.copy_memory_mib)
+        yield _convert_choice(placed.copy_cpus)
+        if placed.whole_instance.gpus:
+            yield _convert_choice(placed.copy_gpus)
     if placed.instance.gpus:
-        yield _chosen(placed.driver)
+        yield _convert_choice(placed.driver)
     if placed.variant.serverless is None:  # SageMaker sets the timeouts of the others
-        yield from map(_chosen, placed.timeouts.values())
-    peak, share = environment.traffic.peak_rps, environment.share(placed.name)
+        yield from map(_convert_choice, placed.timeouts.values())
+    peak, share = environment.traffic.peak_rps, environment.compute_share(placed.name)
     rps = None if peak is None or share is None else peak * share
-    yield from _sizes(placed, environment, rps)
-    yield from _scaling(environment, placed)
+    yield from _list_sizes(placed, environment, rps)
+    yield from _list_scaling(environment, placed)
     if placed.variant.component is None:
-        yield from _cost(environment, placed.variant)
-        yield from update_lines(environment, placed)
+        yield from _list_cost(environment, placed.variant)
+        yield from list_update_lines(environment, placed)
 
 
-def _shared(environment: Environment, variant: Variant) -> Iterator[Said]:
-    """Yield the instances that all copies of components need, and what these cost."""
-    placed = [each for name in variant.components for each in placements_of(environment, name)]
+def _list_shared_instances(environment: Environment, variant: Variant) -> Iterator[Said]:
+    """Yield the instances that all copies of components need, and their cost."""
+    placed = [
+        each for name in variant.components for each in list_variant_placements(environment, name)
+    ]
     if not placed or variant.instance_type is None:
         return
     copies = [each for each in placed for _ in range(each.variant.capacity[1])]
-    needed = instances_that_hold(
+    needed = count_instances_for_copies(
         [
             (each.copy_cpus.value, each.copy_gpus.value, each.copy_memory_mib.value)
             for each in copies
         ],
-        copy_room(placed[0].whole),
+        compute_copy_room(placed[0].whole_instance),
     )
     why = f"{len(copies)} copies by what they reserve of {variant.instance_type}, largest first"
     yield ("instances at max_copies", str(needed or "none has room"), "sizing", why)
-    yield from _cost(environment, variant)
+    yield from _list_cost(environment, variant)
 
 
-def _batching(placed: Placement, chosen: Batching, reason: str) -> Iterator[Said]:
+def _list_batching(placed: Placement, chosen: Batching, reason: str) -> Iterator[Said]:
     written = placed.variant.container.batching
     stated = written.model_fields_set if written else set()
     for name, value in chosen:
@@ -135,14 +139,17 @@ def _batching(placed: Placement, chosen: Batching, reason: str) -> Iterator[Said
         yield (f"batching.{name}", str(value), origin, why)
 
 
-def _chosen(choice: Choice[Any]) -> Said:
+def _convert_choice(choice: Choice[Any]) -> Said:
     value = "-" if choice.value is None else str(choice.value)
     return choice.name, value, choice.origin, choice.reason
 
 
-def _sizes(placed: Placement, environment: Environment, rps: float | None) -> Iterator[Said]:
-    """Yield memory, start time, instances and cost. `rps`: the variant's share of the peak traffic."""
-    used = memory(
+def _list_sizes(placed: Placement, environment: Environment, rps: float | None) -> Iterator[Said]:
+    """Yield memory, start time, instances at the peak, and the serverless cost note.
+
+    `rps`: the variant's share of the peak traffic.
+    """
+    used = compute_memory(
         placed.instance, placed.served, processes=placed.processes, workers=placed.workers
     )
     if used is not None:
@@ -150,7 +157,7 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
             f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
             f"{used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB"
         )
-        yield ("memory", f"{used.needed_gib:.1f} GiB", "sizing", why)
+        yield ("memory", f"{used.total_gib:.1f} GiB", "sizing", why)
     if placed.variant.serverless is not None:
         why = "billed by use: memory, duration and provisioned concurrency"
         yield ("cost", "by use", "sizing", why)
@@ -161,7 +168,7 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         yield ("start", f"{start:.0f} s", *of)
     scaling = placed.variant.scaling
     if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:
-        needed = instances_for(
+        needed = count_instances(
             rps,
             max_rps_per_instance=scaling.max_rps_per_instance,
             safety_factor=scaling.safety_factor,
@@ -170,13 +177,13 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         yield ("instances at the peak", str(needed), "sizing", why)
 
 
-def _cost(environment: Environment, variant: Variant) -> Iterator[Said]:
-    """Yield the cost of the most instances; none of a serverless variant."""
+def _list_cost(environment: Environment, variant: Variant) -> Iterator[Said]:
+    """Yield the cost of the maximum number of instances; nothing for a serverless variant."""
     if variant.instance_type is None:
         return
     most, row = (
-        variant.most_instances,
-        environment.prices.instance(variant.instance_type, environment.region),
+        variant.instance_limit,
+        environment.prices.find_instance_price(variant.instance_type, environment.region),
     )
     if row is None:
         why = f"no source states a price for {variant.instance_type}"
@@ -186,13 +193,13 @@ def _cost(environment: Environment, variant: Variant) -> Iterator[Said]:
         f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; price of {row.as_of}, "
         f"{row.region}"
     )
-    yield ("cost", f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month", "sizing", why)
+    yield ("cost", f"{compute_usd_per_month(most, row.usd_per_hour):,.0f} $ a month", "sizing", why)
 
 
-def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
+def _list_scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
     variant = placed.variant
     if variant.serverless is None:
-        yield _chosen(placed.routing)
+        yield _convert_choice(placed.routing)
     scaling = variant.scaling
     if scaling is None:
         return
@@ -200,7 +207,7 @@ def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
         why = "the live number of instances is kept, also during updates"
         yield ("scaling", "on hold", "file", why)
         return
-    waits = cooldowns(
+    waits = compute_cooldowns(
         out_seconds=scaling.scale_out_cooldown_seconds,
         in_seconds=scaling.scale_in_cooldown_seconds,
         start_seconds=placed.start_seconds,
@@ -213,9 +220,7 @@ def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
         yield (name, str(seconds), origin, why)
     safety = scaling.safety_factor
     if (rate := scaling.max_rps_per_instance) is not None:
-        target = invocations_per_instance_per_minute(
-            max_rps_per_instance=rate, safety_factor=safety
-        )
+        target = compute_target_invocations(max_rps_per_instance=rate, safety_factor=safety)
         why = f"{rate:g} requests/s x {safety:g} x 60"
         yield ("target, invocations a minute", f"{target:g}", "sizing", why)
     for name, measured in (
@@ -226,24 +231,26 @@ def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
             yield (name, f"{measured * safety:g}", "sizing", f"{measured:g} x {safety:g}")
 
 
-def update_lines(
+def list_update_lines(
     environment: Environment, placed: Placement, *, running: int | None = None
 ) -> Iterator[Said]:
-    """Yield what an update does with the fewest and the most instances, where these differ.
+    """Yield what an update does with the fewest and, if that differs, with the most instances.
 
     `running`: the current number of instances, if it is known.
     """
     rollout, variant = environment.rollout, placed.variant
     if variant.serverless is not None:
         return  # SageMaker manages the instances
-    least, most = variant.min_instances, variant.most_instances
+    least, most = variant.min_instances, variant.instance_limit
     if running is not None and variant.scaling is not None:
         least = most = running  # an update keeps what scaling has reached
     if rollout is None:
         at_once = f"up to {2 * most}"
         yield ("instances during an update", at_once, "sizing", QUOTA)
         return
-    updates = rollout.updates(least=least, most=most, window_minutes=environment.window_minutes)
+    updates = rollout.list_updates(
+        least=least, most=most, window_minutes=environment.window_minutes
+    )
     if not updates:
         return  # min_instances above max_instances: another rule reports it
     start = placed.start_seconds
@@ -257,21 +264,26 @@ def update_lines(
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].earliest_alarm_minutes
     bakes = f"{earliest} min into a bake of {rollout.bake_minutes} min"
-    yield ("earliest rollback", bakes, "sizing", f"an alarm must see {counted(earliest, 'minute')}")
+    yield (
+        "earliest rollback",
+        bakes,
+        "sizing",
+        f"an alarm must see {format_count(earliest, 'minute')}",
+    )
     if not variant.shadow:
-        yield _rolled_back_by(environment, rollout, placed.name, updates)
-        yield from _seen(environment, rollout)
-    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
+        yield _describe_rollback_alarms(environment, rollout, placed.name, updates)
+        yield from _list_fault_outcomes(environment, rollout)
+    seconds = [update.estimate_seconds(start) or float(update.bakes_seconds) for update in updates]
     short, long = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
     about = "at least" if start is None else "about"
     takes = f"{about} {short} min" if short == long else f"{about} {short} to {long} min"
-    yield ("an update takes", takes, "sizing", _parts(updates, start))
+    yield ("an update takes", takes, "sizing", _describe_duration(updates, start))
 
 
-def _rolled_back_by(
+def _describe_rollback_alarms(
     environment: Environment, rollout: Rollout, name: str, updates: list[Update]
 ) -> Said:
-    watched = rollout.rollback_alarms(
+    watched = rollout.list_rollback_alarms(
         environment.alarms, variants=list(environment.production_variants), kind=environment.kind
     )[:MOST_ALARMS]
     kinds = [kind for variant, kind in watched if variant in (name, None)]
@@ -286,22 +298,25 @@ def _rolled_back_by(
     return "rolled back by", ", ".join(kinds), "sizing", why
 
 
-def _seen(environment: Environment, rollout: Rollout) -> Iterator[Said]:
-    """Yield what becomes of an update to a model with each fault that every request meets."""
+def _list_fault_outcomes(environment: Environment, rollout: Rollout) -> Iterator[Said]:
+    """Yield the outcome of an update to a model, for each kind of fault.
+
+    Each fault affects every request.
+    """
     for fault in FAULTS:
-        kinds = rollout.seen(fault, environment.alarms, kind=environment.kind)
+        kinds = rollout.list_alarms_for_fault(fault, environment.alarms, kind=environment.kind)
         minutes = environment.window_minutes
         if "golden-requests" in kinds:  # their alarm is a minute earlier than the others
             minutes = max(1, minutes - 1)
-        value = f"back after {counted(minutes, 'minute')}" if kinds else "goes live"
+        value = f"back after {format_count(minutes, 'minute')}" if kinds else "goes live"
         why = f"seen by {', '.join(kinds)}" if kinds else UNSEEN.get(fault, UNSEEN[""])
         yield f"a model that {fault}", value, "sizing", why
 
 
-def _parts(updates: list[Update], start: float | None) -> str:
+def _describe_duration(updates: list[Update], start: float | None) -> str:
     most = max(updates, key=lambda update: update.bakes_seconds)
-    starts = counted(most.starts, "start")
+    starts = format_count(most.start_count, "start")
     known = "of unknown length" if start is None else f"of {start:.0f} s"
     bakes = most.bakes_seconds // SECONDS_PER_MINUTE
-    longest = max(update.longest_seconds(start) for update in updates) // SECONDS_PER_MINUTE
+    longest = max(update.compute_timeout(start) for update in updates) // SECONDS_PER_MINUTE
     return f"{starts} {known}, {bakes} min of baking; rolled back after {longest} min"

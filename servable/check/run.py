@@ -1,7 +1,8 @@
-"""`servable check --run`: golden requests sent to the local container with an environment's settings.
+"""Send golden requests to the local container with an environment's settings.
 
-The model servers replay the warm-up records as they load, through batching, as TensorFlow Serving does.
-Then each golden request is sent through handler, hooks and batching: once alone, then several at once.
+This is `servable check --run`. The model servers replay the warm-up records as they load, through
+batching, as TensorFlow Serving does. Then each golden request is sent through handler, hooks, and
+batching: once alone, then several at once.
 """
 
 import json
@@ -16,16 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.catalog.images import op_table
-from infra.parameters.batch.job import batch_jobs
+from infra.catalog.images import find_op_table
+from infra.parameters.batch.job import list_batch_jobs
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from infra.parameters.rollout import GoldenRequests
 from model_packaging.refusal import PackagingError
-from servable.answers.differences import content_type_of, differing, known_answer
+from servable.answers.differences import find_content_type, find_differences, read_known_response
 from servable.project.provided import LaunchError, batch_variables
-from servable.serve.serve import PreparedVariant, prepared, prepared_batch, serve_locally
+from servable.serve.serve import PreparedVariant, prepare_batch, prepare_variant, serve_locally
 
 # Enough for several requests in one batch, and in several workers.
 AT_ONCE = 4
@@ -37,7 +38,7 @@ SHOWN_BY_RUN = frozenset({"golden-request", "rollout-golden-request"})
 
 @dataclass(frozen=True, kw_only=True)
 class RunPart:
-    """What has a container: a variant or a batch."""
+    """A variant or a batch: each has a container."""
 
     name: str
     model: str
@@ -51,7 +52,7 @@ class RunPart:
 
 
 class SentRequest(NamedTuple):
-    """A golden request of an environment file: its key, content type and path."""
+    """A golden request of an environment file: its key, content type, and path."""
 
     key: str
     golden: Golden
@@ -59,10 +60,13 @@ class SentRequest(NamedTuple):
     path: str
 
 
-def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
-    """Yield what fails in each variant and batch; those that deploy the same are run once."""
+def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
+    """Run each variant and batch, and yield a finding for each failure.
+
+    Variants and batches that deploy the same are run once.
+    """
     environment = loaded.environment
-    parts = [*_variants(loaded), *_batches(loaded)]
+    parts = [*_list_variants(loaded), *_list_batches(loaded)]
     seen: list[PreparedVariant] = []
     for number, part in enumerate(parts, start=1):
         key, model = f"models.{part.model}", environment.models[part.model]
@@ -75,7 +79,7 @@ def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
             lies_elsewhere = model.artifact is not None
             severity = Severity.NOT_CHECKED if lies_elsewhere else Severity.ERROR
             problem = f"is not run: {wrong.problem}"
-            yield _finding(loaded, "run-load", key, problem, wrong.remedy, severity)
+            yield _build_finding(loaded, "run-load", key, problem, wrong.remedy, severity)
             continue
         if replace(served, variant="") in seen:
             continue
@@ -85,61 +89,67 @@ def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
             log = Path(folder) / "log"
             try:
                 with serve_locally(served, port=0, log=log) as process:
-                    requests = list(_requests(loaded, part))
+                    requests = list(_list_requests(loaded, part))
                     for sent in requests:
                         report(f"{doing}: sending {sent.golden.request}")
-                        yield from _asked(loaded, process.url, sent, log)
-                    yield from _not_called(loaded, part.model, requests)
+                        yield from _send_golden_request(loaded, process.url, sent, log)
+                    yield from _find_uncalled_models(loaded, part.model, requests)
             except LaunchError as wrong:
-                yield _not_started(loaded, key, part, str(wrong), served.tensorflow)
+                yield _explain_start_failure(loaded, key, part, str(wrong), served.tensorflow)
 
 
-def not_finished(loaded: ValidFile) -> Finding:
-    """Return the finding of an environment whose run was interrupted."""
+def build_interrupted_finding(loaded: ValidFile) -> Finding:
+    """Return the finding for an environment whose run was interrupted."""
     problem = "its run was interrupted; what it has not reached is not known"
     remedy = f"run `servable check {loaded.name} --run` again"
-    return _finding(loaded, "run-load", "", problem, remedy, Severity.NOT_CHECKED)
+    return _build_finding(loaded, "run-load", "", problem, remedy, Severity.NOT_CHECKED)
 
 
-def _variants(loaded: ValidFile) -> Iterator[RunPart]:
+def _list_variants(loaded: ValidFile) -> Iterator[RunPart]:
     rollout = loaded.environment.rollout
-    for name, variant in loaded.environment.served.items():
+    for name, variant in loaded.environment.serving_variants.items():
         yield RunPart(
             name=f"variant {name}",
             model=variant.model,
             update=rollout.golden_requests if rollout and not variant.shadow else None,
-            prepare=partial(prepared, loaded, variant=name, download=False),
+            prepare=partial(prepare_variant, loaded, variant=name, download=False),
             shows_log=f"`servable serve {loaded.name} --variant {name}`",
         )
 
 
-def _batches(loaded: ValidFile) -> Iterator[RunPart]:
-    for job in batch_jobs(loaded.environment):
+def _list_batches(loaded: ValidFile) -> Iterator[RunPart]:
+    for job in list_batch_jobs(loaded.environment):
         yield RunPart(
             name=f"batch {job.name}",
             model=job.batch.model,
             update=None,
-            prepare=partial(prepared_batch, loaded, job, download=False),
+            prepare=partial(prepare_batch, loaded, job, download=False),
             shows_log=f"`servable batch {loaded.name} {job.name} --local --input FILE --output DIR`",
-            added=batch_variables(job.request(job_name="check", model_name="check")),
+            added=batch_variables(job.build_request(job_name="check", model_name="check")),
         )
 
 
-def _not_started(
+def _explain_start_failure(
     loaded: ValidFile, key: str, part: RunPart, reason: str, tensorflow: str
 ) -> Finding:
-    """No fault of the model where TensorFlow lacks, on this computer, an operation that the image has."""
-    said = _one_line(reason)
-    lacking, table = re.search(r"Op type not registered '(\w+)'", reason), op_table(tensorflow)
+    """Return the finding for a container that didn't start.
+
+    It isn't an error of the model if this computer's TensorFlow lacks an operation that the image
+    has.
+    """
+    said = _shorten_to_line(reason)
+    lacking, table = re.search(r"Op type not registered '(\w+)'", reason), find_op_table(tensorflow)
     if lacking is not None and table is not None and lacking[1] in table:
         problem = f"is not run: {said}; the image of TensorFlow {tensorflow} has {lacking[1]}"
         remedy = f"a TensorFlow with {lacking[1]} on this computer, or the image (--docker)"
-        return _finding(loaded, "run-load", key, problem, f"give {remedy}", Severity.NOT_CHECKED)
+        return _build_finding(
+            loaded, "run-load", key, problem, f"give {remedy}", Severity.NOT_CHECKED
+        )
     problem = f"the container of {part.name} does not start: {said}"
-    return _finding(loaded, "run-load", key, problem, f"{part.shows_log} shows its log")
+    return _build_finding(loaded, "run-load", key, problem, f"{part.shows_log} shows its log")
 
 
-def _requests(loaded: ValidFile, part: RunPart) -> Iterator[SentRequest]:
+def _list_requests(loaded: ValidFile, part: RunPart) -> Iterator[SentRequest]:
     """Yield the golden requests of the part's models whose files exist."""
     environment = loaded.environment
     members = environment.models[part.model].multi_model
@@ -147,15 +157,19 @@ def _requests(loaded: ValidFile, part: RunPart) -> Iterator[SentRequest]:
     for name in members or [part.model]:
         path = f"/models/{name}/invoke" if members else "/invocations"
         for below, golden in environment.models[name].golden_requests.items():
-            sent.append(SentRequest(f"models.{name}.{below}.request", golden, golden.sent_as, path))
-    if part.update is not None and part.update.sent_as and not members:
+            sent.append(
+                SentRequest(
+                    f"models.{name}.{below}.request", golden, golden.request_content_type, path
+                )
+            )
+    if part.update is not None and part.update.request_content_type and not members:
         golden = Golden.model_construct(request=part.update.body)
         key = "rollout.golden_requests.body"
-        sent.append(SentRequest(key, golden, part.update.sent_as, "/invocations"))
+        sent.append(SentRequest(key, golden, part.update.request_content_type, "/invocations"))
     yield from (request for request in sent if request.golden.request.path.is_file())
 
 
-def _not_called(
+def _find_uncalled_models(
     loaded: ValidFile, served: str, requests: Sequence[SentRequest]
 ) -> Iterator[Finding]:
     """Yield a finding for each model of a container that no request was sent to."""
@@ -169,17 +183,19 @@ def _not_called(
         problem = f"the {'handler' if has_handler else 'model'} was not called: there is no request"
         line = f'{key}.golden.request = "golden/{name}/request.json"'
         remedy = f"add {line}, with a request in that file"
-        yield _finding(loaded, "run-request", key, problem, remedy, Severity.NOT_CHECKED)
+        yield _build_finding(loaded, "run-request", key, problem, remedy, Severity.NOT_CHECKED)
 
 
-def _asked(loaded: ValidFile, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:
-    """Send a request alone and several at once; yield the first failure.
+def _send_golden_request(
+    loaded: ValidFile, url: str, sent: SentRequest, log: Path
+) -> Iterator[Finding]:
+    """Send a request alone, then several at once; yield a finding for the first failure.
 
-    Without a known answer, the first response is the one that the others are compared with.
+    Without a known response, the others are compared with the first response.
     """
     golden = sent.golden
-    body, known = golden.request.path.read_bytes(), known_answer(golden)
-    kind = content_type_of(golden)
+    body, known = golden.request.path.read_bytes(), read_known_response(golden)
+    kind = find_content_type(golden)
     first = None
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for times in (1, AT_ONCE):
@@ -189,33 +205,33 @@ def _asked(loaded: ValidFile, url: str, sent: SentRequest, log: Path) -> Iterato
             ):
                 if status != 200:
                     problem = f"{how} {status or 'nothing'}: {read_reason(answer)}"
-                    problem += _last_line(log) if not 400 <= status < 500 else ""
+                    problem += _read_last_line(log) if not 400 <= status < 500 else ""
                     remedy = "correct the request, the code or the model"
-                    yield _finding(loaded, "run-request", sent.key, problem, remedy)
+                    yield _build_finding(loaded, "run-request", sent.key, problem, remedy)
                     return
                 first = answer if first is None else first
-                for where, wanted, actual in differing(
+                for where, wanted, actual in find_differences(
                     known or first, answer, golden.tolerance, kind
                 ):
                     problem = f"{how} {where or 'with'} {actual!r:.100} and not {wanted!r:.100}"
                     remedy = "correct the code or the model, or write the new answer"
                     key = sent.key.replace(".request", ".answer")
-                    if known is None or _differ(first, answer, golden.tolerance, kind):
+                    if known is None or _has_differences(first, answer, golden.tolerance, kind):
                         problem += "; responses to the same request differ"
                         remedy = (
                             "export the model without what is random (dropout, noise), and compute "
                         )
                         remedy += "each row by itself"
-                    yield _finding(loaded, "run-answer", key, problem, remedy)
+                    yield _build_finding(loaded, "run-answer", key, problem, remedy)
                     return
 
 
-def _differ(first: bytes, second: bytes, tolerance: float, kind: str) -> bool:
-    return any(differing(first, second, tolerance, kind))
+def _has_differences(first: bytes, second: bytes, tolerance: float, kind: str) -> bool:
+    return any(find_differences(first, second, tolerance, kind))
 
 
 def post_body(url: str, body: bytes, content_type: str) -> tuple[int, bytes]:
-    """Send a body and return (status, body); (0, reason) if no answer came."""
+    """Send a body and return (status, body), or (0, reason) if no response came."""
     headers = {"Content-Type": content_type}
     request = urllib.request.Request(url, body, headers, method="POST")
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -230,21 +246,24 @@ def post_body(url: str, body: bytes, content_type: str) -> tuple[int, bytes]:
 
 
 def read_reason(body: bytes) -> str:
-    """Return the whole sentence in {"error": …}, or the body, on one line."""
+    """Return the sentence in {"error": …}, or otherwise the body, on one line."""
     try:
         return " ".join(json.loads(body)["error"].split())
     except (ValueError, KeyError, TypeError, AttributeError):
         return " ".join(body.decode(errors="replace").split())
 
 
-def _last_line(log: Path) -> str:
-    """Return the last log line of user code; the handler's JSON lines repeat its answers."""
+def _read_last_line(log: Path) -> str:
+    """Return the last log line of user code.
+
+    The handler's JSON lines are skipped, because they repeat its responses.
+    """
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     messages = [line for line in lines if line.strip() and not line.startswith('{"event"')]
-    return f"; last in the log: {_one_line(messages[-1])}" if messages else ""
+    return f"; last in the log: {_shorten_to_line(messages[-1])}" if messages else ""
 
 
-def _finding(
+def _build_finding(
     loaded: ValidFile,
     rule: str,
     key: str,
@@ -252,10 +271,10 @@ def _finding(
     remedy: str,
     severity: Severity = Severity.ERROR,
 ) -> Finding:
-    file = loaded.origin(key)
+    file = loaded.find_origin(key)
     return Finding(rule=rule, severity=severity, file=file, key=key, problem=problem, remedy=remedy)
 
 
-def _one_line(text: str) -> str:
-    """Return a text on one line, at most 600 characters."""
+def _shorten_to_line(text: str) -> str:
+    """Return a text on one line, cut to 600 characters."""
     return " ".join(text.split())[:600]

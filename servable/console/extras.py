@@ -1,7 +1,7 @@
 """Optional dependencies: `pip install 'servable-endpoints[EXTRA]'`.
 
-A command whose package is missing ends with exit code 2 and one sentence that names the extra
-to install. pyproject.toml lists the packages of each extra.
+A command whose package is missing exits with code 2 and one sentence that names the extra to
+install. pyproject.toml lists the packages of each extra.
 """
 
 import importlib.util
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import click
 
-from model_packaging.refusal import install_command
+from model_packaging.refusal import build_install_command
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "batch": ("aws", "boto3"),
@@ -50,53 +50,62 @@ MODULES: Mapping[str, str] = {
 
 
 class MissingExtraError(click.ClickException):
-    """A package is not installed. `str()` is a whole sentence that names the extra to install."""
+    """The error for a package that isn't installed.
+
+    `str()` is a whole sentence that names the extra to install.
+    """
 
     exit_code = 2
 
     def __init__(self, who: str, module: str, extra: str) -> None:
-        install = install_command(extra)
+        install = build_install_command(extra)
         super().__init__(f"{who} needs {module}, which is not installed here: {install}")
 
 
-def missing_for(command: str) -> MissingExtraError | None:
-    """Return the error of a command whose extra is not installed; None if nothing is missing."""
+def find_missing_extra(command: str) -> MissingExtraError | None:
+    """Return the error for a command whose extra is missing, or None if nothing is missing."""
     extra, module = COMMANDS.get(command, ("", ""))
     if not extra or find_spec(module) is not None:
         return None
     return MissingExtraError(f"servable {command}", module, extra)
 
 
-def explained(error: ModuleNotFoundError, who: str) -> Exception:
-    """Return the error to raise for `error`: a `MissingExtraError` if an extra contains the module."""
+def convert_import_error(error: ModuleNotFoundError, who: str) -> Exception:
+    """Return the error to raise instead of `error`.
+
+    It is a `MissingExtraError` if an extra contains the module, and otherwise `error` itself.
+    """
     module = (error.name or "").partition(".")[0]
     known = MODULES.get(module)
     return MissingExtraError(who, module, known) if known else error
 
 
-def without(name: str, summary: str, missing: MissingExtraError) -> click.Command:
-    """Return a stand-in for a command whose extra is missing: its help says so, a run exits with 2."""
+def build_unavailable_command(name: str, summary: str, missing: MissingExtraError) -> click.Command:
+    """Return a stand-in for a command whose extra is missing.
 
-    def run(arguments: tuple[str, ...]) -> None:
+    Its help names the missing extra, and running it exits with code 2.
+    """
+
+    def raise_missing(arguments: tuple[str, ...]) -> None:
         raise missing
 
     arguments = click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)
     return click.Command(
         name,
-        callback=run,
+        callback=raise_missing,
         params=[arguments],
         help=f"{summary}\n\n{missing}",
         context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     )
 
 
-def missing() -> str | None:
-    """Return what to install before models can run here; None: nothing is missing."""
+def explain_missing_packages() -> str | None:
+    """Return what to install before models can run here, or None if nothing is missing."""
     needed = ("tensorflow", "falcon", "gunicorn", "gevent")
     absent = [name for name in needed if importlib.util.find_spec(name) is None]
     if not absent:
         return None
     return (
         f"--run serves the models on this computer, and {', '.join(absent)} cannot be imported; run "
-        f"`{install_command('local')}`"
+        f"`{build_install_command('local')}`"
     )

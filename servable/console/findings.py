@@ -1,4 +1,8 @@
-"""Findings on the terminal: a line for each environment, then for each finding, then unchecked rules."""
+"""Print findings on the terminal.
+
+The output has a line for each environment, then one for each finding, then the rules that were
+not checked.
+"""
 
 import shutil
 import sys
@@ -9,9 +13,14 @@ from typing import Any
 import click
 
 from infra.parameters.finding import Finding, Severity
-from infra.preflight.check import errors
-from infra.preflight.rendering import is_untold, line, list_unchecked, summary
-from servable.console.terminal import escaped, plain, uses_color
+from infra.preflight.check import select_errors
+from infra.preflight.rendering import (
+    format_finding,
+    is_inconclusive,
+    list_open_questions,
+    summarize,
+)
+from servable.console.terminal import escape_controls, unwrap_stream, uses_color
 
 COLOURS = {
     Severity.ERROR: "red",
@@ -24,30 +33,33 @@ COLOURS = {
 def print_findings(
     findings_by_name: Mapping[str, Sequence[Finding]], *, explain: bool = False
 ) -> None:
-    """Print the summary to stdout and the findings to stderr; a finding that environments share, once.
+    """Print the summary to stdout and the findings to stderr.
 
-    `explain`: name the rules that were not checked, for environments without an error.
+    A finding that several environments share is printed once. `explain`: name the rules that were
+    not checked, for environments without an error.
     """
     width = max((len(name) for name in findings_by_name), default=0)
     for name, findings in findings_by_name.items():
-        click.echo(f"{name:{width}}  {summary(findings)}")
+        click.echo(f"{name:{width}}  {summarize(findings)}")
     sys.stdout.flush()
     every = [finding for findings in findings_by_name.values() for finding in findings]
     print_lines(every, whole=explain)
     # After an error they would be many, most of them its consequences.
-    mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
-    for text in list_unchecked(mended, with_rules=explain):
-        styled_echo(text, dim=True, err=True)
+    mended = {name: found for name, found in findings_by_name.items() if not select_errors(found)}
+    for text in list_open_questions(mended, with_rules=explain):
+        echo_styled(text, dim=True, err=True)
 
 
 def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
-    """Print findings to stderr, each once, file by file and errors first, without rules that were not
-    checked. `whole`: each on one line; otherwise, on a terminal, under their file's name and wrapped.
+    """Print each finding once to stderr, sorted by file, with errors first.
+
+    Findings of rules that were not checked are left out. `whole`: print each finding on one line;
+    otherwise, on a terminal, print it wrapped under its file's name.
     """
     shown = [
         finding
         for finding in findings
-        if finding.severity is not Severity.NOT_CHECKED or is_untold(finding)
+        if finding.severity is not Severity.NOT_CHECKED or is_inconclusive(finding)
     ]
     order = [*Severity].index
     worst: dict[str, int] = {}
@@ -58,35 +70,40 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
     whole = whole or not sys.stderr.isatty()
     columns = shutil.get_terminal_size().columns
     file, cut = None, False
-    for text, finding in {line(finding): finding for finding in shown}.items():
+    for text, finding in {format_finding(finding): finding for finding in shown}.items():
         if not whole:
             if finding.file != file:
                 file = finding.file
-                styled_echo(file, bold=True, err=True)
-            lines = fitted(finding, columns)
+                echo_styled(file, bold=True, err=True)
+            lines = format_terminal_lines(finding, columns)
             cut |= lines[0].endswith("…")
             text = "\n".join(lines)
-        styled_echo(text, fg=COLOURS[finding.severity], err=True)
+        echo_styled(text, fg=COLOURS[finding.severity], err=True)
     if cut:
-        styled_echo(
+        echo_styled(
             "shortened: `servable check --explain` shows whole problems", dim=True, err=True
         )
 
 
-def fitted(finding: Finding, columns: int) -> list[str]:
-    """Return a finding as lines of a terminal, without its file: the problem on one, cut if it is long,
-    and the whole remedy.
+def format_terminal_lines(finding: Finding, columns: int) -> list[str]:
+    """Return a finding as terminal lines, without its file.
+
+    The problem takes one line and is truncated if it is too long; the remedy is complete.
     """
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     head = "".join(f"{part}: " for part in (finding.line, finding.key) if part)
     remedy = f"{finding.remedy} [{finding.acknowledgement}]"
-    return [_cut(f"  {mark}{head}{finding.problem}", columns), *wrapped(remedy, columns, "    -> ")]
+    return [
+        _truncate(f"  {mark}{head}{finding.problem}", columns),
+        *wrap_text(remedy, columns, "    -> "),
+    ]
 
 
-def wrapped(text: str, columns: int, before: str) -> list[str]:
-    """Return a text in lines of at most these columns, indented; `before` stands before the first.
+def wrap_text(text: str, columns: int, before: str) -> list[str]:
+    """Return a text as indented lines of at most `columns` columns.
 
-    A word that is longer than a line, such as a path, stays whole.
+    `before` stands at the start of the first line. A word that is longer than a line, such as a
+    path, stays whole.
     """
     return textwrap.wrap(
         " ".join(text.split()),
@@ -98,15 +115,16 @@ def wrapped(text: str, columns: int, before: str) -> list[str]:
     )
 
 
-def _cut(text: str, characters: int) -> str:
+def _truncate(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: max(characters - 1, 0)]}…"
 
 
-def styled_echo(text: str, *, then: str = "", err: bool = False, **style: Any) -> None:
-    """Print a line that begins in a style: its sequences are click's, what it shows is escaped.
+def echo_styled(text: str, *, then: str = "", err: bool = False, **style: Any) -> None:
+    """Print a line whose first part, `text`, has a style.
 
-    `then`: the rest of the line, without the style.
+    click generates the escape sequences of the style; control characters in `text` and `then` are
+    escaped. `then`: the rest of the line, without the style.
     """
-    stream = plain(sys.stderr if err else sys.stdout)
-    line = click.style(escaped(text), **style) + escaped(then)
+    stream = unwrap_stream(sys.stderr if err else sys.stdout)
+    line = click.style(escape_controls(text), **style) + escape_controls(then)
     click.echo(line, file=stream, color=uses_color(stream))

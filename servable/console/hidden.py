@@ -1,4 +1,7 @@
-"""Check that `infra`, `stacks` and `model_packaging` are Servable's: other projects use these names."""
+"""Check that Python imports Servable's `infra`, `stacks`, and `model_packaging`.
+
+Other projects use these names, too.
+"""
 
 import sys
 from importlib.util import find_spec
@@ -10,13 +13,16 @@ HOME = Path(__file__).resolve().parents[2]
 
 
 class HiddenPackageError(ImportError):
-    """A package of Servable is hidden by another. `str()` is a whole sentence with the remedy."""
+    """The error for a package that hides one of Servable.
+
+    `str()` is a whole sentence with the remedy.
+    """
 
 
-def refuse_hidden(names: tuple[str, ...] = SHARED_NAMES) -> None:
-    """Raise `HiddenPackageError` if Python finds another package of one of these names first."""
+def reject_hidden_packages(names: tuple[str, ...] = SHARED_NAMES) -> None:
+    """Raise `HiddenPackageError` if Python finds a different package under one of `names`."""
     for name in names:
-        path = _path(name)
+        path = _find_package_folder(name)
         if path is not None and path != HOME / name:
             raise HiddenPackageError(
                 f"{path}: this package hides the package {name!r} of Servable in {HOME}; rename yours, for "
@@ -25,8 +31,8 @@ def refuse_hidden(names: tuple[str, ...] = SHARED_NAMES) -> None:
             )
 
 
-def _path(name: str) -> Path | None:
-    """Return the folder that `import name` uses, or has used; None if there is no such package."""
+def _find_package_folder(name: str) -> Path | None:
+    """Return the folder that `import name` uses, or None if there is no such package."""
     module = sys.modules.get(name)
     spec = find_spec(name) if module is None else module.__spec__
     if spec is None:

@@ -1,4 +1,4 @@
-"""A console for tables and progress: its sequences are rich's, what it shows is escaped."""
+"""A console for tables and progress: rich generates the sequences, the text is escaped."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.segment import Segment
 from rich.text import Text
 
-from servable.console.terminal import escaped, plain, uses_color
+from servable.console.terminal import escape_controls, unwrap_stream, uses_color
 
 # Progress is shown at least every ten seconds; on a terminal as often as one reads it.
 SILENT_SECONDS, REFRESH_SECONDS = 8.0, 0.25
@@ -21,7 +21,7 @@ SILENT_SECONDS, REFRESH_SECONDS = 8.0, 0.25
 
 class EscapingConsole(Console):
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
-        stream = plain(sys.stderr if stderr else sys.stdout)
+        stream = unwrap_stream(sys.stderr if stderr else sys.stdout)
         if not uses_color(stream):
             options["color_system"] = None
         elif not stream.isatty():  # FORCE_COLOR: styles alone, without lines that are written again
@@ -32,19 +32,22 @@ class EscapingConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else escaped(text), style, control)
+            yield Segment(text if control else escape_controls(text), style, control)
 
 
-def bytes_progress(*, transient: bool = False) -> Progress:
-    """Return a progress bar on stderr of bytes that are read, packed or received."""
+def build_byte_progress(*, transient: bool = False) -> Progress:
+    """Return a progress bar on stderr that counts bytes read, packed, or received."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     console = EscapingConsole(stderr=True)
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=transient)
 
 
 @contextmanager
-def progress_line() -> Iterator[Callable[[Callable[[], str]], None]]:
-    """Yield a function that shows a line when it is time to; the line is only written then."""
+def show_progress_line() -> Iterator[Callable[[Callable[[], str]], None]]:
+    """Yield a function that shows a progress line at most once per interval.
+
+    The line's text is computed only when it is shown.
+    """
     console = EscapingConsole(stderr=True)
     shown_at = time.monotonic()
 
@@ -63,8 +66,8 @@ def progress_line() -> Iterator[Callable[[Callable[[], str]], None]]:
         )
 
 
-def duration(seconds: float) -> str:
-    """Return a duration for a message, as 3 min 10 s."""
+def format_duration(seconds: float) -> str:
+    """Return a duration for a message, for example "3 min 10 s"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

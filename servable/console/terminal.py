@@ -1,8 +1,10 @@
-"""Text for a terminal: control characters that come with data are escaped, wherever a command prints them.
+"""Escape control characters of data wherever a command prints it to a terminal.
 
-A terminal acts on them: they hide lines, write to the clipboard and change the title.
+A terminal acts on control characters: they hide lines, write to the clipboard, and change the
+title.
 Source: https://invisible-island.net/xterm/ctlseqs/ctlseqs.html (2026-11-23)
-Characters of Bidi_Control show text in another order: https://www.unicode.org/reports/tr9/ (2026-11-24)
+Characters of Bidi_Control change the order in which text is displayed:
+https://www.unicode.org/reports/tr9/ (2026-11-24)
 """
 
 import io
@@ -18,30 +20,37 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u2
 _NOT_OF_A_NAME = re.compile(rf"{_CONTROL.pattern}|[\t\n\u2028\u2029\ud800-\udfff]")
 
 
-def escaped(text: str, characters: re.Pattern[str] = _CONTROL) -> str:
-    r"""Return text whose control characters are written as \x1b."""
+def escape_controls(text: str, characters: re.Pattern[str] = _CONTROL) -> str:
+    """Return text with its control characters replaced by escape sequences."""
     return characters.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def escaped_name(name: str) -> str:
-    """Return a name that is data as a part of one line."""
-    return escaped(name, _NOT_OF_A_NAME)
+def escape_name(name: str) -> str:
+    """Return a name that comes from data, escaped so that it can stand within one line."""
+    return escape_controls(name, _NOT_OF_A_NAME)
 
 
 class EscapedStream:
-    """A stream that escapes what is written to it; `plain` takes the styles and moves of our own."""
+    """A stream that escapes what is written to it.
+
+    `plain` is the underlying stream, for Servable's own styles and cursor movements.
+    """
 
     def __init__(self, plain: io.TextIOWrapper) -> None:
         self.plain = plain
 
     def write(self, text: str | bytes) -> int:
-        """Write text. Without `buffer`, click writes bytes here too, as those of a completion."""
+        """Write text and return the number of characters.
+
+        The stream has no `buffer`, so click writes bytes here, too, for example those of a shell
+        completion.
+        """
         if isinstance(text, bytes):
             text = text.decode(errors="backslashreplace")
-        return self.plain.write(escaped(text))
+        return self.plain.write(escape_controls(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
-        self.plain.writelines(map(escaped, lines))
+        self.plain.writelines(map(escape_controls, lines))
 
     def __getattr__(self, name: str) -> Any:
         if name == "buffer":  # click writes to it where the encoding is ASCII
@@ -50,7 +59,10 @@ class EscapedStream:
 
 
 def escape_output() -> None:
-    """Escape what this process prints from now on, also characters that the encoding does not have."""
+    """Escape the control characters that this process prints from now on.
+
+    Characters that the output's encoding lacks are escaped, too.
+    """
     for name in ("stdout", "stderr"):
         if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -58,15 +70,20 @@ def escape_output() -> None:
 
 
 def uses_color(stream: Any) -> bool:
-    """Return whether styles go to a stream: NO_COLOR forbids, FORCE_COLOR asks for them, else a terminal.
+    """Return whether output to a stream gets styles.
 
-    An empty variable counts as absent. Source: https://no-color.org, https://force-color.org (2026-11-29)
+    NO_COLOR turns them off, FORCE_COLOR turns them on, and otherwise a terminal gets them. An
+    empty variable counts as absent. Source: https://no-color.org, https://force-color.org
+    (2026-11-29)
     """
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or bool(stream.isatty())
 
 
-def plain(stream: Any) -> Any:
-    """Return the stream for escape sequences of our own, whose caller has escaped everything else."""
+def unwrap_stream(stream: Any) -> Any:
+    """Return the stream that doesn't escape, for escape sequences that Servable generates.
+
+    The caller has escaped everything else that it writes there.
+    """
     return getattr(stream, "plain", stream)

@@ -1,4 +1,4 @@
-"""`servable cost ENV [--against REF]`: show what it costs, and what a change costs."""
+"""`servable cost ENV [--against REF]`: show the cost of an environment and of a change."""
 
 import datetime
 import json
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import click
 
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.parameters.endpoint import Asynchronous
-from infra.parameters.finding import meant
+from infra.parameters.finding import suggest_name
 from infra.policy.sizing import HOURS_PER_MONTH
-from servable.console.extras import explained
+from servable.console.extras import convert_import_error
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
     MOST_SAVED_SHARE,
@@ -23,13 +23,13 @@ from servable.cost.cost import (
     DataCost,
     VariantCost,
     Which,
-    difference,
+    describe_difference,
 )
-from servable.cost.cost import cost as cost_of
-from servable.cost.expected import ExpectedMonth, expect
+from servable.cost.cost import compute_cost as cost_of
+from servable.cost.expected import ExpectedMonth, compute_expected_month
 from servable.project.completion import ENVIRONMENT, complete_revisions
-from servable.project.environments import ENVIRONMENTS, SET, one_environment, project
-from servable.project.revision import against as at_revision
+from servable.project.environments import ENVIRONMENTS, SET, find_project, load_environment
+from servable.project.revision import attach_revision as at_revision
 
 
 @click.command()
@@ -58,21 +58,21 @@ def cost(
 ) -> int:
     """Show what ENV costs by the hour, the month and the million predictions."""
     if refresh:
-        loaded, files = one_environment(environment, folder, sets)
+        loaded, files = load_environment(environment, folder, sets)
         try:
-            from servable.cost.price_list import refreshed  # it imports boto3
+            from servable.cost.price_list import refresh_prices  # it imports boto3
         except ModuleNotFoundError as missing:
-            raise explained(missing, "servable cost --refresh") from None
-        for line in refreshed(loaded, files / f"{loaded.name}.toml"):
+            raise convert_import_error(missing, "servable cost --refresh") from None
+        for line in refresh_prices(loaded, files / f"{loaded.name}.toml"):
             click.echo(line, err=True)
-    loaded, files = one_environment(environment, folder, sets)
+    loaded, files = load_environment(environment, folder, sets)
     try:
         now, then = cost_of(loaded.name, loaded.environment), None
-        month = expect(loaded.environment, now)
+        month = compute_expected_month(loaded.environment, now)
     except ValueError as wrong:  # the day of [traffic], or a policy, cannot be read
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     if against is not None:
-        root, _ = project(folder)
+        root, _ = find_project(folder)
         (compared,) = at_revision([loaded], root, files, against)
         then = cost_of(loaded.name, compared.before) if compared.before else None
     if as_json:
@@ -80,24 +80,26 @@ def cost(
         if against is not None:
             output["against"] = {
                 "revision": against,
-                "difference": None if then is None else difference(now, then),
+                "difference": None if then is None else describe_difference(now, then),
                 "then": None if then is None else then.as_json(),
             }
         click.echo(json.dumps(output, indent=2))
-        return _strange(now)
-    _show(now, month, loaded.environment.asynchronous)
+        return _report_unknown_types(now)
+    _print_cost(now, month, loaded.environment.asynchronous)
     if then is not None:
-        click.echo(f"against {against}: {difference(now, then)}")
+        click.echo(f"against {against}: {describe_difference(now, then)}")
     elif against is not None:
         click.echo(f"against {against}: the file is new, or could not be read then")
-    return _strange(now)
+    return _report_unknown_types(now)
 
 
-def _strange(costs: Cost) -> int:
-    """Report what has no price and is no instance type that we know. Returns the exit code."""
-    strange = [name for name in costs.unknown if name != SERVERLESS and name not in instances()]
+def _report_unknown_types(costs: Cost) -> int:
+    """Report instance types that are unknown and have no price; return the exit code."""
+    strange = [
+        name for name in costs.unpriced_names if name != SERVERLESS and name not in load_instances()
+    ]
     for name in strange:
-        problem = f"{name!r} is unknown and has no price; {meant(name, instances())}"
+        problem = f"{name!r} is unknown and has no price; {suggest_name(name, load_instances())}"
         click.echo(f"servable cost: {problem}", err=True)
     return int(bool(strange))
 
@@ -105,43 +107,51 @@ def _strange(costs: Cost) -> int:
 _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict=True))
 
 
-def _show(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous | None) -> None:
+def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous | None) -> None:
     for variant in costs.variants:
         click.echo(
-            f"{costs.environment}, {variant.variant}: {_priced(variant)} ({variant.price_of})"
+            f"{costs.environment}, {variant.variant}: {_describe_price(variant)} ({variant.price_of})"
         )
-        for line in (*_per_million(variant), *_sleep(variant)):
+        for line in (*_describe_cost_per_million(variant), *_describe_sleep_cost(variant)):
             click.echo(f"  {line}")
     for batch in costs.batches:
-        click.echo(f"{costs.environment}, batch {batch.batch}: {_run(batch)} ({batch.price_of})")
+        click.echo(
+            f"{costs.environment}, batch {batch.batch}: {_describe_run(batch)} ({batch.price_of})"
+        )
     click.echo()
     for which, words in _WORDS.items() if costs.variants else ():
-        hour, month = costs.usd_per_hour(which), costs.usd_per_month(which)
+        hour, month = costs.compute_usd_per_hour(which), costs.compute_usd_per_month(which)
         if hour is None or month is None:
             price = "unknown price"
         else:
             price = f"${hour:9,.2f}/hour  ${month:12,.0f}/month of {HOURS_PER_MONTH} h"
-        million = costs.usd_per_million_predictions(which)
+        million = costs.compute_usd_per_million(which)
         each = "" if million is None else f"  ${million:.2f} per million predictions"
-        less = f"  without {', '.join(costs.unknown)}" if costs.unknown and hour is not None else ""
-        click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}{less}")
+        less = (
+            f"  without {', '.join(costs.unpriced_names)}"
+            if costs.unpriced_names and hour is not None
+            else ""
+        )
+        click.echo(f"{words:24} {_format_count(costs, which)}  {price}{each}{less}")
     if costs.variants:
-        click.echo(f"{'data in and out':24}  {_data(costs.data)}")
+        click.echo(f"{'data in and out':24}  {_describe_data_cost(costs.data)}")
     if queue is not None:
         click.echo(
             f"{'requests in S3':24}  asynchronous requests leave their bodies, responses, and failures in S3 "
             f"for {queue.keep_days} days ($0.023 to $0.025 per GB and month)"
         )
-    for line in (*_monthly(costs), *_expected(expected)):
+    for line in (*_describe_monthly_costs(costs), *_describe_expected_month(expected)):
         click.echo(line)
-    if costs.unknown:
-        click.echo(f"without {', '.join(costs.unknown)}: {UNKNOWN}; in the file it would be:")
+    if costs.unpriced_names:
+        click.echo(
+            f"without {', '.join(costs.unpriced_names)}: {UNKNOWN}; in the file it would be:"
+        )
         for key in costs.missing_keys:
             click.echo(f"  {key} = USD")
         click.echo(
             f"or read instances' prices from AWS: servable cost {costs.environment} --refresh"
         )
-    if (old := _oldest(costs)) is not None:
+    if (old := _find_outdated_price_date(costs)) is not None:
         click.echo(
             f"prices of {old} are more than a year old: `servable cost {costs.environment} --refresh` writes "
             "AWS's of today into the file"
@@ -149,8 +159,8 @@ def _show(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous | Non
     click.echo(NOT_INCLUDED)
 
 
-def _monthly(costs: Cost) -> Iterator[str]:
-    """Yield what is paid by the month beside the instances, the sum of all, and what a commitment saves."""
+def _describe_monthly_costs(costs: Cost) -> Iterator[str]:
+    """Yield the monthly charges besides instances, the total, and the Savings Plan minimum."""
     for variant in costs.variants:
         if (volume := variant.volume) is not None:
             yield (
@@ -166,7 +176,7 @@ def _monthly(costs: Cost) -> Iterator[str]:
         )
         yield f"{'when nothing runs':24}  about ${month:.2f}/month stays: {', '.join(several)}"
     for which in ("min_instances", "max_instances"):
-        in_all, alone = costs.usd_per_month_in_all(which), costs.usd_per_month(which)
+        in_all, alone = costs.compute_total_usd_per_month(which), costs.compute_usd_per_month(which)
         if in_all is not None and alone is not None:
             saved = in_all - MOST_SAVED_SHARE * alone
             yield (
@@ -176,13 +186,13 @@ def _monthly(costs: Cost) -> Iterator[str]:
             )
 
 
-def _expected(month: ExpectedMonth | None) -> Iterator[str]:
-    """Yield the expected month, and each part of it with its assumption."""
+def _describe_expected_month(month: ExpectedMonth | None) -> Iterator[str]:
+    """Yield a line for the expected month, and one for each part with its assumption."""
     if month is None:
         yield f"{'expected month':24}  not known: set peak_rps, or day, in [traffic]"
         return
-    least = "at least " if month.missing else ""
-    without = f", without {', '.join(month.missing)}" if month.missing else ""
+    least = "at least " if month.missing_names else ""
+    without = f", without {', '.join(month.missing_names)}" if month.missing_names else ""
     total = f"{least}${month.usd:,.2f} for {month.requests:,.0f} requests{without}"
     yield f"{'expected month':24}  {total}: {month.day}"
     for line in month.lines:
@@ -190,8 +200,8 @@ def _expected(month: ExpectedMonth | None) -> Iterator[str]:
         yield f"{'  ' + line.name:32}  {usd}: {line.assumption}"
 
 
-def _oldest(costs: Cost) -> str | None:
-    """Return the date of the oldest price of a variant if it is more than a year ago."""
+def _find_outdated_price_date(costs: Cost) -> str | None:
+    """Return the date of the oldest price of a variant if it is more than a year old."""
     today = datetime.datetime.now(datetime.UTC)
     year_ago = f"{today.year - 1}-{today:%m}"
     dates = [
@@ -201,7 +211,7 @@ def _oldest(costs: Cost) -> str | None:
     return oldest if oldest is not None and oldest[:7] < year_ago else None
 
 
-def _data(data: DataCost) -> str:
+def _describe_data_cost(data: DataCost) -> str:
     if data.usd_per_gb is None:
         return f"not counted: {data.price_of}"
     price = f"${data.usd_per_gb:g} per GB ({data.price_of})"
@@ -215,7 +225,7 @@ def _data(data: DataCost) -> str:
     )
 
 
-def _priced(variant: VariantCost) -> str:
+def _describe_price(variant: VariantCost) -> str:
     if variant.serverless is None:
         hour, least = variant.usd_per_instance_hour, variant.least_usd_per_instance_hour
         if hour is None:
@@ -231,10 +241,10 @@ def _priced(variant: VariantCost) -> str:
     return f"{serverless}: ${price} per second of answering"
 
 
-def _run(batch: BatchCost) -> str:
+def _describe_run(batch: BatchCost) -> str:
     what = f"{batch.instances} x {batch.instance_type}"
-    hour, late = batch.usd_per_hour, batch.usd_per_run(batch.late_minutes)
-    longest = batch.usd_per_run(batch.max_minutes)
+    hour, late = batch.usd_per_hour, batch.compute_usd_per_run(batch.late_minutes)
+    longest = batch.compute_usd_per_run(batch.max_minutes)
     if hour is None or late is None or longest is None:
         return f"{what}, unknown price"
     return (
@@ -244,7 +254,7 @@ def _run(batch: BatchCost) -> str:
     )
 
 
-def _per_million(variant: VariantCost) -> Iterator[str]:
+def _describe_cost_per_million(variant: VariantCost) -> Iterator[str]:
     if variant.serverless is not None:
         if variant.usd_per_million_of_example is not None:
             yield (
@@ -258,7 +268,7 @@ def _per_million(variant: VariantCost) -> Iterator[str]:
             )
             yield (
                 f"and what keeps {variant.serverless.provisioned_concurrency} to "
-                f"{variant.serverless.most_provisioned} containers warm: {price}"
+                f"{variant.serverless.provisioned_limit} containers warm: {price}"
             )
     elif variant.usd_per_million_predictions is not None:
         safe = variant.usd_per_million_predictions / (variant.safety_factor or 1)
@@ -271,8 +281,8 @@ def _per_million(variant: VariantCost) -> Iterator[str]:
         yield "per million predictions: not known without scaling.max_rps_per_instance"
 
 
-def _sleep(variant: VariantCost) -> Iterator[str]:
-    """Yield what a variant that sleeps costs on the stated day, with and without sleep."""
+def _describe_sleep_cost(variant: VariantCost) -> Iterator[str]:
+    """Yield the stated day's cost of a variant that scales to zero, with and without sleep."""
     minutes, sleep = variant.sleep_after_minutes, variant.sleep
     if minutes is None:
         return
@@ -283,7 +293,7 @@ def _sleep(variant: VariantCost) -> Iterator[str]:
         )
         return
     hours, awake = sleep.instance_hours, sleep.instance_hours_without_sleep
-    with_sleep, without = sleep.usd_per_month(hours), sleep.usd_per_month(awake)
+    with_sleep, without = sleep.compute_usd_per_month(hours), sleep.compute_usd_per_month(awake)
     dollars = "unknown price"
     if with_sleep is not None and without is not None:
         dollars = f"${with_sleep:,.2f}/month instead of ${without:,.2f}"
@@ -299,9 +309,9 @@ def _sleep(variant: VariantCost) -> Iterator[str]:
     )
 
 
-def _counted(costs: Cost, which: Which) -> str:
+def _format_count(costs: Cost, which: Which) -> str:
     """Return the number of instances, or the load of a serverless endpoint, in a column's width."""
-    if costs.paid_by_use:
+    if costs.is_paid_by_use:
         most = sum(
             variant.serverless.max_concurrency for variant in costs.variants if variant.serverless
         )

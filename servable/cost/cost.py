@@ -1,4 +1,7 @@
-"""Cost of an environment, by instance and hour or, serverless, by use; and the cost of a change."""
+"""Compute the cost of an environment and of a change.
+
+Instances are priced by the hour, serverless by use.
+"""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -7,9 +10,9 @@ from typing import Any, Literal
 from infra.catalog.prices import DataPrice, Price, ServerlessPrice
 from infra.parameters.environment import STATED, Environment, Prices
 from infra.parameters.variant import Serverless, Variant
-from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, instances_during_update
-from servable.cost.day import SleepCost, cost_of_sleep
-from servable.cost.standing import StandingCost, StandingItem, standing, volume
+from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, count_update_instances
+from servable.cost.day import SleepCost, compute_sleep_cost
+from servable.cost.standing import StandingCost, StandingItem, compute_standing_cost, price_volume
 
 SECONDS_PER_HOUR = 3600
 MINUTES_PER_HOUR = 60
@@ -74,19 +77,23 @@ class VariantCost:
     """None for a variant that does not sleep, and where no day is stated."""
 
     @property
-    def paid_by_use(self) -> bool:
+    def is_paid_by_use(self) -> bool:
         return self.serverless is not None
 
     @property
-    def unknown(self) -> tuple[str, ...]:
-        """The parts that have no known price."""
+    def unpriced_names(self) -> tuple[str, ...]:
+        """Return the parts that have no known price."""
         if self.serverless is None:
             return self.without_price
         return (SERVERLESS,) if self.usd_per_second is None else ()
 
-    def usd_per_hour(self, which: Which) -> float | None:
-        """Serverless: what is kept warm while nobody asks, and at max every container all the time."""
-        if self.unknown:
+    def compute_usd_per_hour(self, which: Which) -> float | None:
+        """Return US dollars per hour, or None if a price is unknown.
+
+        Serverless: at min, what provisioned concurrency keeps warm without requests; at max,
+        every container all the time.
+        """
+        if self.unpriced_names:
             return None
         least = which == "min_instances"
         if self.serverless is None:
@@ -95,20 +102,23 @@ class VariantCost:
             assert each is not None  # it would be unknown
             return count * each
         warm = self.serverless.provisioned_concurrency or 0
-        kept = warm if least else self.serverless.most_provisioned
+        kept = warm if least else self.serverless.provisioned_limit
         # An update's second fleet answers no request twice.
         answering = 0 if least else self.serverless.max_concurrency
         assert self.usd_per_second is not None  # as above
         second = answering * self.usd_per_second + kept * (self.usd_per_warm_second or 0.0)
         return second * SECONDS_PER_HOUR
 
-    def usd_per_month_of_volumes(self, which: Which) -> float:
+    def compute_volume_usd_per_month(self, which: Which) -> float:
         count: int = getattr(self, which)
         return count * self.volume.usd_per_month if self.volume else 0.0
 
     @property
     def usd_per_million_predictions(self) -> float | None:
-        """US dollars per million predictions on a fully used instance: the lowest possible cost."""
+        """Return US dollars per million predictions on a fully used instance.
+
+        It is the lowest possible cost. None: the price or the measured rate is unknown.
+        """
         if self.usd_per_instance_hour is None or self.max_rps_per_instance is None:
             return None
         per_hour = self.max_rps_per_instance * SECONDS_PER_HOUR
@@ -116,12 +126,18 @@ class VariantCost:
 
     @property
     def usd_per_million_of_example(self) -> float | None:
-        """Serverless: predictions that take `EXAMPLE_SECONDS` each, without their bytes."""
+        """Return US dollars per million predictions of `EXAMPLE_SECONDS` each, on serverless.
+
+        It doesn't include the bytes in and out. None: the price is unknown.
+        """
         usd = self.usd_per_second
         return None if usd is None else usd * (EXAMPLE_SECONDS * MILLION)
 
-    def rps(self, which: Which) -> float | None:
-        """Predictions per second of all its instances, as busy as was measured."""
+    def compute_rps(self, which: Which) -> float | None:
+        """Return the predictions per second of all instances, at the measured rate of one.
+
+        It is 0 for a shadow variant, and None without a measured rate.
+        """
         if self.shadow:
             return 0.0
         if self.max_rps_per_instance is None:
@@ -133,7 +149,7 @@ class VariantCost:
 
 @dataclass(frozen=True, kw_only=True)
 class DataCost:
-    """SageMaker's charge for the bytes of requests and answers, on instances and serverless."""
+    """The charge for the bytes of requests and responses, on instances and serverless."""
 
     usd_per_gb: float | None
     """Price of 10^9 bytes, in or out; None where no source states one."""
@@ -150,7 +166,10 @@ class DataCost:
 
     @property
     def usd_per_million_predictions(self) -> float | None:
-        """US dollars where every body is as large as the largest; None: a part is unknown."""
+        """Return US dollars per million predictions if every body is as large as the largest.
+
+        None: a part is unknown.
+        """
         if self.usd_per_gb is None or self.request_bytes is None or self.answer_bytes is None:
             return None
         return (self.request_bytes + self.answer_bytes) * MILLION / BYTES_PER_GB * self.usd_per_gb
@@ -158,9 +177,10 @@ class DataCost:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCost:
-    """The cost of the runs of one batch, which is paid from the start of its instances to its end.
+    """The cost of one batch's runs, which is charged from the start of its instances to its end.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTransformJob.html
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTransformJob.html
     (TransformStartTime, 2026-11-28)
     """
 
@@ -175,18 +195,21 @@ class BatchCost:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """US dollars of an hour of a run, on all of its instances."""
+        """Return US dollars for an hour of a run on all of its instances.
+
+        None: the price is unknown.
+        """
         each = self.usd_per_instance_hour
         return None if each is None else each * self.instances
 
-    def usd_per_run(self, minutes: int) -> float | None:
+    def compute_usd_per_run(self, minutes: int) -> float | None:
         hour = self.usd_per_hour
         return None if hour is None else hour * minutes / MINUTES_PER_HOUR
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """All variants of one environment together."""
+    """The cost of all variants and batches of one environment."""
 
     environment: str
     variants: tuple[VariantCost, ...]
@@ -198,49 +221,62 @@ class Cost:
     """The objective that the file states."""
 
     @property
-    def unknown(self) -> list[str]:
-        """Names of everything without a price; the sums leave them out."""
-        names = {name for variant in self.variants for name in variant.unknown}
+    def unpriced_names(self) -> list[str]:
+        """Return the names of everything without a price; the sums leave them out."""
+        names = {name for variant in self.variants for name in variant.unpriced_names}
         runs = (batch for batch in self.batches if batch.usd_per_instance_hour is None)
         return sorted(names | {batch.instance_type for batch in runs})
 
     @property
     def missing_keys(self) -> list[str]:
-        """The rows of an environment file that would state the unknown prices, without the amounts."""
+        """Return the keys of an environment file that would state the unknown prices."""
         return [
             f"prices.{MISSING.get(name) or f'instance_usd_per_hour.{json.dumps(name)}'}"
-            for name in self.unknown
+            for name in self.unpriced_names
         ]
 
     @property
-    def paid_by_use(self) -> bool:
-        """Whether the sums are a range of use, and no bill of a fleet."""
-        return any(variant.paid_by_use for variant in self.variants)
+    def is_paid_by_use(self) -> bool:
+        """Return whether a variant is paid by use.
 
-    def usd_per_hour(self, which: Which) -> float | None:
-        """None where no price is known at all; otherwise unknown prices count nothing."""
-        known = [variant.usd_per_hour(which) for variant in self.variants]
+        Then the sums are a range that depends on use, not the bill of a fleet.
+        """
+        return any(variant.is_paid_by_use for variant in self.variants)
+
+    def compute_usd_per_hour(self, which: Which) -> float | None:
+        """Return US dollars per hour of all variants, without those of unknown price.
+
+        None: no price is known at all.
+        """
+        known = [variant.compute_usd_per_hour(which) for variant in self.variants]
         counted = [hour for hour in known if hour is not None]
         return sum(counted) if counted else None
 
-    def usd_per_month(self, which: Which) -> float | None:
-        """US dollars per month of 730 hours; None if no price is known."""
-        hour = self.usd_per_hour(which)
+    def compute_usd_per_month(self, which: Which) -> float | None:
+        """Return US dollars per month of 730 hours, or None if no price is known."""
+        hour = self.compute_usd_per_hour(which)
         return None if hour is None else hour * HOURS_PER_MONTH
 
-    def usd_per_month_in_all(self, which: Which) -> float | None:
-        """With volumes and what stays when nothing runs; None if no price of instances is known."""
-        month = self.usd_per_month(which)
+    def compute_total_usd_per_month(self, which: Which) -> float | None:
+        """Return US dollars per month with volumes and with the cost of idle resources.
+
+        None: no price of instances is known.
+        """
+        month = self.compute_usd_per_month(which)
         if month is None:
             return None
-        volumes = sum(variant.usd_per_month_of_volumes(which) for variant in self.variants)
+        volumes = sum(variant.compute_volume_usd_per_month(which) for variant in self.variants)
         return month + volumes + (self.standing.usd_per_month or 0.0)
 
-    def usd_per_million_predictions(self, which: Which) -> float | None:
-        """Every instance as busy as was measured; in an update, both fleets for one's traffic."""
-        rates = [variant.rps(which) for variant in self.variants]
-        hour = self.usd_per_hour(which)
-        if hour is None or self.unknown or None in rates:
+    def compute_usd_per_million(self, which: Which) -> float | None:
+        """Return US dollars per million predictions if every instance is as busy as measured.
+
+        During an update, both fleets are paid for the traffic of one. None: a price or a rate is
+        unknown.
+        """
+        rates = [variant.compute_rps(which) for variant in self.variants]
+        hour = self.compute_usd_per_hour(which)
+        if hour is None or self.unpriced_names or None in rates:
             return None
         rps = sum(variant for variant in rates if variant is not None)
         return hour / (rps * SECONDS_PER_HOUR) * MILLION if rps else None
@@ -248,54 +284,56 @@ class Cost:
     def as_json(self) -> dict[str, Any]:
         output = asdict(self)
         for row, variant in zip(output["variants"], self.variants, strict=True):
-            row["paid_by_use"] = variant.paid_by_use
+            row["paid_by_use"] = variant.is_paid_by_use
             row["serverless"] = variant.serverless.model_dump() if variant.serverless else None
             row["usd_per_million_predictions"] = variant.usd_per_million_predictions
             row["usd_per_million_predictions_of_100_ms"] = variant.usd_per_million_of_example
         for row, batch in zip(output["batches"], self.batches, strict=True):
             row["usd_per_hour"] = batch.usd_per_hour
-            row["usd_per_late_run"] = batch.usd_per_run(batch.late_minutes)
-            row["usd_per_longest_run"] = batch.usd_per_run(batch.max_minutes)
+            row["usd_per_late_run"] = batch.compute_usd_per_run(batch.late_minutes)
+            row["usd_per_longest_run"] = batch.compute_usd_per_run(batch.max_minutes)
         output["data"] |= {
             "missing_keys": self.data.missing_keys,
             "usd_per_million_predictions": self.data.usd_per_million_predictions,
         }
         output["standing"]["usd_per_month"] = self.standing.usd_per_month
         return output | {
-            "usd_per_month_in_all": {which: self.usd_per_month_in_all(which) for which in WHICH},
+            "usd_per_month_in_all": {
+                which: self.compute_total_usd_per_month(which) for which in WHICH
+            },
             "most_saved_share": MOST_SAVED_SHARE,
-            "usd_per_hour": {which: self.usd_per_hour(which) for which in WHICH},
-            "usd_per_month": {which: self.usd_per_month(which) for which in WHICH},
+            "usd_per_hour": {which: self.compute_usd_per_hour(which) for which in WHICH},
+            "usd_per_month": {which: self.compute_usd_per_month(which) for which in WHICH},
             "usd_per_million_predictions": {
-                which: self.usd_per_million_predictions(which) for which in WHICH
+                which: self.compute_usd_per_million(which) for which in WHICH
             },
             "hours_per_month": HOURS_PER_MONTH,
-            "unknown_prices": self.unknown,
+            "unknown_prices": self.unpriced_names,
             "missing_keys": self.missing_keys,
             "not_included": NOT_INCLUDED,
         }
 
 
-def cost(name: str, environment: Environment) -> Cost:
-    """Return the cost of an environment, from its file and the price catalog alone."""
+def compute_cost(name: str, environment: Environment) -> Cost:
+    """Return the cost of an environment, computed from its file and the price catalog alone."""
     batches = environment.rollout.batches if environment.rollout else None
     region, traffic = environment.region, environment.traffic
     # The usage type is of the operation Invoke-Endpoint; asynchronous requests lie in S3.
-    price = None if environment.kind.queued else environment.prices.data(region)
+    price = None if environment.kind.queued else environment.prices.find_data_price(region)
     return Cost(
         environment=name,
         data=DataCost(
             usd_per_gb=price.usd_per_gb if price else None,
-            price_of=_said(price, region),
+            price_of=_describe_price_source(price, region),
             request_bytes=traffic.request_bytes,
             answer_bytes=traffic.answer_bytes,
         ),
         variants=tuple(
             replace(
-                variant_cost(
+                compute_variant_cost(
                     variant_name, variant, region, batches=batches, prices=environment.prices
                 ),
-                sleep=cost_of_sleep(environment, variant_name),
+                sleep=compute_sleep_cost(environment, variant_name),
             )
             for variant_name, variant in environment.variants.items()
         ),
@@ -305,19 +343,19 @@ def cost(name: str, environment: Environment) -> Cost:
                 instance_type=batch.instance_type,
                 instances=batch.instances,
                 usd_per_instance_hour=row.usd_per_hour if row else None,
-                price_of=_said(row, region),
+                price_of=_describe_price_source(row, region),
                 late_minutes=batch.late_minutes,
                 max_minutes=batch.max_minutes,
             )
             for batch_name, batch in environment.batch.items()
-            for row in [environment.prices.instance(batch.instance_type, region)]
+            for row in [environment.prices.find_instance_price(batch.instance_type, region)]
         ),
-        standing=standing(environment),
+        standing=compute_standing_cost(environment),
         p99_latency_ms=environment.alarms.p99_latency_ms,
     )
 
 
-def variant_cost(
+def compute_variant_cost(
     name: str,
     variant: Variant,
     region: str,
@@ -325,10 +363,10 @@ def variant_cost(
     batches: tuple[int, int] | None,
     prices: Prices,
 ) -> VariantCost:
-    """Return the cost of a variant, from its file's prices and the price catalog alone."""
+    """Return the cost of a variant, computed from `prices` and the price catalog alone."""
     serverless, scaling = variant.serverless, variant.scaling
-    used = prices.serverless(region) if serverless else None
-    rows = {kind: prices.instance(kind, region) for kind in variant.instance_types}
+    used = prices.find_serverless_price(region) if serverless else None
+    rows = {kind: prices.find_instance_price(kind, region) for kind in variant.instance_types}
     missing = tuple(kind for kind, row in rows.items() if row is None)
     known = [row for row in rows.values() if row is not None and not missing]
     dearest = max(known, key=lambda row: row.usd_per_hour, default=None)
@@ -340,13 +378,13 @@ def variant_cost(
         shadow=variant.shadow,
         min_instances=least,
         max_instances=most,
-        max_during_update=instances_during_update(most, batches=batches),
+        max_during_update=count_update_instances(most, batches=batches),
         usd_per_instance_hour=None if dearest is None else dearest.usd_per_hour,
         least_usd_per_instance_hour=min((row.usd_per_hour for row in known), default=None),
         without_price=missing,
-        price_of=_said(used or dearest, region),
+        price_of=_describe_price_source(used or dearest, region),
         priced_on=price.as_of if (price := used or dearest) else None,
-        volume=volume(variant, region),
+        volume=price_volume(variant, region),
         max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
         safety_factor=scaling.safety_factor if scaling else None,
         serverless=serverless,
@@ -356,7 +394,7 @@ def variant_cost(
     )
 
 
-def _said(row: Price | ServerlessPrice | DataPrice | None, region: str) -> str:
+def _describe_price_source(row: Price | ServerlessPrice | DataPrice | None, region: str) -> str:
     if row is None:
         return UNKNOWN
     other = "" if row.region == region else f", not of {region}"
@@ -371,10 +409,14 @@ _WORDS: tuple[tuple[Which, str], ...] = (
 )
 
 
-def difference(now: Cost, then: Cost) -> str:
-    """ "+$412/month at min, +$824/month at max, p99 objective 120 -> 80 ms" """
+def describe_difference(now: Cost, then: Cost) -> str:
+    """Describe the cost difference between `then` and `now` in one line.
+
+    For example "+$412/month at min, +$824/month at max, p99 objective 120 -> 80 ms".
+    """
     parts = [
-        f"{_signed(now.usd_per_month(which), then.usd_per_month(which))}/month at {word}"
+        f"{_format_change(now.compute_usd_per_month(which), then.compute_usd_per_month(which))}"
+        f"/month at {word}"
         for which, word in _WORDS
     ]
     if now.p99_latency_ms != then.p99_latency_ms:
@@ -383,15 +425,15 @@ def difference(now: Cost, then: Cost) -> str:
             for cost in (then, now)
         )
         parts.append(f"p99 objective {before} -> {after} ms")
-    if now.paid_by_use or then.paid_by_use:
+    if now.is_paid_by_use or then.is_paid_by_use:
         parts.append("serverless is paid by use: nothing at min, every container busy at max")
-    unknown = sorted({*now.unknown, *then.unknown})
+    unknown = sorted({*now.unpriced_names, *then.unpriced_names})
     if unknown:
         parts.append(f"without {', '.join(unknown)}: {UNKNOWN}")
     return ", ".join(parts)
 
 
-def _signed(now: float | None, then: float | None) -> str:
+def _format_change(now: float | None, then: float | None) -> str:
     if now is None or then is None:
         return "unknown"
     whole = round(now - then)

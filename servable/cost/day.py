@@ -1,15 +1,15 @@
-"""The day that [traffic] states: its requests, and the instance hours of a variant on it."""
+"""Read the day that [traffic] states, and rehearse it to get the instance hours of a variant."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infra.parameters.environment import Environment
-from infra.parameters.placement import Placement, placement
+from infra.parameters.placement import Placement, find_placement
 from infra.policy.sizing import HOURS_PER_MONTH
 
 if TYPE_CHECKING:  # rehearsing takes time to import
-    from infra.parameters.rehearsal_scenario import ScalingPace
+    from infra.parameters.rehearsal_scenario import ScalingDelays
     from servable_scaling.rehearsal.day import RehearsedDay
 
 HOURS_PER_DAY = 24
@@ -18,7 +18,10 @@ _MINUTES_PER_HOUR = 60
 
 @dataclass(frozen=True, kw_only=True)
 class SleepCost:
-    """A variant that sleeps, on the stated day, beside the same that does not; the slowest instances."""
+    """The cost of a variant that scales to zero, on the stated day, with and without sleep.
+
+    It assumes the slowest start of instances.
+    """
 
     instance_hours: float
     """Hours of a day, with instances that start and that stay without a copy."""
@@ -32,8 +35,11 @@ class SleepCost:
     metric_delay_seconds: int
     usd_per_instance_hour: float | None
 
-    def usd_per_month(self, hours: float) -> float | None:
-        """US dollars a month of such days, of so many instance hours each."""
+    def compute_usd_per_month(self, hours: float) -> float | None:
+        """Return US dollars per month of days with `hours` instance hours each, or None.
+
+        None means that the instance's price isn't known.
+        """
         each = self.usd_per_instance_hour
         return None if each is None else hours / HOURS_PER_DAY * HOURS_PER_MONTH * each
 
@@ -43,50 +49,54 @@ def read_day(environment: Environment) -> list[float] | None:
 
     Raises TrafficError if the file of traffic.day can't be read.
     """
-    from infra.parameters.rehearsal_scenario import stated_day
+    from infra.parameters.rehearsal_scenario import read_stated_day
 
-    return stated_day(environment.traffic)
+    return read_stated_day(environment.traffic)
 
 
 def rehearse_day(
-    environment: Environment, placed: Placement, requests: Sequence[float], pace: "ScalingPace"
+    environment: Environment, placed: Placement, requests: Sequence[float], pace: "ScalingDelays"
 ) -> "RehearsedDay":
-    """Rehearse a day of one variant. Hours and waits don't depend on latencies; copies do on the rate."""
+    """Rehearse a day of one variant.
+
+    Hours and waits don't depend on latencies; the number of copies depends on the rate.
+    """
     from infra.parameters import rehearsal_scenario as rehearsal
     from servable_scaling.rehearsal.day import rehearse
 
     scaling = placed.variant.scaling
     rate = (scaling and scaling.max_rps_per_instance) or max(1.0, *requests) / _MINUTES_PER_HOUR
     instance = rehearsal.MeasuredInstance(rate_rps=rate, p50_ms=1, p99_ms=1, source="the file")
-    planned = rehearsal.scenario(environment, placed, requests, instance, pace=pace)
-    return rehearse(planned.unwatched())
+    planned = rehearsal.build_scenario(environment, placed, requests, instance, pace=pace)
+    return rehearse(planned.reduce_to_scaling())
 
 
-def cost_of_sleep(environment: Environment, name: str) -> SleepCost | None:
-    """Rehearse the stated day with and without sleep; None if the variant never sleeps.
+def compute_sleep_cost(environment: Environment, name: str) -> SleepCost | None:
+    """Compare the stated day with and without scaling to zero.
 
-    Raises TrafficError if the day can't be read.
+    Returns None if the variant never scales to zero or no day is stated. Raises TrafficError if
+    the day can't be read.
     """
-    placed = placement(environment, name)
+    placed = find_placement(environment, name)
     if placed is None or not placed.variant.sleep_after_minutes:
         return None
     requests = read_day(environment)
     if requests is None:
         return None
-    from infra.parameters.rehearsal_scenario import never_asleep, paces
-    from servable_scaling.rehearsal.scenario import longest_wait_seconds
+    from infra.parameters.rehearsal_scenario import disable_sleep, list_scaling_delays
+    from servable_scaling.rehearsal.scenario import compute_longest_wait_seconds
 
-    *_, pace = paces(placed)
-    awake = never_asleep(environment, placed)
+    *_, pace = list_scaling_delays(placed)
+    awake = disable_sleep(environment, placed)
     asleep = rehearse_day(environment, placed, requests, pace)
-    always = rehearse_day(awake, placement(awake, name) or placed, requests, pace)
-    price = environment.prices.instance(placed.instance.name, environment.region)
+    always = rehearse_day(awake, find_placement(awake, name) or placed, requests, pace)
+    price = environment.prices.find_instance_price(placed.instance.name, environment.region)
     return SleepCost(
         instance_hours=asleep.instance_hours,
         instance_hours_without_sleep=always.instance_hours,
-        waiting_callers=asleep.waiting,
+        waiting_callers=asleep.waiting_callers,
         failed_callers=asleep.gave_up,
-        longest_wait_seconds=longest_wait_seconds(asleep.waits),
+        longest_wait_seconds=compute_longest_wait_seconds(asleep.waits),
         start_seconds=pace.start_seconds,
         metric_delay_seconds=pace.metric_delay_seconds,
         usd_per_instance_hour=price.usd_per_hour if price else None,

@@ -1,11 +1,11 @@
-"""The expected month: what an environment costs with the requests that [traffic] states."""
+"""The expected month: the cost of an environment with the requests that [traffic] states."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from infra.parameters.environment import Environment
-from infra.parameters.placement import Placement, placement
+from infra.parameters.placement import Placement, find_placement
 from infra.parameters.variant import Variant
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import BYTES_PER_GB, EXAMPLE_SECONDS, MILLION, UNKNOWN, Cost, VariantCost
@@ -20,7 +20,10 @@ _INSTANCES = "instances"
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedLine:
-    """One part of the month. `usd`: None if it can't be computed; `assumption` then says why."""
+    """One part of the month.
+
+    `usd`: None if it can't be computed; `assumption` is then the reason.
+    """
 
     name: str
     usd: float | None
@@ -29,7 +32,7 @@ class ExpectedLine:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedMonth:
-    """A month of days as [traffic] states."""
+    """The cost of a month whose days are as [traffic] states."""
 
     requests: float
     day: str
@@ -38,20 +41,20 @@ class ExpectedMonth:
 
     @property
     def usd(self) -> float:
-        """The sum of the lines that have an amount."""
+        """Return the sum of the lines that have an amount."""
         return sum(line.usd for line in self.lines if line.usd is not None)
 
     @property
-    def missing(self) -> list[str]:
-        """Names of the lines without an amount."""
+    def missing_names(self) -> list[str]:
+        """Return the names of the lines without an amount."""
         return [line.name for line in self.lines if line.usd is None]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"usd_per_month": self.usd, "missing": self.missing}
+        return asdict(self) | {"usd_per_month": self.usd, "missing": self.missing_names}
 
 
-def expect(environment: Environment, costs: Cost) -> ExpectedMonth | None:
-    """Return the expected month; None without variants, or if [traffic] states no number of requests.
+def compute_expected_month(environment: Environment, costs: Cost) -> ExpectedMonth | None:
+    """Return the expected month, or None without variants or without a stated number of requests.
 
     Raises TrafficError if the day can't be read.
     """
@@ -71,14 +74,14 @@ def expect(environment: Environment, costs: Cost) -> ExpectedMonth | None:
     lines = [
         line
         for variant in costs.variants
-        for line in _variant_lines(environment, variant, requests)
+        for line in _build_variant_lines(environment, variant, requests)
     ]
     standing = costs.standing.usd_per_month
     lines += [
         *(
-            [_queue_line(environment, month)]
+            [_build_queue_line(environment, month)]
             if environment.kind.queued
-            else [_data_line(costs, month)]
+            else [_build_data_line(costs, month)]
         ),
         ExpectedLine(
             name="what stays when nothing runs",
@@ -89,15 +92,15 @@ def expect(environment: Environment, costs: Cost) -> ExpectedMonth | None:
     return ExpectedMonth(requests=month, day=day, lines=tuple(lines))
 
 
-def _variant_lines(
+def _build_variant_lines(
     environment: Environment, costs: VariantCost, requests: list[float]
 ) -> Iterator[ExpectedLine]:
     variant = environment.variants[costs.variant]
     if variant.serverless is not None:
-        yield _serverless_line(environment, costs, sum(requests) * DAYS_PER_MONTH)
+        yield _build_serverless_line(environment, costs, sum(requests) * DAYS_PER_MONTH)
         return
-    hours, assumption = _instance_hours(environment, costs.variant, variant, requests)
-    price = environment.prices.instance(variant.instance_types[0], environment.region)
+    hours, assumption = _estimate_instance_hours(environment, costs.variant, variant, requests)
+    price = environment.prices.find_instance_price(variant.instance_types[0], environment.region)
     usd = None if hours is None or price is None else hours * DAYS_PER_MONTH * price.usd_per_hour
     if len(variant.instance_types) > 1:
         assumption += f"; all are {variant.instance_types[0]}"
@@ -110,33 +113,38 @@ def _variant_lines(
         yield ExpectedLine(name=f"volumes, {costs.variant}", usd=usd, assumption=size)
 
 
-def _instance_hours(
+def _estimate_instance_hours(
     environment: Environment, name: str, variant: Variant, requests: list[float]
 ) -> tuple[float | None, str]:
-    """Return (instance hours of a day, the assumption that gives them)."""
+    """Return (instance hours of a day, the assumption behind them).
+
+    The hours are None if they can't be estimated; the assumption is then the reason.
+    """
     if variant.components:
         return None, "components share the instances, and their requests aren't stated one by one"
-    scaling, placed = variant.scaling, placement(environment, name)
-    if not variant.scales:
+    scaling, placed = variant.scaling, find_placement(environment, name)
+    if not variant.is_scaled:
         count = max(1, variant.min_instances)
         return float(HOURS_PER_DAY * count), f"{count:g} run all the time"
     if scaling is not None and scaling.max_rps_per_instance is None and not scaling.steps:
         return None, "scaling doesn't follow requests, but concurrency or the queue"
     if placed is None:
         return None, "the instance type or model isn't known"
-    hours = _rehearsed_hours(environment, placed, requests)
+    hours = _rehearse_hours(environment, placed, requests)
     return hours, f"{hours / HOURS_PER_DAY:.2f} on average, by a rehearsal of scaling"
 
 
-def _rehearsed_hours(environment: Environment, placed: Placement, requests: list[float]) -> float:
-    from infra.parameters.rehearsal_scenario import paces
+def _rehearse_hours(environment: Environment, placed: Placement, requests: list[float]) -> float:
+    from infra.parameters.rehearsal_scenario import list_scaling_delays
 
-    *_, slowest = paces(placed)
+    *_, slowest = list_scaling_delays(placed)
     return rehearse_day(environment, placed, requests, slowest).instance_hours
 
 
-def _serverless_line(environment: Environment, costs: VariantCost, requests: float) -> ExpectedLine:
-    share = environment.share(costs.variant)
+def _build_serverless_line(
+    environment: Environment, costs: VariantCost, requests: float
+) -> ExpectedLine:
+    share = environment.compute_share(costs.variant)
     mine = requests * (1.0 if share is None else share)
     second, serverless = costs.usd_per_second, costs.serverless
     assert serverless is not None  # the caller checked
@@ -153,7 +161,7 @@ def _serverless_line(environment: Environment, costs: VariantCost, requests: flo
     )
 
 
-def _data_line(costs: Cost, requests: float) -> ExpectedLine:
+def _build_data_line(costs: Cost, requests: float) -> ExpectedLine:
     data, name = costs.data, "data in and out"
     if data.usd_per_million_predictions is None:
         why = f"set {' and '.join(data.missing_keys)}" if data.missing_keys else UNKNOWN
@@ -166,8 +174,8 @@ def _data_line(costs: Cost, requests: float) -> ExpectedLine:
     )
 
 
-def _queue_line(environment: Environment, requests: float) -> ExpectedLine:
-    """Return the cost of the requests and responses that an asynchronous endpoint leaves in S3."""
+def _build_queue_line(environment: Environment, requests: float) -> ExpectedLine:
+    """Return the cost of the requests and responses that an asynchronous endpoint keeps in S3."""
     traffic, queue = environment.traffic, environment.asynchronous
     assert queue is not None  # the endpoint has a queue
     name = "requests and responses in S3"

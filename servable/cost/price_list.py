@@ -1,4 +1,4 @@
-"""AWS's Price List: hosting prices, as `servable cost --refresh` reads them and writes them into a file."""
+"""Read AWS's hosting prices and write them into a file, for `servable cost --refresh`."""
 
 import datetime
 import json
@@ -11,9 +11,9 @@ import click
 import tomlkit
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.parameters.loading import ValidFile
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 
 # The API is in three regions, with the prices of all.
 # https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html (2026-11-22)
@@ -22,45 +22,56 @@ SOURCE = "AWS Price List API, GetProducts AmazonSageMaker, component Hosting"
 
 
 class PriceListError(Exception):
-    """AWS answered with something else than one price. `str()` is a whole sentence."""
+    """The error if AWS doesn't list exactly one price.
+
+    `str()` is a whole sentence.
+    """
 
 
-def hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dict[str, float]:
-    """Return US dollars per hour by instance type; a type that AWS lists without a price is missing.
+def fetch_hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dict[str, float]:
+    """Return US dollars per hour by instance type, without types that AWS lists no price for.
 
     `pricing`: the boto3 client. Needs pricing:GetProducts. Raises `PriceListError`, and boto3's
-    errors. An asynchronous endpoint's instances are taken to cost as much as a real-time one's.
+    errors. An asynchronous endpoint's instances are assumed to cost as much as a real-time
+    endpoint's.
     """
     found: dict[str, float] = {}
     for name in names:
         prices = {
             row["usd_per_hour"]
-            for row in rows_of(_products(pricing, region, "instanceName", name), as_of="")
+            for row in build_price_rows(
+                _list_products(pricing, region, "instanceName", name), as_of=""
+            )
             if (row["instance"], row["region"]) == (name, region)
         }
         key = f'prices.instance_usd_per_hour."{name}"'
-        found.update((name, usd) for usd in _single(prices, f"{name}: AWS", "hosting", region, key))
+        found.update(
+            (name, usd)
+            for usd in _require_single_price(prices, f"{name}: AWS", "hosting", region, key)
+        )
     return found
 
 
-def data_prices(pricing: Any, region: str) -> set[float]:
+def fetch_data_prices(pricing: Any, region: str) -> set[float]:
     """Return the price in US dollars of 1 GB into or out of an endpoint; empty if AWS lists none.
 
-    Raises as `hosting_prices` does. Usage types and operation: those that infracost asks for,
-    https://github.com/infracost/infracost/pull/3502 (2026-05-08).
+    Raises the errors that `fetch_hosting_prices` raises. Usage types and operation are those that
+    infracost requests, https://github.com/infracost/infracost/pull/3502 (2026-05-08).
     """
     prices = {
         usd
-        for product in _products(pricing, region, "operation", "Invoke-Endpoint")
+        for product in _list_products(pricing, region, "operation", "Invoke-Endpoint")
         if product["product"]["attributes"]
         .get("usagetype", "")
         .endswith(("Hst:Data-Bytes-In", "Hst:Data-Bytes-Out"))
-        for usd in _prices(product, "gb")
+        for usd in _iterate_prices(product, "gb")
     }
-    return _single(prices, "data in and out: AWS", "data", region, "prices.usd_per_gb_processed")
+    return _require_single_price(
+        prices, "data in and out: AWS", "data", region, "prices.usd_per_gb_processed"
+    )
 
 
-def _products(pricing: Any, region: str, field: str, value: str) -> list[dict[str, Any]]:
+def _list_products(pricing: Any, region: str, field: str, value: str) -> list[dict[str, Any]]:
     pages = pricing.get_paginator("get_products").paginate(
         ServiceCode="AmazonSageMaker",
         Filters=[
@@ -71,8 +82,13 @@ def _products(pricing: Any, region: str, field: str, value: str) -> list[dict[st
     return [json.loads(text) for page in pages for text in page["PriceList"]]
 
 
-def _single(prices: set[float], who: str, what: str, region: str, key: str) -> set[float]:
-    """Return the prices, at most one of them."""
+def _require_single_price(
+    prices: set[float], who: str, what: str, region: str, key: str
+) -> set[float]:
+    """Return `prices` if it contains at most one price.
+
+    Raises `PriceListError` otherwise.
+    """
     if len(prices) > 1:
         listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
         raise PriceListError(
@@ -81,8 +97,11 @@ def _single(prices: set[float], who: str, what: str, region: str, key: str) -> s
     return prices
 
 
-def rows_of(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
-    """One row of prices.json for each on-demand hosting price in US dollars of a type that we know."""
+def build_price_rows(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
+    """Return one row of prices.json for each on-demand hosting price in US dollars.
+
+    Instance types that the catalog doesn't know are left out.
+    """
     return [
         {
             "instance": name,
@@ -92,15 +111,16 @@ def rows_of(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str,
             "source": SOURCE,
         }
         for product in products
-        if (name := _hosted(product["product"]["attributes"])) in instances()
-        for usd in _prices(product, "h")
+        if (name := _find_hosted_type(product["product"]["attributes"])) in load_instances()
+        for usd in _iterate_prices(product, "h")
     ]
 
 
-def _hosted(attributes: dict[str, str]) -> str:
-    """The instance type of a hosting product; "" of another one (training, notebooks, processing).
+def _find_hosted_type(attributes: dict[str, str]) -> str:
+    """Return the instance type of a hosting product, or "" for other products.
 
-    The same type is listed once for each use; its name ends with the use in older lists.
+    Other products are training, notebooks, and processing. The same type is listed once for each
+    use; in older lists, its name ends with the use.
     """
     name = attributes.get("instanceName") or attributes.get("instanceType", "")
     uses = (attributes.get("component"), attributes.get("platoinstancetype"))
@@ -109,8 +129,8 @@ def _hosted(attributes: dict[str, str]) -> str:
     return name.removesuffix("-Hosting") if hosted or name.endswith("-Hosting") else ""
 
 
-def _prices(product: dict[str, Any], unit: str) -> Iterator[float]:
-    """Yield the prices by a unit that begins so."""
+def _iterate_prices(product: dict[str, Any], unit: str) -> Iterator[float]:
+    """Yield the prices whose unit starts with `unit`."""
     for term in product["terms"].get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             usd = float(dimension["pricePerUnit"].get("USD", 0))
@@ -119,11 +139,11 @@ def _prices(product: dict[str, Any], unit: str) -> Iterator[float]:
                 yield usd
 
 
-def refreshed(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterator[str]:
-    """Write [prices] into `file` and yield one line for each instance type, and one for data.
+def refresh_prices(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterator[str]:
+    """Write [prices] into `file`, and yield one line for each instance type and one for data.
 
-    `pricing`: the boto3 client; None: of the shell's credentials. Raises click.ClickException if AWS
-    does not answer; then nothing is written.
+    `pricing`: the boto3 client; None: one with the shell's credentials. Raises
+    click.ClickException if AWS returns an error; then nothing is written.
     """
     environment = loaded.environment
     variants = environment.variants.values()
@@ -132,8 +152,8 @@ def refreshed(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterator[st
     names = sorted(kinds | {batch.instance_type for batch in environment.batch.values()})
     try:
         client = pricing or boto3.client("pricing", region_name=API_REGION)
-        usd_per_hour = hosting_prices(client, names, environment.region)
-        usd_per_gb = next(iter(data_prices(client, environment.region)), None)
+        usd_per_hour = fetch_hosting_prices(client, names, environment.region)
+        usd_per_gb = next(iter(fetch_data_prices(client, environment.region)), None)
     except PriceListError as wrong:
         raise click.ClickException(str(wrong)) from None
     except (BotoCoreError, ClientError) as wrong:
@@ -143,7 +163,7 @@ def refreshed(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterator[st
         ) from None
     if usd_per_hour or usd_per_gb:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        write(file, usd_per_hour, usd_per_gb, today)
+        write_prices(file, usd_per_hour, usd_per_gb, today)
     for name in names:
         usd = usd_per_hour.get(name)
         price = "AWS lists no hosting price" if usd is None else f"${usd:g}/h, written"
@@ -152,8 +172,10 @@ def refreshed(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterator[st
     yield f"data in and out in {environment.region}: {price}"
 
 
-def write(file: Path, usd_per_hour: dict[str, float], usd_per_gb: float | None, as_of: str) -> None:
-    """Write the prices into [prices] of the file; other keys, comments and order are kept."""
+def write_prices(
+    file: Path, usd_per_hour: dict[str, float], usd_per_gb: float | None, as_of: str
+) -> None:
+    """Write the prices into [prices] of the file; other keys, comments, and order are kept."""
     document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
     if "prices" not in document:
         document["prices"] = tomlkit.table()
@@ -162,4 +184,4 @@ def write(file: Path, usd_per_hour: dict[str, float], usd_per_gb: float | None, 
         document["prices"]["usd_per_gb_processed"] = usd_per_gb
     table = document["prices"].setdefault("instance_usd_per_hour", tomlkit.inline_table())
     table.update(usd_per_hour)
-    write_beside(file, tomlkit.dumps(document).encode())
+    write_atomically(file, tomlkit.dumps(document).encode())

@@ -1,12 +1,12 @@
-"""Cost of what stays when nothing runs: key, dashboard, alarms, metrics; and of the instances' volumes."""
+"""The cost of idle resources (key, dashboard, alarms, metrics) and of instances' volumes."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from infra.catalog.instances import instances
-from infra.catalog.metrics import log_filters
-from infra.catalog.prices import standing_price
+from infra.catalog.instances import load_instances
+from infra.catalog.metrics import load_log_filters
+from infra.catalog.prices import find_standing_price
 from infra.parameters.environment import Environment
 from infra.parameters.monitoring import OVERHEAD, WATCHED
 from infra.parameters.rollout import MOST_ALARMS
@@ -36,7 +36,7 @@ _ERROR_METRICS = 5
 
 @dataclass(frozen=True)
 class StandingItem:
-    """Something that is paid by the month, whatever runs."""
+    """An item that is charged monthly, whether or not anything runs."""
 
     name: str
     count: float
@@ -51,7 +51,10 @@ class StandingItem:
 
 @dataclass(frozen=True, kw_only=True)
 class StandingCost:
-    """What stays when nothing runs. Empty: no source states the prices of the region's partition."""
+    """The cost of what remains when nothing runs.
+
+    It has no items if no source states the prices of the Region's partition.
+    """
 
     items: tuple[StandingItem, ...]
 
@@ -60,51 +63,51 @@ class StandingCost:
         return sum(item.usd_per_month for item in self.items) if self.items else None
 
 
-def standing(environment: Environment) -> StandingCost:
-    """Return the standing cost of an environment, without AWS's free allowances of an account."""
+def compute_standing_cost(environment: Environment) -> StandingCost:
+    """Return the standing cost of an environment, without subtracting the account's free tier."""
     counts = {
-        "key": _keys(environment),
+        "key": _count_keys(environment),
         "dashboard": 1,
         "composite alarm": 1 if environment.variants else 0,
-        **alarm_metrics(environment),
-        "custom metric": len(log_filters()) if environment.variants else 0,
+        **count_alarm_metrics(environment),
+        "custom metric": len(load_log_filters()) if environment.variants else 0,
     }
-    return StandingCost(items=tuple(_items(counts, environment.region)))
+    return StandingCost(items=tuple(_build_items(counts, environment.region)))
 
 
-def volume(variant: Variant, region: str) -> StandingItem | None:
-    """Return the volume of one instance; None where there is none, or no price."""
-    types = [instances()[name] for name in variant.instance_types if name in instances()]
+def price_volume(variant: Variant, region: str) -> StandingItem | None:
+    """Return the volume of one instance, or None if there is no volume or no price."""
+    types = [load_instances()[name] for name in variant.instance_types if name in load_instances()]
     if variant.serverless is not None or any(kind.local_nvme_gb for kind in types):
         return None
     size = variant.volume_gb or _VOLUME_GB
-    return next(_items({"volume gb": size}, region), None)
+    return next(_build_items({"volume gb": size}, region), None)
 
 
-def _items(counts: Mapping[str, int], region: str) -> Iterator[StandingItem]:
+def _build_items(counts: Mapping[str, int], region: str) -> Iterator[StandingItem]:
     for name, count in counts.items():
-        price = standing_price(name, region)
+        price = find_standing_price(name, region)
         if price is not None and count:
             at = f"{price.region}, {price.as_of}"
             yield StandingItem(name, count, price.usd_per_month, at)
 
 
-def _keys(environment: Environment) -> int:
-    """Keys of the stacks' own: of the topic, and of each bucket that is retained."""
+def _count_keys(environment: Environment) -> int:
+    """Count the KMS keys that the stacks create: for the topic and for each retained bucket."""
     stores = (environment.capture, environment.asynchronous) if environment.variants else ()
     return (environment.alarms.topic_kms_key is None) + sum(
         store is not None and store.kms_key is None for store in stores
     )
 
 
-def alarm_metrics(environment: Environment) -> Counter[str]:
-    """Return how many metrics the alarms watch, by the resolution that CloudWatch charges for.
+def count_alarm_metrics(environment: Environment) -> Counter[str]:
+    """Count the metrics that the alarms watch, by the resolution that CloudWatch charges for.
 
-    Nothing documents the resolution of the alarms that Application Auto Scaling makes; they count as
+    The resolution of alarms that Application Auto Scaling creates isn't documented; they count as
     standard ones.
     """
     alarms, kind = environment.alarms, environment.kind
-    published = environment.metrics.published(kind)
+    published = environment.metrics.find_intervals(kind)
     requests, utilization = (
         HIGH_RESOLUTION if seconds < _STANDARD_SECONDS else STANDARD
         for seconds in (published.requests_seconds, published.utilization_seconds)
@@ -114,25 +117,25 @@ def alarm_metrics(environment: Environment) -> Counter[str]:
         # One on requests that a container rejects; with [asynchronous] one on the oldest request.
         count[STANDARD] += 1 + (kind.queued and alarms.oldest_request_minutes is not None)
     shared = [variant for variant in environment.variants.values() if variant.components]
-    for variant in (*environment.served.values(), *shared):
+    for variant in (*environment.serving_variants.values(), *shared):
         several = len(variant.instance_types) if len(variant.instance_types) > 1 else 0
-        for metric, graph in _watched(environment, variant):
+        for metric, graph in _iterate_watched(environment, variant):
             # Each type of a pool has an alarm of its own.
             if graph == "saturation":
                 count[utilization] += several or 1
             else:
                 count[requests] += 1 + (several if metric == "ModelLatency" else 0)
         count[STANDARD] += _QUEUE_ALARMS if kind.queued else 0
-        count[STANDARD] += _at_max_metrics(environment, variant)
+        count[STANDARD] += _count_at_max_metrics(environment, variant)
         if variant not in shared:
             count[STANDARD] += alarms.no_traffic_minutes is not None and not variant.shadow
-            count[STANDARD] += _scaling_metrics(environment, variant)
+            count[STANDARD] += _count_scaling_metrics(environment, variant)
     for batch in environment.batch.values():
         count[STANDARD] += _BATCH_ALARMS
         count[STANDARD] += _SCHEDULE_METRICS if batch.schedule is not None else 0
     if environment.rollout is not None:
         served = [name for name, variant in environment.variants.items() if not variant.shadow]
-        rollback = environment.rollout.rollback_alarms(alarms, variants=served, kind=kind)
+        rollback = environment.rollout.list_rollback_alarms(alarms, variants=served, kind=kind)
         for _, name in rollback[:MOST_ALARMS]:
             if name == "golden-requests":
                 count[STANDARD] += _GOLDEN_ALARMS
@@ -141,13 +144,13 @@ def alarm_metrics(environment: Environment) -> Counter[str]:
     return +count
 
 
-def _watched(environment: Environment, variant: Variant) -> Iterator[tuple[str, str]]:
-    """Yield (metric, graph) of each alarm of `WATCHED` that a variant has."""
+def _iterate_watched(environment: Environment, variant: Variant) -> Iterator[tuple[str, str]]:
+    """Yield (metric, graph) for each alarm of `WATCHED` that a variant has."""
     kind, types = environment.kind, variant.instance_types
-    gpus = any(instances()[name].gpus for name in types if name in instances())
+    gpus = any(load_instances()[name].gpus for name in types if name in load_instances())
     for graph, several in WATCHED.items():
         for name, (_, metric, _, key) in several.items():
-            if getattr(environment.alarms, key) is None or not kind.publishes(metric):
+            if getattr(environment.alarms, key) is None or not kind.has_metric(metric):
                 continue
             if metric.startswith("GPU") and not gpus:
                 continue
@@ -158,23 +161,23 @@ def _watched(environment: Environment, variant: Variant) -> Iterator[tuple[str, 
             yield metric, graph
 
 
-def _at_max_metrics(environment: Environment, variant: Variant) -> int:
-    """Return the metrics of the alarm on a variant, or a component, that has reached its maximum."""
+def _count_at_max_metrics(environment: Environment, variant: Variant) -> int:
+    """Count the metrics of the alarm that a variant or component has reached its maximum."""
     least, most = variant.capacity
     own = variant.component
     shared = bool(variant.components) and own is None
-    scales = own is not None or ((variant.scales or shared) and environment.kind.has_instances)
+    scales = own is not None or ((variant.is_scaled or shared) and environment.kind.has_instances)
     if own is None:
-        least, most = variant.min_instances, variant.most_instances
+        least, most = variant.min_instances, variant.instance_limit
     if not scales or most <= least:
         return 0
     # Requests by requests of an instance; where SageMaker publishes neither, a count of the instances.
-    return 1 if shared or not environment.kind.publishes("Invocations") else 2
+    return 1 if shared or not environment.kind.has_metric("Invocations") else 2
 
 
-def _scaling_metrics(environment: Environment, variant: Variant) -> int:
-    """Return the metrics of the alarms that scale a variant or a component."""
-    if not variant.scales:
+def _count_scaling_metrics(environment: Environment, variant: Variant) -> int:
+    """Count the metrics of the alarms that scale a variant or a component."""
+    if not variant.is_scaled:
         return 0
     own = variant.component
     asleep = variant.sleep_after_minutes if own is None else own.sleep_after_minutes

@@ -1,4 +1,4 @@
-"""The AWS account of an environment: credentials, region, bootstrap, quotas, network."""
+"""Check the AWS account of an environment: credentials, Region, bootstrap, quotas, network."""
 
 import importlib.util
 from collections import Counter
@@ -6,48 +6,48 @@ from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError, NoCredentialsError
 
-from infra.catalog.instances import regions
-from infra.parameters.environment import Environment, stack_name
+from infra.catalog.instances import list_regions
+from infra.parameters.environment import Environment, build_stack_name
 from infra.policy.execution_policy import (
     BOOTSTRAP_BUCKET,
     BOOTSTRAP_VERSION,
     SCALING_ROLE,
     SCALING_SERVICE,
 )
-from infra.policy.sizing import instances_during_update
-from servable.doctor.machine import CheckResult, judged
-from servable.plan.live import deployed_stack, taken_names, unlocking_command
-from servable.project.account import Account, AwsError, absent, remedy_for, unless_absent
-from servable.project.environments import cdk
+from infra.policy.sizing import count_update_instances
+from servable.doctor.machine import CheckResult, build_result
+from servable.plan.live import build_unlocking_command, find_taken_names, read_deployed_stack
+from servable.project.account import Account, AwsError, choose_remedy, fetch_or_none, is_not_found
+from servable.project.environments import find_cdk_command
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6
 
 
-def account(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Check the credentials, and with valid ones the rest of the account.
+def check_account(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    """Check the credentials and, if they are valid, the rest of the account.
 
     `name`: the environment's name.
     """
     try:
-        identity = aws.identity()
+        identity = aws.fetch_identity()
     except NoCredentialsError:
         mend = "`aws configure`, AWS_PROFILE, or the variables of `servable local up`"
         yield CheckResult("credentials", "problem", "none in this shell", mend)
         return
     except AwsError as wrong:
-        mend = remedy_for(wrong, "check the network, the clock and the credentials")
+        mend = choose_remedy(wrong, "check the network, the clock and the credentials")
         yield CheckResult("credentials", "unknown", f"could not be checked: {wrong}", mend)
         return
     fine = str(identity["Account"]) == environment.account
     mend = f"use credentials of {environment.account}, which the file names"
-    yield judged("credentials", fine, f"{identity['Arn']}", mend)
+    yield build_result("credentials", fine, f"{identity['Arn']}", mend)
     if not fine:
         return
     looks = {
         **_ASKED,
-        "stack": lambda *given: endpoint_stack(name, *given),
-        "names": lambda *given: names(name, *given),
+        "stack": lambda *given: check_endpoint_stack(name, *given),
+        "names": lambda *given: check_names(name, *given),
     }
     for subject, look in looks.items():
         try:
@@ -57,52 +57,59 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Check
             yield CheckResult(subject, "unknown", f"could not be checked: {wrong}", mend)
 
 
-def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    stack = stack_name(name, environment, "endpoint")
-    described = unless_absent(aws.client("cloudformation").describe_stacks, StackName=stack)
+def check_endpoint_stack(
+    name: str, environment: Environment, aws: Account
+) -> Iterator[CheckResult]:
+    stack = build_stack_name(name, environment, "endpoint")
+    described = fetch_or_none(aws.client("cloudformation").describe_stacks, StackName=stack)
     details = {} if described is None else described["Stacks"][0]
-    unlocking = unlocking_command(details)
+    unlocking = build_unlocking_command(details)
     status = f"{stack}: {details.get('StackStatus', 'not deployed')}"
-    mend = f"`{unlocking}`, then `{cdk()} deploy '{name}/*'`, which deletes it and creates it again"
+    mend = (
+        f"`{unlocking}`, then `{find_cdk_command()} deploy '{name}/*'`, which deletes it and "
+        "creates it again"
+    )
     if unlocking:
         status += "; it is protected, so that no deployment can replace it"
-    yield judged("stack", unlocking is None, status, mend)
+    yield build_result("stack", unlocking is None, status, mend)
 
 
-def names(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    stack = stack_name(name, environment, "endpoint")
-    _, template = deployed_stack(stack, aws.client("cloudformation"))
+def check_names(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    stack = build_stack_name(name, environment, "endpoint")
+    _, template = read_deployed_stack(stack, aws.client("cloudformation"))
     problems = [
         CheckResult(taken.resource, "problem", taken.problem, taken.remedy)
-        for taken in taken_names(environment, template, aws.client)
+        for taken in find_taken_names(environment, template, aws.client)
     ]
     yield from problems or [CheckResult("names", "ok", "not taken by anything outside the stack")]
 
 
-def _region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    names = regions()
+def _check_region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    names = list_regions()
     fine = environment.region in names
-    yield judged("region", fine, environment.region, f"SageMaker hosts in: {', '.join(names)}")
+    yield build_result(
+        "region", fine, environment.region, f"SageMaker hosts in: {', '.join(names)}"
+    )
 
 
-def _bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    mend = f"`{cdk()} bootstrap aws://{environment.account}/{environment.region}`"
-    parameter = unless_absent(aws.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION)
+def _check_bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    mend = f"`{find_cdk_command()} bootstrap aws://{environment.account}/{environment.region}`"
+    parameter = fetch_or_none(aws.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION)
     if parameter is None:
         yield CheckResult("bootstrap", "problem", "not bootstrapped", mend)
         return
     version = parameter["Parameter"]["Value"]
     fine = int(version) >= LEAST_BOOTSTRAP
-    yield judged("bootstrap", fine, f"version {version}, needed {LEAST_BOOTSTRAP}", mend)
+    yield build_result("bootstrap", fine, f"version {version}, needed {LEAST_BOOTSTRAP}", mend)
 
 
-def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     """Compare the key that encrypts published archives with the keys that roles may use."""
     named = environment.kms_keys.get("endpoint.archive_kms_keys")
     if named is None:
         return  # nothing is published
     bucket = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
-    encryption = unless_absent(aws.client("s3").get_bucket_encryption, Bucket=bucket)
+    encryption = fetch_or_none(aws.client("s3").get_bucket_encryption, Bucket=bucket)
     if encryption is None:
         return  # the line about the bootstrap reports it
     (rule,) = encryption["ServerSideEncryptionConfiguration"]["Rules"]
@@ -110,8 +117,8 @@ def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
     if not key:
         option = "".join(f" --bootstrap-kms-key-id {name}" for name in named[:1])
-        mend = f"`{cdk()} bootstrap{option}`, then deploy; or take the key out"
-        yield judged("key of archives", not named, f"{bucket}: S3's own key", mend)
+        mend = f"`{find_cdk_command()} bootstrap{option}`, then deploy; or take the key out"
+        yield build_result("key of archives", not named, f"{bucket}: S3's own key", mend)
     elif any(arn.endswith(key) for arn in named):
         yield CheckResult("key of archives", "ok", f"{bucket}: {key}")
     else:
@@ -120,20 +127,20 @@ def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
         yield CheckResult("key of archives", "open", said, mend)
 
 
-def _scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    served = environment.served.values()
-    if all(variant.scaling is None and not variant.sleeps for variant in served):
+def _check_scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    served = environment.serving_variants.values()
+    if all(variant.scaling is None and not variant.can_sleep for variant in served):
         return
     mend = f"`aws iam create-service-linked-role --aws-service-name {SCALING_SERVICE}`"
-    if unless_absent(aws.client("iam").get_role, RoleName=SCALING_ROLE) is None:
+    if fetch_or_none(aws.client("iam").get_role, RoleName=SCALING_ROLE) is None:
         # AWS creates it when the first target is registered.
         yield CheckResult("scaling role", "open", "does not exist yet", mend)
     else:
         yield CheckResult("scaling role", "ok", SCALING_ROLE)
 
 
-def needed(environment: Environment) -> dict[str, int]:
-    """Return instance type -> instances at once while an update replaces a fleet of maximum size.
+def count_needed_instances(environment: Environment) -> dict[str, int]:
+    """Return instance type -> instances needed while an update replaces a fleet of maximum size.
 
     All of a variant's instances may be of any of its instance types.
     """
@@ -143,30 +150,36 @@ def needed(environment: Environment) -> dict[str, int]:
     for variant in environment.variants.values():
         _, most = variant.planned_capacity
         for kind in variant.instance_types:  # serverless has none, and a quota of its own
-            counts[kind] += instances_during_update(most, batches=batches)
+            counts[kind] += count_update_instances(most, batches=batches)
     return counts
 
 
-def quotas_of(aws: Account) -> dict[str, float] | None:
-    """Return SageMaker's quotas by name; None: the local AWS has none. Raises one of `AwsError`."""
+def fetch_quotas(aws: Account) -> dict[str, float] | None:
+    """Return SageMaker's quotas by name, or None for a local AWS, which has none.
+
+    Raises one of `AwsError`.
+    """
     try:
         return {
             # A quota that was never raised is not listed as applied: then AWS's default holds.
-            **_values(aws, "list_aws_default_service_quotas"),
-            **_values(aws, "list_service_quotas"),
+            **_fetch_quota_values(aws, "list_aws_default_service_quotas"),
+            **_fetch_quota_values(aws, "list_service_quotas"),
         }
     except ClientError as error:
-        if aws.embedded and error.response["Error"]["Code"] == "NotImplemented":
+        if aws.has_custom_endpoint and error.response["Error"]["Code"] == "NotImplemented":
             return None
         raise
 
 
-def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Compare the account's quotas, which all its endpoints share, with what an update needs."""
-    if (there := quotas_of(aws)) is None:
+def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    """Compare the account's quotas with the needs of an update.
+
+    All endpoints of the account share the quotas.
+    """
+    if (there := fetch_quotas(aws)) is None:
         yield CheckResult("quotas", "open", "the local AWS has none")
         return
-    for kind, count in needed(environment).items():
+    for kind, count in count_needed_instances(environment).items():
         name = f"{kind} for endpoint usage"
         value = there.get(name)
         demand = f"{count} at once, both fleets of an update at max_instances"
@@ -176,7 +189,7 @@ def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
             continue
         mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
         said = f"{value:g}, for all endpoints together; needed {demand}"
-        yield judged(f"quota of {kind}", value >= count, said, mend)
+        yield build_result(f"quota of {kind}", value >= count, said, mend)
     every = [variant.serverless for variant in environment.variants.values()]
     if concurrent := sum(serverless.max_concurrency for serverless in every if serverless):
         said = f"not checked, since its name is not known; needed {concurrent} requests at once"
@@ -184,12 +197,12 @@ def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
         yield CheckResult("quota of serverless", "open", said, mend)
 
 
-def _values(aws: Account, operation: str) -> dict[str, float]:
-    listed = aws.all_unless_absent("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
+def _fetch_quota_values(aws: Account, operation: str) -> dict[str, float]:
+    listed = aws.list_or_empty("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
     return {quota["QuotaName"]: float(quota["Value"]) for quota in listed}
 
 
-def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+def check_network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     subnets = environment.network.subnets
     if not subnets:
         return
@@ -197,7 +210,7 @@ def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     try:
         described = ec2.describe_subnets(SubnetIds=list(subnets))["Subnets"]
     except ClientError as error:
-        if not absent(error):
+        if not is_not_found(error):
             raise
         mend = "set network.subnets to subnets of this account and region"
         yield CheckResult("subnets", "problem", str(error), mend)
@@ -205,17 +218,19 @@ def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
     batches = environment.rollout.batches if environment.rollout else None
     count = sum(
-        instances_during_update(variant.planned_capacity[1], batches=batches)
+        count_update_instances(variant.planned_capacity[1], batches=batches)
         for variant in environment.variants.values()
         if variant.instance_types
     )
     mend = (
         f"each instance needs an address: use larger subnets, {count} addresses are needed at once"
     )
-    yield judged("subnets", free >= count, f"{len(described)} with {free} free addresses", mend)
+    yield build_result(
+        "subnets", free >= count, f"{len(described)} with {free} free addresses", mend
+    )
     networks = sorted({subnet["VpcId"] for subnet in described})
     filters = [{"Name": "vpc-id", "Values": networks}]
-    listed = aws.pages("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
+    listed = aws.iterate_items("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
     there = {vpc_endpoint["ServiceName"] for vpc_endpoint in listed}
     for service in ("s3", "logs"):
         name = f"com.amazonaws.{environment.region}.{service}"
@@ -228,20 +243,23 @@ def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
             yield CheckResult(check, "open", "does not exist", mend)
 
 
-def _sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """What the SDK asks beside the local AWS, where both are there."""
-    if aws.embedded and importlib.util.find_spec("sagemaker"):
+def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    """Report the call that the SageMaker SDK sends to AWS even if the local AWS is used.
+
+    Yields nothing unless the local AWS is used and the SDK is installed.
+    """
+    if aws.has_custom_endpoint and importlib.util.find_spec("sagemaker"):
         said = f"its default_bucket() asks https://sts.{environment.region}.amazonaws.com itself"
         mend = "give the Session a bucket: Session(default_bucket=NAME)"
         yield CheckResult("SageMaker SDK", "open", said, mend)
 
 
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {
-    "region": _region,
-    "bootstrap": _bootstrap,
-    "key of archives": assets,
-    "quotas": quotas,
-    "scaling role": _scaling_role,
-    "subnets": network,
-    "SageMaker SDK": _sagemaker_sdk,
+    "region": _check_region,
+    "bootstrap": _check_bootstrap,
+    "key of archives": check_archive_key,
+    "quotas": check_quotas,
+    "scaling role": _check_scaling_role,
+    "subnets": check_network,
+    "SageMaker SDK": _check_sagemaker_sdk,
 }

@@ -8,12 +8,19 @@ from dataclasses import asdict
 
 import click
 
-from infra.parameters.sources import names
+from infra.parameters.sources import list_environment_names
 from model_packaging.refusal import PackagingError
-from servable.console.findings import styled_echo, wrapped
-from servable.doctor.machine import CheckResult, State, machine
+from servable.console.findings import echo_styled, wrap_text
+from servable.doctor.machine import CheckResult, State, check_machine
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, FIRST, SET, cdk, one_environment, project
+from servable.project.environments import (
+    ENVIRONMENTS,
+    FIRST,
+    SET,
+    find_cdk_command,
+    find_project,
+    load_environment,
+)
 from servable.verdict import VERDICTS
 
 STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}
@@ -35,25 +42,26 @@ def doctor(
 
     Exit 0: ready; 1: a problem; 3: a check of the account could not be done.
     """
-    root, files = project(folder)
-    looks = list(machine(root))
+    root, files = find_project(folder)
+    looks = list(check_machine(root))
     if environment is not None:
-        loaded, _ = one_environment(environment, folder, sets)
+        loaded, _ = load_environment(environment, folder, sets)
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
         said = (
-            f"`{cdk()} deploy '{name}/*'` deploys {name}; `{cdk()} deploy {name}` matches no stack"
+            f"`{find_cdk_command()} deploy '{name}/*'` deploys {name}; `{find_cdk_command()} "
+            f"deploy {name}` matches no stack"
         )
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
-        from servable.doctor.account import account
-        from servable.project.account import account_of
+        from servable.doctor.account import check_account
+        from servable.project.account import open_account
 
         try:
-            deployed_to = account_of(loaded.environment, local=local)
+            deployed_to = open_account(loaded.environment, local=local)
         except PackagingError as wrong:
             looks.append(CheckResult("account", "problem", wrong.problem, wrong.remedy))
         else:
-            looks += account(name, loaded.environment, deployed_to)
+            looks += check_account(name, loaded.environment, deployed_to)
     states = {look.state for look in looks}
     code = 1 if "problem" in states else 3 if "unknown" in states else 0
     if as_json:
@@ -63,7 +71,7 @@ def doctor(
     else:
         width = max(len(look.name) for look in looks)
         for look in looks:
-            styled_echo(
+            echo_styled(
                 f"{look.state:7}",
                 then=f"  {look.name:{width}}  {look.said}",
                 fg=COLOURS[look.state],
@@ -72,11 +80,11 @@ def doctor(
                 before = f"{'':7}  {'':{width}}  -> "
                 lines = [before + look.mend]
                 if sys.stdout.isatty():
-                    lines = wrapped(look.mend, shutil.get_terminal_size().columns, before)
+                    lines = wrap_text(look.mend, shutil.get_terminal_size().columns, before)
                 click.echo("\n".join(lines))
         if environment is None:
-            checks = [f"`servable doctor {name}`" for name in names(files)]
+            checks = [f"`servable doctor {name}`" for name in list_environment_names(files)]
             note = f"the account was not checked; to check it: {' or '.join(checks) or FIRST}"
             width = shutil.get_terminal_size().columns
-            click.echo("\n".join(wrapped(note, width, "") if sys.stdout.isatty() else [note]))
+            click.echo("\n".join(wrap_text(note, width, "") if sys.stdout.isatty() else [note]))
     return code

@@ -1,4 +1,4 @@
-"""This computer and its project: Python, the image's Python, Node, the CDK CLI, the project's files."""
+"""Check this computer and its project: Python, Node, the CDK CLI, and the project's files."""
 
 import os
 import re
@@ -11,16 +11,24 @@ from pathlib import Path
 from typing import Literal
 
 from infra.catalog import images
-from model_packaging.refusal import install_command
+from model_packaging.refusal import build_install_command
 from servable import __version__
-from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
+from servable.new.project_files import (
+    STAMP,
+    find_pinned_cli,
+    list_upgrade_steps,
+    read_writer_version,
+)
 
 State = Literal["ok", "problem", "open", "unknown"]
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check. `state` "open": no problem by itself; "unknown": AWS did not say."""
+    """The result of one check.
+
+    `state` "open": not a problem by itself; "unknown": AWS gave no usable response.
+    """
 
     name: str
     state: State
@@ -28,8 +36,8 @@ class CheckResult:
     mend: str = ""
 
 
-def judged(name: str, fine: bool, said: str, mend: str) -> CheckResult:
-    """Return "ok", or a problem with its remedy."""
+def build_result(name: str, fine: bool, said: str, mend: str) -> CheckResult:
+    """Return a result that is "ok" if `fine`, and otherwise a problem with its remedy."""
     return CheckResult(name, "ok", said) if fine else CheckResult(name, "problem", said, mend)
 
 
@@ -41,25 +49,30 @@ LEAST_NODE = 20
 TIMEOUT_SECONDS = 30
 
 
-def machine(root: Path) -> Iterator[CheckResult]:
-    """Check Python, the image's Python, Node, the CDK CLI and the project's files, without network."""
+def check_machine(root: Path) -> Iterator[CheckResult]:
+    """Check Python, the image's Python, Node, the CDK CLI, and the project's files.
+
+    It doesn't use the network.
+    """
     said = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info[:2] >= LEAST_PYTHON
-    yield judged("Python", fine, said, "install Python 3.11 or newer")
-    yield _image_python()
-    node = _version(root, "node", "--version")
+    yield build_result("Python", fine, said, "install Python 3.11 or newer")
+    yield _check_image_python()
+    node = _find_version(root, "node", "--version")
     number = int(node.split(".")[0]) if node else 0
-    yield judged("Node", number >= LEAST_NODE, node or "not found", f"`{install_command('synth')}`")
-    cdk, wanted = _version(root, "cdk", "--version"), pinned_cli(root)
+    yield build_result(
+        "Node", number >= LEAST_NODE, node or "not found", f"`{build_install_command('synth')}`"
+    )
+    cdk, wanted = _find_version(root, "cdk", "--version"), find_pinned_cli(root)
     mend = f"`npm ci` in {root}; package.json pins {wanted or 'none: `servable init` writes one'}"
     fine = cdk is not None and wanted in (None, cdk)
-    yield judged("CDK CLI", fine, cdk or "not found", mend)
-    yield project_files(root)
+    yield build_result("CDK CLI", fine, cdk or "not found", mend)
+    yield check_project_files(root)
 
 
-def project_files(root: Path) -> CheckResult:
-    """Check whether this version wrote the project's files; else say what to change."""
-    writer, here = written_by(root), __version__
+def check_project_files(root: Path) -> CheckResult:
+    """Check whether this version wrote the project's files; if not, report what to change."""
+    writer, here = read_writer_version(root), __version__
     if writer == here:
         return CheckResult("project files", "ok", f"written by servable {here}")
     if not (root / "cdk.json").is_file():
@@ -71,16 +84,16 @@ def project_files(root: Path) -> CheckResult:
         said = f"written by servable {writer}; this is {here}"
     steps = [
         "read Upgrading in Servable's CHANGELOG.md",
-        *to_change(root),
+        *list_upgrade_steps(root),
         f'then in cdk.json, context: "{STAMP}": "{here}"',
     ]
     # Not a problem: a deployment need not wait until the files are compared.
     return CheckResult("project files", "open", said, "; ".join(steps))
 
 
-def _image_python() -> CheckResult:
+def _check_image_python() -> CheckResult:
     """Check whether this Python can import code/lib, which is built for the image's Python."""
-    wanted = images.python(images.versions()[-1])
+    wanted = images.find_python(images.list_versions()[-1])
     here = ".".join(map(str, sys.version_info[:2]))
     if here == wanted:
         return CheckResult("image's Python", "ok", f"{wanted}, and it runs here")
@@ -88,7 +101,7 @@ def _image_python() -> CheckResult:
         f"{wanted}; this is {here}, for which the local container fetches the compiled packages of "
         "code/lib once, in the same versions"
     )
-    program = python_named(f"python{wanted}")
+    program = find_python(f"python{wanted}")
     mend = (
         f"to run code as in the image, install Servable into a virtual environment of {program}"
         if program
@@ -97,29 +110,35 @@ def _image_python() -> CheckResult:
     return CheckResult("image's Python", "ok", said, mend)
 
 
-def python_named(name: str) -> str | None:
-    """Return a Python that starts, from the path, pyenv or uv (shims on the path may not start)."""
+def find_python(name: str) -> str | None:
+    """Return a Python of this name that starts, from the path, pyenv, or uv, or None.
+
+    Shims on the path may not start.
+    """
     on_path = [Path(folder, name) for folder in os.get_exec_path()]
     kept = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]
     for program in [*on_path, *(path for folder in kept for path in folder.glob(f"*/bin/{name}"))]:
-        if os.access(program, os.X_OK) and _ran(str(program), "--version"):
+        if os.access(program, os.X_OK) and _run_program(str(program), "--version"):
             return str(program)
     return None
 
 
-def _version(root: Path, *command: str) -> str | None:
-    """Return the version of a program, with the project's own preferred to others; None: not found."""
+def _find_version(root: Path, *command: str) -> str | None:
+    """Return the version of a program, or None if it isn't found.
+
+    The project's own program is preferred to others.
+    """
     places = [root / ".venv/bin", root / "node_modules/.bin", Path(sys.executable).parent]
     own = [str(folder / command[0]) for folder in places if (folder / command[0]).exists()]
     program = own[0] if own else shutil.which(command[0])
     if program is None:
         return None
-    number = re.search(r"[0-9]+\.[0-9]+\.[0-9]+", _ran(program, *command[1:]))
+    number = re.search(r"[0-9]+\.[0-9]+\.[0-9]+", _run_program(program, *command[1:]))
     return number[0] if number else None
 
 
-def _ran(*command: str) -> str:
-    """Return the output of a program; an empty text if it does not start, or fails."""
+def _run_program(*command: str) -> str:
+    """Return the output of a program, or an empty text if it doesn't start or fails."""
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS

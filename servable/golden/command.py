@@ -21,22 +21,22 @@ import tomlkit
 from infra.parameters.model import Golden
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.parameters.table import ProjectPath
-from model_packaging.beside import write_beside
-from servable.answers.outputs import outputs_of
+from model_packaging.beside import write_atomically
+from servable.answers.outputs import read_outputs
 from servable.captured.lines import CapturedRequest
-from servable.console.terminal import escaped_name
+from servable.console.terminal import escape_name
 from servable.load.options import AS_JSON, LOCAL
-from servable.project.account import account_of
+from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
 from servable.project.environment_edit import diff
 from servable.project.environment_edit import write as write_file
-from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
+from servable.project.environments import ENVIRONMENTS, SET, load_endpoint_environment
 from servable.replay.index import CaptureIndex
-from servable.replay.places import PlaceError, place_of
+from servable.replay.places import PlaceError, open_place
 from servable.verdict import Verdict
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON, PROTOBUF
-from servable_tensors.records import media_type
+from servable_tensors.records import parse_media_type
 from servable_tensors.tensors import Array
 
 # Requests of clients that vary without end (names, shapes) are not all of interest.
@@ -49,7 +49,7 @@ Facet = tuple[str, ...]
 
 
 class GoldenSelection:
-    """`add` every request, then `chosen` gives the set."""
+    """A selection of requests: call `add` for every request, then `select`."""
 
     def __init__(self) -> None:
         self._candidates: dict[Facet, tuple[float, CapturedRequest]] = {}
@@ -57,8 +57,11 @@ class GoldenSelection:
         self._facets: dict[str, set[Facet]] = {}
 
     def add(self, request: CapturedRequest) -> None:
-        """Take a request into account. Raises nothing: a body of any form has facets."""
-        kinds, extremes = facets_of(request)
+        """Take a request into account.
+
+        Raises nothing: a body in any format has facets.
+        """
+        kinds, extremes = find_facets(request)
         for facet in kinds:
             if facet in self._candidates or len(self._candidates) < MOST_KINDS:
                 self._offer(facet, float(len(request.body)), request)
@@ -70,10 +73,13 @@ class GoldenSelection:
         if best is None or value < best[0]:
             self._candidates[facet] = value, request
 
-    def chosen(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
-        """Return at most `most` requests, those first that cover most, each with what it adds."""
+    def select(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
+        """Return at most `most` requests, each with the facets that it adds.
+
+        Requests that cover the most facets come first.
+        """
         several = {request.event_id: request for _, request in self._candidates.values()}
-        covers = {event: set(self._covered(request)) for event, request in several.items()}
+        covers = {event: set(self._iterate_covered(request)) for event, request in several.items()}
         rest = set(self._candidates)
         selected: list[tuple[CapturedRequest, list[Facet]]] = []
         while rest and len(selected) < most:
@@ -86,19 +92,22 @@ class GoldenSelection:
             selected.append((several[event], added))
         return selected
 
-    def _covered(self, request: CapturedRequest) -> Iterator[Facet]:
-        kinds, extremes = facets_of(request)
+    def _iterate_covered(self, request: CapturedRequest) -> Iterator[Facet]:
+        kinds, extremes = find_facets(request)
         yield from (facet for facet in kinds if facet in self._candidates)
         for facet, value in extremes.items():
             if value <= self._candidates[facet][0]:
                 yield facet
 
 
-def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
-    """Return a request's facets: its kinds; its extremes, with a number, smaller if more extreme."""
-    media = media_type(request.content_type)
+def find_facets(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
+    """Return a request's kinds, and its extremes with a number each.
+
+    The number of an extreme is smaller the more extreme the request is.
+    """
+    media = parse_media_type(request.content_type)
     kinds: set[Facet] = {("content type", media)}
-    form, signature, inputs, rows = _read(request, media)
+    form, signature, inputs, rows = _read_request(request, media)
     kinds |= {("form", media, form), ("signature", signature), ("inputs", *sorted(inputs))}
     extremes: dict[Facet, float] = {
         ("body", "largest"): -float(len(request.body)),
@@ -108,7 +117,7 @@ def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]
     for name, array in list(inputs.items())[:_MOST_INPUTS]:
         rest = array.shape[1:] if array.ndim and len(array) == rows else array.shape
         kinds.add(("shape", name, str(list(rest)), array.dtype.kind))
-        for facet, value in _extremes(name, array):
+        for facet, value in _find_extremes(name, array):
             if math.isinf(value):
                 kinds.add(facet)
             else:
@@ -116,7 +125,7 @@ def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]
     return kinds, extremes
 
 
-def _extremes(name: str, array: Array) -> Iterator[tuple[Facet, float]]:
+def _find_extremes(name: str, array: Array) -> Iterator[tuple[Facet, float]]:
     if not array.size:
         yield (name, "empty"), math.inf
     elif array.dtype.kind == "O":
@@ -134,8 +143,8 @@ def _extremes(name: str, array: Array) -> Iterator[tuple[Facet, float]]:
             yield (name, "infinite"), math.inf
 
 
-def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Array], int]:
-    """Return (form, signature, inputs, rows)."""
+def _read_request(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Array], int]:
+    """Return (format, signature, inputs, rows) of a request."""
     body, form, signature = request.body, "", ""
     if media == PROTOBUF:
         try:
@@ -147,13 +156,17 @@ def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Arr
         ((rows, *_),) = sizes if len(sizes) == 1 and () not in sizes else ((1,),)
         return form, signature, inputs, rows
     if media == JSON:
-        body, form, signature = _as_answer(body)
-    outputs = outputs_of(body, request.content_type)
+        body, form, signature = _convert_to_response(body)
+    outputs = read_outputs(body, request.content_type)
     return form, signature, dict(outputs.arrays), outputs.rows
 
 
-def _as_answer(body: bytes) -> tuple[bytes, str, str]:
-    """Return TensorFlow Serving's JSON as that of an answer, its form, and the signature that it names."""
+def _convert_to_response(body: bytes) -> tuple[bytes, str, str]:
+    """Return a request's JSON as a response's JSON, its format, and the signature that it names.
+
+    The format and signature are empty, and the body is unchanged, if it isn't TensorFlow
+    Serving's JSON.
+    """
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(body)
         form = next((form for form in _FORMS if isinstance(parsed, dict) and form in parsed), "")
@@ -166,13 +179,13 @@ def _as_answer(body: bytes) -> tuple[bytes, str, str]:
 _EXTENSIONS = {content_type: extension for extension, content_type in CONTENT_TYPES.items()}
 
 
-def why_not(request: CapturedRequest) -> str | None:
-    """Return why a captured request cannot be golden; None: it can.
+def explain_unsuitable(request: CapturedRequest) -> str | None:
+    """Return why a captured request can't be a golden request, or None if it can.
 
-    A golden request is sent with its content type alone, and its answer must be one of a success.
+    A golden request is sent with its content type alone, and its response must be a success.
     """
-    media = media_type(request.content_type)
-    if request.answer is None or request.answer.failed:
+    media = parse_media_type(request.content_type)
+    if request.answer is None or request.answer.has_failed:
         return "without an answer of a success"
     if media not in _EXTENSIONS:
         return f"of content type {media}"
@@ -180,38 +193,51 @@ def why_not(request: CapturedRequest) -> str | None:
         return "with custom attributes or a target model"
     codec = CODECS.get(media)
     usual = (codec.own_answer or media) if codec else JSON
-    if media_type(request.answer.content_type) not in (usual, media):
-        return f"answered in {media_type(request.answer.content_type)}, which its Accept header asked for"
+    if parse_media_type(request.answer.content_type) not in (usual, media):
+        return (
+            f"answered in {parse_media_type(request.answer.content_type)}, which its Accept "
+            "header asked for"
+        )
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenFiles:
-    """A golden request to be written: its table, and the content of its two files."""
+    """The files of a golden request to be written: its table and the content of its two files."""
 
     table: Golden
     request: bytes
     answer: bytes
 
     def write(self, root: Path) -> None:
-        """Write both files below the project's folder. Raises OSError."""
+        """Write both files below the project folder.
+
+        Raises OSError.
+        """
         assert self.table.answer is not None  # made with one
         for name, content in ((self.table.request, self.request), (self.table.answer, self.answer)):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            write_beside(root / name, content)
+            write_atomically(root / name, content)
 
 
-def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) -> list[GoldenFiles]:
-    """Return the files captured-N and captured-N-answer of requests for which `why_not` is None."""
+def build_golden_files(
+    requests: Sequence[CapturedRequest], model: str, tolerance: float
+) -> list[GoldenFiles]:
+    """Return the files captured-N and captured-N-answer for suitable requests.
+
+    A request is suitable if `explain_unsuitable` returns None for it.
+    """
     files = []
     for number, request in enumerate(requests, start=1):
         assert request.answer is not None  # why_not has looked
         stem = f"golden/{model}/captured-{number}"
-        answered = _EXTENSIONS.get(media_type(request.answer.content_type), ".bin")
+        answered = _EXTENSIONS.get(parse_media_type(request.answer.content_type), ".bin")
         files.append(
             GoldenFiles(
                 table=Golden(
-                    request=ProjectPath(f"{stem}{_EXTENSIONS[media_type(request.content_type)]}"),
+                    request=ProjectPath(
+                        f"{stem}{_EXTENSIONS[parse_media_type(request.content_type)]}"
+                    ),
                     answer=ProjectPath(f"{stem}-answer{answered}"),
                     tolerance=tolerance,
                 ),
@@ -222,8 +248,11 @@ def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) ->
     return files
 
 
-def with_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
-    """Return an environment file with these as models.MODEL.also_golden, instead of those that it has."""
+def set_golden_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
+    """Return an environment file's text with `tables` as models.MODEL.also_golden.
+
+    They replace the tables that the file has there.
+    """
     document: Any = tomlkit.parse(text)
     several = tomlkit.aot()
     for table in tables:
@@ -277,29 +306,29 @@ def golden(
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
     then files of the project: look for personal data in them before they are committed.
     """
-    loaded, files = environment_with_endpoint(environment, folder, sets)
-    account = account_of(loaded.environment, local=local)
+    loaded, files = load_endpoint_environment(environment, folder, sets)
+    account = open_account(loaded.environment, local=local)
     selection, left_out = GoldenSelection(), Counter[str]()
     try:
-        index = CaptureIndex(place_of(place, lambda: account.client("s3")))
+        index = CaptureIndex(open_place(place, lambda: account.client("s3")))
         for request in index:
-            if (reason := why_not(request)) is None:
+            if (reason := explain_unsuitable(request)) is None:
                 selection.add(request)
             else:
                 left_out[reason] += 1
     except PlaceError as error:
         click.echo(f"servable golden: {error}", err=True)
         return 2
-    for skipped in index.skipped:
+    for skipped in index.skip_counts:
         click.echo(str(skipped), err=True)
-    chosen = selection.chosen(most)
+    chosen = selection.select(most)
     for reason, count in left_out.most_common():
         click.echo(f"left out: {count:,} {reason}", err=True)
     if not chosen:
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
-        _show([], [], as_json)
+        _print_selection([], [], as_json)
         return 1
-    variants = loaded.environment.served
+    variants = loaded.environment.serving_variants
     if variant is not None and variant not in variants:
         allowed = ", ".join(variants)
         raise click.UsageError(f"--variant {variant}: no such variant; allowed: {allowed}")
@@ -307,15 +336,15 @@ def golden(
     limits = loaded.environment.replay
     relative = [output.relative or 0.0 for output in limits.outputs.values()]
     tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
-    several = frozen([request for request, _ in chosen], model, tolerance)
+    several = build_golden_files([request for request, _ in chosen], model, tolerance)
     file = files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
-    after = with_tables(before, model, [golden_file.table for golden_file in several])
+    after = set_golden_tables(before, model, [golden_file.table for golden_file in several])
     if write:
         for golden_file in several:
             golden_file.write(loaded.root)
         write_file(file, after)
-    _show(chosen, [golden_file.table.request for golden_file in several], as_json)
+    _print_selection(chosen, [golden_file.table.request for golden_file in several], as_json)
     if not as_json:
         click.echo(diff(loaded.file, before, after), nl=False)
         done = "written" if write else "not written; --write writes them"
@@ -323,7 +352,7 @@ def golden(
     return 0
 
 
-def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
+def _print_selection(chosen: list[Any], names: list[str], as_json: bool) -> None:
     rows = [
         {"file": name, "captured": request.where, "covers": [" ".join(facet) for facet in facets]}
         for name, (request, facets) in zip(names, chosen, strict=True)
@@ -335,5 +364,5 @@ def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
     for row in rows:
         covers = row["covers"]
         more = f" and {len(covers) - 6} more" if len(covers) > 6 else ""
-        shown = escaped_name(", ".join(covers[:6]))
+        shown = escape_name(", ".join(covers[:6]))
         click.echo(f"{Path(row['file']).name}: {row['captured']}: {shown}{more}")

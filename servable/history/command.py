@@ -6,15 +6,15 @@ from collections.abc import Iterator
 import click
 
 from infra.parameters.loading import ValidFile
-from infra.preflight.check import errors
+from infra.preflight.check import select_errors
 from model_packaging.refusal import PackagingError
 from servable.console.findings import print_lines
-from servable.history.deployments import Deployment, deployments
-from servable.history.restoring import RestoredFile, restored, write
-from servable.plan.synthesis import stack_name
-from servable.project.account import account_of
+from servable.history.deployments import Deployment, list_deployments
+from servable.history.restoring import RestoredFile, replace_file, restore_deployment
+from servable.plan.synthesis import build_stack_name
+from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment
+from servable.project.environments import ENVIRONMENTS, SET, find_cdk_command, load_environment
 
 
 @click.command()
@@ -43,26 +43,26 @@ def history(
     """List every deployment of ENV, newest first; with --restore, print the file that restores one."""
     if writes and restore is None:
         raise click.UsageError("--write goes with --restore N")
-    loaded, files = one_environment(environment, folder, sets)
+    loaded, files = load_environment(environment, folder, sets)
     try:
-        account = account_of(loaded.environment, local=local)
-        listed = deployments(account, stack_name(loaded))
+        account = open_account(loaded.environment, local=local)
+        listed = list_deployments(account, build_stack_name(loaded))
         if restore is None:
-            _show(listed, as_json)
+            _print_deployments(listed, as_json)
             return 0
-        back = restored(loaded, _chosen(listed, restore), account)
+        back = restore_deployment(loaded, _find_deployment(listed, restore), account)
     except PackagingError as wrong:
         click.echo(f"servable history: {wrong}", err=True)
         return 2
-    refused = bool(errors(back.findings))
+    refused = bool(select_errors(back.findings))
     if writes and not refused:
-        file, kept = write(loaded, files, back)
+        file, kept = replace_file(loaded, files, back)
         click.echo(f"{file}: written; what it was before is kept in {kept}", err=True)
-    _show_restored(loaded, back, as_json, shown=not writes or refused)
+    _print_restored(loaded, back, as_json, shown=not writes or refused)
     return int(refused)
 
 
-def _chosen(listed: list[Deployment], wanted: str) -> Deployment:
+def _find_deployment(listed: list[Deployment], wanted: str) -> Deployment:
     live = next((deployment for deployment in listed if deployment.live), None)
     others = [each for each in listed if live and each.fingerprint != live.fingerprint]
     earlier = next((each for each in others if each.number is not None), None)
@@ -77,7 +77,7 @@ def _chosen(listed: list[Deployment], wanted: str) -> Deployment:
     raise click.UsageError(f"--restore {wanted}: no such deployment; allowed: {allowed}")
 
 
-def _show(listed: list[Deployment], as_json: bool) -> None:
+def _print_deployments(listed: list[Deployment], as_json: bool) -> None:
     if as_json:
         rows = [deployment.as_json() for deployment in listed]
         click.echo(json.dumps(rows, indent=2, default=str))
@@ -85,20 +85,20 @@ def _show(listed: list[Deployment], as_json: bool) -> None:
     if not listed:
         click.echo("no deployment is recorded")
         return
-    table = [_HEADS, *map(_cells, listed)]
+    table = [_HEADS, *map(_format_cells, listed)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
     click.echo(lines[0])
     for line, deployment in zip(lines[1:], listed, strict=True):
         click.echo(line)
-        for detail in _details(deployment):
+        for detail in _list_details(deployment):
             click.echo(f"    {detail}")
 
 
 _HEADS = ("N", "TIME (UTC)", "STATE", "FINGERPRINT", "REVISION", "CALLER")
 
 
-def _cells(deployment: Deployment) -> tuple[str, ...]:
+def _format_cells(deployment: Deployment) -> tuple[str, ...]:
     """Return the columns of a deployment, in the order of `_HEADS`."""
     return (
         "-" if deployment.number is None else str(deployment.number),
@@ -110,7 +110,7 @@ def _cells(deployment: Deployment) -> tuple[str, ...]:
     )
 
 
-def _details(deployment: Deployment) -> Iterator[str]:
+def _list_details(deployment: Deployment) -> Iterator[str]:
     """Yield the overrides in force and the changes from the previous deployment."""
     if deployment.record is None:
         yield "its record no longer exists"
@@ -120,7 +120,7 @@ def _details(deployment: Deployment) -> Iterator[str]:
     yield from deployment.changes
 
 
-def _show_restored(loaded: ValidFile, back: RestoredFile, as_json: bool, *, shown: bool) -> None:
+def _print_restored(loaded: ValidFile, back: RestoredFile, as_json: bool, *, shown: bool) -> None:
     if as_json:
         output = {
             "text": back.text,
@@ -136,5 +136,8 @@ def _show_restored(loaded: ValidFile, back: RestoredFile, as_json: bool, *, show
     print_lines(back.findings)
     if not shown:
         name = loaded.name
-        steps = f"`servable check {name}`, `{cdk()} diff '{name}/*'`, `{cdk()} deploy '{name}/*'`"
+        steps = (
+            f"`servable check {name}`, `{find_cdk_command()} diff '{name}/*'`, "
+            f"`{find_cdk_command()} deploy '{name}/*'`"
+        )
         click.echo(f"next: {steps}", err=True)

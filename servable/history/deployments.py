@@ -1,4 +1,4 @@
-"""The deployments of an environment, each with its record."""
+"""List the deployments of an environment, each with its record."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from infra.parameters.spellings import rename_variables
 from infra.policy.execution_policy import BOOTSTRAP_BUCKET
 from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
-from servable.project.account import Account, AwsError, unless_absent
+from servable.project.account import Account, AwsError, fetch_or_none
 
 POINTER = "AWS::SSM::Parameter"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """A deployment that went live; without a number, the record of one that did not."""
+    """A deployment that went live or, without a number, the record of one that didn't."""
 
     number: int | None
     """Number of the deployment within its stack; where the stack is deleted, of the record. None: never
@@ -42,7 +42,10 @@ class Deployment:
 
     @property
     def caller(self) -> str:
-        """Writer of the record; deploying the same settings again does not write another."""
+        """Return the ARN or user that wrote the record.
+
+        Deploying the same settings again doesn't write a new record.
+        """
         caller = (self.record or {}).get("caller", {})
         return str(caller.get("arn") or caller.get("user") or "unknown")
 
@@ -50,14 +53,14 @@ class Deployment:
         return {**asdict(self), "record": self.record, "caller": self.caller}
 
 
-def deployments(account: Account, stack: str) -> list[Deployment]:
-    """Return the deployments of a stack, newest first. `stack`: its name.
+def list_deployments(account: Account, stack: str) -> list[Deployment]:
+    """Return the deployments of the stack named `stack`, newest first.
 
-    Raises `PackagingError` if AWS cannot be reached or refuses.
+    Raises `PackagingError` if AWS can't be reached or rejects a request.
     """
-    account.meant()
+    account.check_credentials()
     try:
-        return _deployments(account, stack)
+        return _read_deployments(account, stack)
     except AwsError as wrong:
         problem = f"the deployments cannot be read: {wrong}"
         raise PackagingError(
@@ -65,9 +68,9 @@ def deployments(account: Account, stack: str) -> list[Deployment]:
         ) from None
 
 
-def _deployments(account: Account, stack: str) -> list[Deployment]:
+def _read_deployments(account: Account, stack: str) -> list[Deployment]:
     describe = account.client("cloudformation").describe_stacks
-    described = unless_absent(describe, StackName=stack)
+    described = fetch_or_none(describe, StackName=stack)
     found = described["Stacks"][0] if described else None
     # The same for a deleted stack.
     location = (
@@ -77,10 +80,10 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
         if output["OutputKey"] == OUTPUT:
             location = output["OutputValue"].removeprefix("s3://")
     bucket, _, prefix = location.partition("/")
-    records = dict(_records(account, bucket, f"{prefix}."))
+    records = dict(_read_records(account, bucket, f"{prefix}."))
     listed: list[Deployment] = []
     before: Mapping[str, Any] | None = None
-    versions = _versions(account, stack)
+    versions = _list_versions(account, stack)
     for version in versions:
         fingerprint = str(version["Value"])
         record = records.get(fingerprint)
@@ -91,7 +94,7 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
                 live=version is versions[-1],
                 fingerprint=fingerprint,
                 record=record,
-                changes=tuple(_changes(before, record)) if before and record else (),
+                changes=tuple(_list_changes(before, record)) if before and record else (),
             )
         )
         before = record
@@ -117,23 +120,25 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
     return [*listed[::-1], *others_listed[::-1]]
 
 
-def _versions(account: Account, stack: str) -> list[dict[str, Any]]:
+def _list_versions(account: Account, stack: str) -> list[dict[str, Any]]:
     """Return the versions of the pointer parameter, oldest first; SSM keeps the last 100."""
     listed = ("cloudformation", "list_stack_resources", "StackResourceSummaries")
-    resources = account.all_unless_absent(*listed, StackName=stack)
+    resources = account.list_or_empty(*listed, StackName=stack)
     for resource in resources:
         if resource["ResourceType"] == POINTER:
             listed = ("ssm", "get_parameter_history", "Parameters")
-            versions = account.all_unless_absent(*listed, Name=resource["PhysicalResourceId"])
+            versions = account.list_or_empty(*listed, Name=resource["PhysicalResourceId"])
             return sorted(versions, key=lambda version: int(version["Version"]))
     return []
 
 
-def _records(account: Account, bucket: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_records(
+    account: Account, bucket: str, prefix: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     s3 = account.client("s3")
     # If the bucket does not exist, nothing was ever deployed here.
     listed = ("s3", "list_objects_v2", "Contents")
-    for item in account.all_unless_absent(*listed, Bucket=bucket, Prefix=prefix):
+    for item in account.list_or_empty(*listed, Bucket=bucket, Prefix=prefix):
         body = s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read()
         try:
             record = json.loads(body)
@@ -143,8 +148,8 @@ def _records(account: Account, bucket: str, prefix: str) -> Iterator[tuple[str, 
             continue  # not a record of Servable
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    old, new = _flat(before["settings"]), _flat(after["settings"])
+def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    old, new = _flatten(before["settings"]), _flatten(after["settings"])
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
             was, now = (
@@ -160,16 +165,16 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
     for name in sorted(archives[0].keys() & archives[1].keys()):
         was, now = (side[name] for side in archives)
         if was and now and was != now:
-            yield f"archive of {name}: {_short(was)} -> {_short(now)}"
+            yield f"archive of {name}: {_shorten_url(was)} -> {_shorten_url(now)}"
 
 
-def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def _flatten(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{above}.{key}" if above else key
-        flat |= _flat(value, name) if isinstance(value, Mapping) else {name: value}
+        flat |= _flatten(value, name) if isinstance(value, Mapping) else {name: value}
     return flat
 
 
-def _short(url: str) -> str:
+def _shorten_url(url: str) -> str:
     return url.rstrip("/").rsplit("/", 1)[-1][:12]

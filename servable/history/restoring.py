@@ -1,6 +1,6 @@
-"""Restoring a deployment: its settings become an environment file, which passes the same checks.
+"""Restore a deployment: convert its settings to an environment file that passes the same checks.
 
-Before that, its archive and image are verified to exist unchanged.
+Before that, verify that its archives and images still exist unchanged.
 """
 
 import hashlib
@@ -16,18 +16,18 @@ import tomlkit
 from botocore.exceptions import ClientError
 
 from infra.catalog import images
-from infra.packing import packed_key
-from infra.parameters.batch.job import batch_jobs
+from infra.packing import compute_packed_key
+from infra.parameters.batch.job import list_batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile, load
-from infra.parameters.placement import Placement, placements
+from infra.parameters.placement import Placement, list_placements
 from infra.preflight.check import check
-from model_packaging.beside import MADE, private_folder, write_beside
+from model_packaging.beside import MADE, create_private_folder, write_atomically
 from model_packaging.refusal import PackagingError
 from servable.history.deployments import Deployment
-from servable.project.account import Account, absent
-from servable.verify.model import digest
+from servable.project.account import Account, is_not_found
+from servable.verify.model import compute_digest
 
 # Files as they were: git has their comments only where they were committed.
 REPLACED = Path(MADE) / "replaced"
@@ -57,10 +57,10 @@ class RestoredFile:
     notes: list[str] = field(default_factory=list)
 
 
-def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> RestoredFile:
-    """Verify that archive and image still exist, and return the file that restores the deployment.
+def restore_deployment(loaded: ValidFile, deployment: Deployment, account: Account) -> RestoredFile:
+    """Verify that archives and images exist, and return the file that restores a deployment.
 
-    Raises `PackagingError` with the reason if it cannot be restored.
+    Raises `PackagingError` with the reason if it can't be restored.
     """
     record = deployment.record
     if record is None:
@@ -68,18 +68,20 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
         raise PackagingError(
             Path(loaded.file), problem, "check out its git revision, and deploy that"
         )
-    settings = _copy(record["settings"])
+    settings = _copy_without_none(record["settings"])
     notes: list[str] = []
     batches = record.get("batches", [])
     for container in [*record["variants"], *batches]:
         name, where = container["model"], container["archive"]
-        _prove_image(container, settings, account, notes)
+        _verify_image(container, settings, account, notes)
         if "artifact" in settings["models"][name]:
-            _proved_archive(account, where, settings["models"][name]["artifact"]["sha256"])
-        elif _packs(loaded, settings, name, where):
+            _verify_archive(account, where, settings["models"][name]["artifact"]["sha256"])
+        elif _can_repack(loaded, settings, name, where):
             notes.append(f"{name}: the sources here still pack to the same archive")
         else:
-            settings["models"][name] = _pinned(settings["models"][name], where, container, account)
+            settings["models"][name] = _pin_archive(
+                settings["models"][name], where, container, account
+            )
             notes.append(f"{name}: served from {where}, where it was")
     # Models that were only packed into an archive go, since the archive is now named itself. Older records
     # say nothing of batches.
@@ -89,25 +91,25 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
         model = settings["models"][name]
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
     settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
-    notes += _state_differences(loaded, settings, [*record["variants"], *batches])
-    text, findings = _checked(loaded, settings, deployment)
+    notes += _write_derived_values(loaded, settings, [*record["variants"], *batches])
+    text, findings = _check_settings(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
 
 
-def _state_differences(loaded: ValidFile, settings: Any, containers: list[Any]) -> list[str]:
-    """Write what was derived then and would be derived otherwise now; return a note for each value.
+def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any]) -> list[str]:
+    """Write recorded values that are derived differently now into `settings`; return notes.
 
-    Everything else stays as the file stated it, so that what it left out is derived again.
+    Everything else stays as the file stated it, so that omitted values are derived again.
     """
     notes: dict[str, str] = {}
     for _ in range(_PASSES):
-        now, changed = _derived(loaded, settings), False
+        now, changed = _derive_values(loaded, settings), False
         for container in containers:
             kind = "variant" if "variant" in container else "batch"
             name, model = container[kind], settings["models"][container["model"]]
-            table = _table(settings, name) if kind == "variant" else settings["batch"][name]
+            table = _find_table(settings, name) if kind == "variant" else settings["batch"][name]
             derived = now.get((kind, name), {})
-            for place, key, value in _recorded(container, stock="image" not in model):
+            for place, key, value in _iterate_recorded(container, stock="image" not in model):
                 into = {"models": model, "job": table}.get(place)
                 into = table.setdefault("container", {}) if into is None else into
                 if derived.get((place, key)) == value or into.get(key) == value:
@@ -127,10 +129,10 @@ def _state_differences(loaded: ValidFile, settings: Any, containers: list[Any]) 
     return [*notes.values()]
 
 
-def _recorded(container: Any, *, stock: bool) -> Iterator[tuple[str, str, Any]]:
-    """Yield (models, job or container, key, value) of what a record says of a container.
+def _iterate_recorded(container: Any, *, stock: bool) -> Iterator[tuple[str, str, Any]]:
+    """Yield (table, key, value) for each value that a record contains of a container.
 
-    `stock`: its image is one of AWS's.
+    The table is "models", "job", or "container". `stock`: the container's image is one of AWS's.
     """
     if stock:
         yield "models", "tensorflow", container["tensorflow"]
@@ -139,18 +141,23 @@ def _recorded(container: Any, *, stock: bool) -> Iterator[tuple[str, str, Any]]:
             yield place, key, value
 
 
-def _derived(loaded: ValidFile, settings: Any) -> dict[tuple[str, str], dict[tuple[str, str], Any]]:
-    """Return what is in force now for each variant, component, and batch, stated or derived."""
+def _derive_values(
+    loaded: ValidFile, settings: Any
+) -> dict[tuple[str, str], dict[tuple[str, str], Any]]:
+    """Return the values now in force for each variant, component, and batch, stated or derived.
+
+    Returns {} if the settings aren't valid.
+    """
     try:
         environment = Environment.model_validate(settings, context={"project": loaded.root})
     except ValueError:
         return {}
     found: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
     placed: list[tuple[str, str, Placement]] = [
-        ("variant", each.name, each) for each in placements(environment) if not each.pool
+        ("variant", each.name, each) for each in list_placements(environment) if not each.pool
     ]
-    jobs = batch_jobs(environment)
-    placed += [("batch", job.name, job.deployed) for job in jobs]
+    jobs = list_batch_jobs(environment)
+    placed += [("batch", job.name, job.deployed_placement) for job in jobs]
     for kind, name, placement in placed:
         chosen = placement.settings.model_dump(mode="json", exclude_none=True)
         found[kind, name] = {("container", key): value for key, value in chosen.items()}
@@ -160,45 +167,48 @@ def _derived(loaded: ValidFile, settings: Any) -> dict[tuple[str, str], dict[tup
     return found
 
 
-def _table(settings: Any, name: str) -> Any:
-    """The table of a variant, or of a component."""
+def _find_table(settings: Any, name: str) -> Any:
+    """Return the table of a variant or of a component."""
     components = (variant.get("components", {}) for variant in settings["variants"].values())
     own = (tables[name] for tables in components if name in tables)
     return next(own, None) or settings["variants"][name]
 
 
-def write(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> tuple[Path, Path]:
-    """Replace the environment's file atomically; return it, and the place of what it was before."""
+def replace_file(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> tuple[Path, Path]:
+    """Replace the environment's file atomically.
+
+    Returns its path and the path of the copy of the previous file.
+    """
     file = folder / f"{loaded.name}.toml"
     before = file.read_bytes()
     name = f"{loaded.name}-{hashlib.sha256(before).hexdigest()[:12]}.toml"
-    kept = private_folder(loaded.root / REPLACED) / name
+    kept = create_private_folder(loaded.root / REPLACED) / name
     for place, content in ((kept, before), (file, restorable.text.encode())):
-        write_beside(place, content)
+        write_atomically(place, content)
     return file, kept
 
 
-def _copy(value: Any) -> Any:
+def _copy_without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items() if item is not None}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+        return {key: _copy_without_none(item) for key, item in value.items() if item is not None}
+    return [_copy_without_none(item) for item in value] if isinstance(value, list) else value
 
 
-def _packs(loaded: ValidFile, settings: Any, name: str, url: str) -> bool:
-    """Whether the sources on this computer still pack to the archive at `url`."""
+def _can_repack(loaded: ValidFile, settings: Any, name: str, url: str) -> bool:
+    """Return whether the sources on this computer still pack to the archive at `url`."""
     try:
         environment = Environment.model_validate(settings, context={"project": loaded.root})
-        key = packed_key(environment, name, loaded.root)
+        key = compute_packed_key(environment, name, loaded.root)
     except (PackagingError, OSError, KeyError, ValueError):
         return False
     return url.rstrip("/").removesuffix(".tar.gz").endswith(f"/{key}")
 
 
-def _pinned(model: Any, url: str, variant: dict[str, Any], account: Account) -> dict[str, Any]:
+def _pin_archive(model: Any, url: str, variant: dict[str, Any], account: Account) -> dict[str, Any]:
     if not url.endswith(".tar.gz"):
         problem = "it is stored in S3 as files under a prefix, which cannot be pinned"
         raise PackagingError(Path(url), problem, "check out the record's revision, and deploy that")
-    sha256 = _proved_archive(account, url, None)
+    sha256 = _verify_archive(account, url, None)
     bucket, _, name = url.removeprefix("s3://").partition("/")
     size = account.client("s3").head_object(Bucket=bucket, Key=name)["ContentLength"]
     artifact = {"uri": url, "sha256": sha256, "size_bytes": size}
@@ -208,12 +218,17 @@ def _pinned(model: Any, url: str, variant: dict[str, Any], account: Account) -> 
     return {"artifact": artifact, **kept}
 
 
-def _checked(loaded: ValidFile, settings: Any, deployment: Deployment) -> tuple[str, list[Finding]]:
-    """Return the text and its findings; acknowledgements that match no finding are dropped."""
+def _check_settings(
+    loaded: ValidFile, settings: Any, deployment: Deployment
+) -> tuple[str, list[Finding]]:
+    """Return the file's text and its findings.
+
+    Acknowledgements that match no finding are removed from `settings`.
+    """
     with tempfile.TemporaryDirectory(prefix="servable-restore-") as folder:
         file = Path(folder, f"{loaded.name}.toml")
         for _ in range(1 + len(settings.get("acknowledge", {}))):
-            text = _text(settings, deployment)
+            text = _render_text(settings, deployment)
             file.write_text(text, encoding="utf-8")
             (again,) = load(loaded.root, Path(folder))
             findings = check(again)
@@ -225,7 +240,7 @@ def _checked(loaded: ValidFile, settings: Any, deployment: Deployment) -> tuple[
     return text, [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
 
 
-def _text(settings: Any, deployment: Deployment) -> str:
+def _render_text(settings: Any, deployment: Deployment) -> str:
     document = tomlkit.document()
     document.add(tomlkit.comment(":schema ./schema.json").indent(0))
     number = deployment.number or deployment.fingerprint[:12]
@@ -239,19 +254,22 @@ def _text(settings: Any, deployment: Deployment) -> str:
     return tomlkit.dumps(document).replace("# :schema", "#:schema", 1)
 
 
-def _prove_image(
+def _verify_image(
     variant: dict[str, Any], settings: Any, account: Account, notes: list[str]
 ) -> None:
-    """Verify the image: a stock image in the catalog, a custom one in its ECR repository."""
+    """Verify that an image exists: a stock image in the catalog, any other in its ECR repository.
+
+    Raises `PackagingError` if it doesn't.
+    """
     uri = variant["image"]
     own = settings["models"][variant["model"]].get("image")
     if own is None:
         version, region = variant["tensorflow"], settings["region"]
-        if version not in images.versions() or region not in images.regions(version):
+        if version not in images.list_versions() or region not in images.list_regions(version):
             problem = f"the image of TensorFlow {version} is no longer known in {region}"
             raise PackagingError(Path(uri), problem, "name another tensorflow, and deploy that")
         return
-    parsed = images.own_image(own)
+    parsed = images.parse_own_image(own)
     if parsed is None:
         return
     which = re.search(r"@(sha256:[0-9a-f]{64})$", own)
@@ -261,27 +279,35 @@ def _prove_image(
             registryId=parsed.account, repositoryName=parsed.repository, imageIds=[image_id]
         )
     except ClientError as error:
-        if absent(error):
+        if is_not_found(error):
             problem = "this image is no longer in its repository"
             raise PackagingError(Path(uri), problem, "push it again") from None
         notes.append(f"{uri}: not verified: {error}")
 
 
-def _proved_archive(account: Account, url: str, sha256: str | None) -> str:
-    """Return the archive's SHA-256. Raises `PackagingError` if it was deleted or changed."""
+def _verify_archive(account: Account, url: str, sha256: str | None) -> str:
+    """Return the archive's SHA-256.
+
+    Raises `PackagingError` if the archive was deleted or changed.
+    """
     bucket, _, name = url.removeprefix("s3://").partition("/")
     s3 = account.client("s3")
-    actual = digest(s3, bucket, name)
+    actual = compute_digest(s3, bucket, name)
     if actual is None:
-        raise PackagingError(Path(url), "the archive no longer exists", _way_out(s3, bucket, name))
+        raise PackagingError(
+            Path(url), "the archive no longer exists", _describe_remedy(s3, bucket, name)
+        )
     if sha256 is not None and actual != sha256:
         problem = f"the archive was changed: its SHA-256 is {actual}, and was {sha256}"
         raise PackagingError(Path(url), problem, "restore the object's earlier version")
     return actual
 
 
-def _way_out(s3: Any, bucket: str, name: str) -> str:
-    """Return a remedy; a versioned bucket keeps deleted objects for as long as its lifecycle says."""
+def _describe_remedy(s3: Any, bucket: str, name: str) -> str:
+    """Return the remedy for a deleted archive.
+
+    A versioned bucket keeps deleted objects for as long as its lifecycle rules specify.
+    """
     try:
         listed = s3.list_object_versions(Bucket=bucket, Prefix=name)
     except ClientError:

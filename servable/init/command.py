@@ -1,7 +1,7 @@
-"""`servable init SAVED_MODEL`: write a first environment file, a golden request and missing project files.
+"""`servable init SAVED_MODEL`: write an environment file, a golden request, and project files.
 
 `servable init --from ENV --name NEW`: write a preview of an existing environment.
-`servable init --from-endpoint NAME`: write the file of a live endpoint, of whatever made it.
+`servable init --from-endpoint NAME`: write the file of a deployed endpoint, whatever created it.
 """
 
 import json
@@ -13,33 +13,39 @@ from typing import Any
 
 import click
 
-from infra.catalog.limits import most
+from infra.catalog.limits import find_maximum
 from infra.parameters.loading import ValidFile
-from infra.preflight.check import errors
+from infra.preflight.check import select_errors
 from model_packaging.refusal import PackagingError
 from servable.console.extras import MissingExtraError
 from servable.console.findings import print_lines
-from servable.console.signals import as_ctrl_c
-from servable.init.first_environment import Start, foreseen, new_environment, shown_size, start
-from servable.init.first_request import with_first_answer
+from servable.console.signals import enable_ctrl_c
+from servable.init.first_environment import (
+    Start,
+    choose_environment_file,
+    format_size,
+    plan_start,
+    predict_findings,
+)
+from servable.init.first_request import add_first_response
 from servable.init.model_folder import copy_model
 from servable.new.project_files import (
     PINS,
-    conflicts,
-    missing_files,
-    notes_on,
-    service_name,
+    derive_service_name,
+    find_conflicts,
+    find_missing_files,
+    list_notes,
     write_all,
 )
 from servable.project.completion import complete_environments
 from servable.project.environments import (
     ENVIRONMENTS,
     MENDED_BY_PACKING,
-    cdk,
-    one_environment,
-    project,
+    find_cdk_command,
+    find_project,
+    load_environment,
 )
-from servable.project.folder import FOLDER, standing_in
+from servable.project.folder import FOLDER, find_project_folder
 
 MODEL = click.Path(exists=True, path_type=Path)
 TIMEOUT_SECONDS = 3
@@ -108,30 +114,32 @@ def init(
                 "--from-endpoint, --from-config and --from-model are given alone"
             )
         live["request"] = request
-        return _from_live(live, name, account, region, folder, as_json=as_json)
+        return _write_from_live(live, name, account, region, folder, as_json=as_json)
     if source is not None:
         if saved_model or account or region or copy or request:
             raise click.UsageError(
                 "--from takes the model, account, and region from its environment"
             )
-        return _preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
+        return _write_preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days applies to a preview: give --from ENV")
     if saved_model is None:
         if name or account or region or copy or request:
             raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
-        return _completed(as_json)
+        return _write_missing_files(as_json)
     # The folder need not be a project yet.
-    root = standing_in()
-    root, files = (root, root / FOLDER) if folder == FOLDER else project(folder)
-    where = region or _region() or REGION
+    root = find_project_folder()
+    root, files = (root, root / FOLDER) if folder == FOLDER else find_project(folder)
+    where = region or _find_region() or REGION
     options = {"name": name, "region": where, "request": request}
     code = 1
     with ExitStack() as removed_on_failure:
         try:
             if copy:
                 saved_model = copy_model(saved_model, root, removed_on_failure)
-            code = _first(root, files, saved_model, account or _account(where), options, as_json)
+            code = _write_first(
+                root, files, saved_model, account or _find_account(where), options, as_json
+            )
         except PackagingError as wrong:
             click.echo(f"servable init: {wrong}", err=True)
         if code == 0:
@@ -139,7 +147,7 @@ def init(
     return code
 
 
-def _from_live(
+def _write_from_live(
     live: dict[str, Any],
     name: str | None,
     account: str | None,
@@ -155,12 +163,12 @@ def _from_live(
         raise click.UsageError("--request is sent to a live endpoint: give --from-endpoint")
     if find_spec("boto3") is None:
         raise MissingExtraError("servable init --from-endpoint", "boto3", "aws")
-    from servable.init.from_live import LiveSource, from_live  # these need boto3
+    from servable.init.from_live import LiveSource, write_live_environment  # these need boto3
 
-    where = region or _region() or (REGION if live["local"] else None)
+    where = region or _find_region() or (REGION if live["local"] else None)
     if where is None:
         raise click.UsageError("in which region is it? give --region, or set AWS_REGION")
-    number = account or (ACCOUNT if live["local"] else _account(where))
+    number = account or (ACCOUNT if live["local"] else _find_account(where))
     if number is None:
         problem = "servable init: AWS answers no credentials of this shell; see `servable doctor`"
         raise click.ClickException(problem)
@@ -174,10 +182,10 @@ def _from_live(
         account=number,
         region=where,
     )
-    return from_live(source, folder, as_json=as_json)
+    return write_live_environment(source, folder, as_json=as_json)
 
 
-def _first(
+def _write_first(
     root: Path,
     files: Path,
     saved_model: Path,
@@ -185,18 +193,21 @@ def _first(
     options: dict[str, Any],
     as_json: bool,
 ) -> int:
-    """Write the first environment of a SavedModel. Raises `PackagingError`; nothing is written then."""
-    first = start(root, files, saved_model, account=account or ACCOUNT, **options)
-    findings = foreseen(root, files, first.name, first.files)
-    faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-    if refused := [*conflicts(root, first.files), *map(str, faults)]:
+    """Write the first environment of a SavedModel, and return the exit code.
+
+    Raises `PackagingError`; nothing is written then.
+    """
+    first = plan_start(root, files, saved_model, account=account or ACCOUNT, **options)
+    findings = predict_findings(root, files, first.name, first.files)
+    faults = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
+    if refused := [*find_conflicts(root, first.files), *map(str, faults)]:
         click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1
-    as_ctrl_c()
-    first = with_first_answer(first, root, files, lambda text: click.echo(text, err=True))
-    findings = foreseen(root, files, first.name, first.files)
+    enable_ctrl_c()
+    first = add_first_response(first, root, files, lambda text: click.echo(text, err=True))
+    findings = predict_findings(root, files, first.name, first.files)
     write_all(root, first.files)
-    first.notes.extend(notes_on(root))
+    first.notes.extend(list_notes(root))
     if as_json:
         output = {
             "environment": first.name,
@@ -210,48 +221,48 @@ def _first(
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        _show(first, account, first.region)
+        _print_start(first, account, first.region)
         for finding in findings:
             click.echo(str(finding), err=True)
     return 0
 
 
-def _completed(as_json: bool) -> int:
+def _write_missing_files(as_json: bool) -> int:
     """Write the missing files of the project, without an environment."""
-    root = standing_in()
-    files = missing_files(root, service_name(root))
-    if problems := conflicts(root, files):
+    root = find_project_folder()
+    files = find_missing_files(root, derive_service_name(root))
+    if problems := find_conflicts(root, files):
         click.echo("\n".join([*problems, "nothing was written"]), err=True)
         return 1
     write_all(root, files)
     if as_json:
-        click.echo(json.dumps({"files": list(files), "notes": notes_on(root)}, indent=2))
+        click.echo(json.dumps({"files": list(files), "notes": list_notes(root)}, indent=2))
         return 0
     click.echo("\n".join(f"{file}: written" for file in files) or f"{root}: nothing is missing")
-    for note in notes_on(root):
+    for note in list_notes(root):
         click.echo(f"note: {note}")
     return 0
 
 
-def _preview(source: str, name: str | None, days: int, folder: str, as_json: bool) -> int:
-    """Write a temporary copy of an environment, with its own stack, endpoint, tags, and last day."""
+def _write_preview(source: str, name: str | None, days: int, folder: str, as_json: bool) -> int:
+    """Write a temporary copy of an environment: own stack, endpoint, tags, and last day."""
     if name is None:
         raise click.UsageError("--from: give the preview a name, for example --name pr42")
-    loaded, files = one_environment(source, folder)
+    loaded, files = load_environment(source, folder)
     # ranker-dev of environment dev becomes ranker-pr42.
     stem = loaded.environment.endpoint.name.removesuffix(f"-{loaded.name}")
-    endpoint = f"{stem[: most('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
+    endpoint = f"{stem[: find_maximum('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
     expires = date.today() + timedelta(days=days)
     try:
-        path = new_environment(files, name)
+        path = choose_environment_file(files, name)
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
         return 1
     root = loaded.root
     file = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
-    text = _preview_text(loaded, name, endpoint, expires)
-    findings = foreseen(root, files, name, {file: text})
-    if wrong_ones := errors(findings):
+    text = _render_preview(loaded, name, endpoint, expires)
+    findings = predict_findings(root, files, name, {file: text})
+    if wrong_ones := select_errors(findings):
         print_lines(wrong_ones)
         click.echo("nothing was written", err=True)
         return 1
@@ -267,11 +278,14 @@ def _preview(source: str, name: str | None, days: int, folder: str, as_json: boo
         click.echo(json.dumps(output, indent=2, default=str))
     else:
         click.echo(f"{file}: written; endpoint {endpoint}, until {expires}")
-        click.echo(f"next: `{cdk()} deploy '{name}/*'`; in the end `{cdk()} destroy '{name}/*'`")
+        click.echo(
+            f"next: `{find_cdk_command()} deploy '{name}/*'`; in the end `{find_cdk_command()} "
+            f"destroy '{name}/*'`"
+        )
     return 0
 
 
-def _preview_text(loaded: ValidFile, name: str, endpoint_name: str, expires: date) -> str:
+def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: date) -> str:
     environment = loaded.environment
     quiet = [key for key in ("notify", "page") if getattr(environment.alarms, key)]
     first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
@@ -299,8 +313,11 @@ def _preview_text(loaded: ValidFile, name: str, endpoint_name: str, expires: dat
     return "\n".join(lines)
 
 
-def _region() -> str | None:
-    """Return the shell's region; None without the extra `aws`. Raises click.ClickException."""
+def _find_region() -> str | None:
+    """Return the shell's Region, or None without the extra `aws`.
+
+    Raises click.ClickException.
+    """
     if find_spec("boto3") is None:
         return None
     import boto3
@@ -314,8 +331,11 @@ def _region() -> str | None:
     return region
 
 
-def _account(region: str) -> str | None:
-    """Return the account of the shell's credentials; None without any, or without the extra `aws`."""
+def _find_account(region: str) -> str | None:
+    """Return the account of the shell's credentials, or None without credentials.
+
+    It is also None without the extra `aws`.
+    """
     if find_spec("boto3") is None:
         return None
     import boto3
@@ -334,7 +354,7 @@ def _account(region: str) -> str | None:
         return None
 
 
-def _show(first: Start, account: str | None, where: str) -> None:
+def _print_start(first: Start, account: str | None, where: str) -> None:
     signature = first.info.signatures[first.signature]
     for kind, tensors in (("in ", signature.inputs), ("out", signature.outputs)):
         for key, spec in tensors.items():
@@ -343,7 +363,7 @@ def _show(first: Start, account: str | None, where: str) -> None:
                 shape = f"of {len(spec.shape or ()):,} dimensions"
             click.echo(f"{first.signature}  {kind}  {key}: {spec.dtype} {shape}")
     click.echo(
-        f"{shown_size(first.size_gib)}, on {first.instance.name}: {first.reasons['instance_type']}"
+        f"{format_size(first.size_gib)}, on {first.instance.name}: {first.reasons['instance_type']}"
     )
     for file in first.files:
         click.echo(f"{file}: written")
@@ -356,7 +376,7 @@ def _show(first: Start, account: str | None, where: str) -> None:
     if account is None:
         note = "no credentials found: the file has the local AWS's account"
         click.echo(f'  eval "$(servable local up {name})"    # {note}')
-    program = "cdk" if PINS in first.project else cdk()
+    program = "cdk" if PINS in first.project else find_cdk_command()
     if account is not None:
         click.echo(f"  {program} bootstrap aws://{account}/{where}    # once")
     click.echo(f"  {program} deploy '{name}/*'")

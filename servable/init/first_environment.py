@@ -1,4 +1,4 @@
-"""A first environment for a SavedModel: read, sized, checked, and written with its reasons."""
+"""Create a first environment for a SavedModel: read, size, check, and write it with reasons."""
 
 import json
 import re
@@ -12,30 +12,30 @@ from pathlib import Path
 import tomlkit
 
 from infra.catalog import images
-from infra.catalog.instances import Instance, instances, regions_of
-from infra.catalog.prices import price
+from infra.catalog.instances import Instance, find_regions, load_instances
+from infra.catalog.prices import find_price
 from infra.parameters.finding import Finding
 from infra.parameters.loading import NAME, Loaded, load
 from infra.parameters.sources import is_base
 from infra.policy.container import ContainerSettings
-from infra.policy.derived_settings import derive
-from infra.policy.hosting import newest_version
-from infra.policy.sizing import BYTES_PER_GIB, MIB_PER_GIB, Served, memory
+from infra.policy.derived_settings import derive_settings
+from infra.policy.hosting import find_newest_version
+from infra.policy.sizing import BYTES_PER_GIB, MIB_PER_GIB, ModelSizes, compute_memory
 from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-from servable.console.terminal import escaped_name
+from servable.console.terminal import escape_name
 from servable.init.model_folder import (
     REQUIREMENTS,
+    build_golden_request,
+    derive_model_name,
     find_code,
+    find_saved_model,
     find_version,
-    golden_request,
-    input_example,
-    model_name,
-    saved_model_in,
+    read_input_example,
 )
-from servable.new.project_files import extendable, missing_files, service_name
+from servable.new.project_files import derive_service_name, find_missing_files, is_base_extendable
 from servable.project.folder import FOLDER
 
 # Room for requests in flight and for the next, somewhat larger, version of the model.
@@ -47,7 +47,7 @@ HANDLER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Facts read from a SavedModel, and the files that follow from them."""
+    """Facts read from a SavedModel, and the files that result from them."""
 
     name: str
     """Name of the environment."""
@@ -85,7 +85,7 @@ class Start:
     """Whether the container started with the golden request as its warm-up request."""
 
     @property
-    def request(self) -> str:
+    def request_file(self) -> str:
         return f"golden/{self.name}/request{self.ending}"
 
     @property
@@ -94,13 +94,13 @@ class Start:
 
     @property
     def files(self) -> dict[str, str]:
-        """The files to write: path -> text."""
-        golden = {} if self.body is None else {self.request: self.body}
+        """Return the files to write, as path -> text."""
+        golden = {} if self.body is None else {self.request_file: self.body}
         answer = {} if self.answer is None else {self.answer_file: self.answer}
-        return {**self.project, self.file: _text(self), **golden, **answer}
+        return {**self.project, self.file: _render_environment(self), **golden, **answer}
 
 
-def start(
+def plan_start(
     root: Path,
     folder: Path,
     saved_model: Path,
@@ -110,39 +110,40 @@ def start(
     region: str,
     request: Path | None = None,
 ) -> Start:
-    """Read the SavedModel and choose instance type and settings. Writes nothing.
+    """Read the SavedModel, and choose the instance type and settings. Writes nothing.
 
-    `folder`: folder of the environment files. `name`: name of the environment; None: the model's.
-    `request`: the caller's request, which becomes the golden one. Raises `PackagingError`.
+    `folder`: the folder of the environment files. `name`: the name of the environment; None: the
+    model's name. `request`: the caller's request, which becomes the golden request. Raises
+    `PackagingError`.
     """
-    model = model_name(saved_model)
-    mlflow, saved_model = saved_model, saved_model_in(saved_model) or saved_model
+    model = derive_model_name(saved_model)
+    mlflow, saved_model = saved_model, find_saved_model(saved_model) or saved_model
     held, version = find_version(saved_model)
     info = read(held)
-    file = new_environment(folder, name or model)
-    project = missing_files(root, service_name(root))
+    file = choose_environment_file(folder, name or model)
+    project = find_missing_files(root, derive_service_name(root))
     files = [path for path in saved_model.rglob("*") if path.is_file()]
     size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
-    machine, why = _cheapest(size_gib, region)
+    machine, why = _choose_cheapest_instance(size_gib, region)
     names = info.signatures
     signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
     notes = [REQUIREMENTS] if mlflow != saved_model else []
-    example = input_example(mlflow, signature) if request is None else _request_text(request)
-    body = example or golden_request(signature, names[signature], notes)
-    shown, code = _relative(root, saved_model), find_code(saved_model)
+    example = read_input_example(mlflow, signature) if request is None else _read_request(request)
+    body = example or build_golden_request(signature, names[signature], notes)
+    shown, code = _find_relative_path(root, saved_model), find_code(saved_model)
     if signature != DEFAULT_SIGNATURE:
         notes.append(
             f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature: {', '.join(names)}"
         )
-    notes += _place_notes(shown, None if code is None else _relative(root, code))
+    notes += _list_folder_notes(shown, None if code is None else _find_relative_path(root, code))
     return Start(
         name=file.stem,
-        file=_relative(root, file),
+        file=_find_relative_path(root, file),
         account=account,
         region=region,
         model=model,
         saved_model=shown,
-        code=None if code is None else _relative(root, code),
+        code=None if code is None else _find_relative_path(root, code),
         has_handler=code is not None and (code / "inference.py").is_file(),
         version=version,
         info=info,
@@ -157,13 +158,13 @@ def start(
         invented=example is None,
         ending=".json" if request is None else request.suffix,
         project=project,
-        extends=folder == root / FOLDER and extendable(root, project),
+        extends=folder == root / FOLDER and is_base_extendable(root, project),
         notes=notes,
     )
 
 
-def _place_notes(saved_model: str, code: str | None) -> Iterator[str]:
-    """Yield what to know about the folders of the model and its code."""
+def _list_folder_notes(saved_model: str, code: str | None) -> Iterator[str]:
+    """Yield notes about the folders of the model and of its code."""
     if Path(saved_model).is_absolute():
         yield (
             f"{saved_model} is outside the project: other people and pipelines do not have it; "
@@ -173,8 +174,11 @@ def _place_notes(saved_model: str, code: str | None) -> Iterator[str]:
         yield f"{code} is packed as the model's code: check the golden request"
 
 
-def _request_text(request: Path) -> str:
-    """Read the caller's request. Raises `PackagingError` if it cannot be sent as it is."""
+def _read_request(request: Path) -> str:
+    """Read the caller's request.
+
+    Raises `PackagingError` if it can't be sent unchanged.
+    """
     try:
         if request.suffix not in (".json", ".csv", ".jsonl"):
             problem = f"its name ends in {request.suffix!r}"
@@ -184,8 +188,11 @@ def _request_text(request: Path) -> str:
         raise PackagingError(request, "is not UTF-8", "save it as UTF-8") from None
 
 
-def new_environment(folder: Path, name: str) -> Path:
-    """Return the path of a new environment's file. Raises `PackagingError` for the name."""
+def choose_environment_file(folder: Path, name: str) -> Path:
+    """Return the path of a new environment's file.
+
+    Raises `PackagingError` if the name is invalid or the file exists.
+    """
     file = folder / f"{name}.toml"
     if not re.fullmatch(NAME, name) or is_base(name):
         allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
@@ -196,36 +203,38 @@ def new_environment(folder: Path, name: str) -> Path:
     return file
 
 
-def foreseen(root: Path, folder: Path, name: str, files: Mapping[str, str]) -> list[Finding]:
+def predict_findings(
+    root: Path, folder: Path, name: str, files: Mapping[str, str]
+) -> list[Finding]:
     """Return what `servable check` will find in an environment once these files are written.
 
     `files`: path in the project -> text. Nothing is written into the project.
     """
-    with staged(root, folder, name, files) as (loaded, places):
+    with stage_environment(root, folder, name, files) as (loaded, places):
         return [
             replace(
                 finding,
-                file=_placed(finding.file, places),
-                problem=_placed(finding.problem, places),
+                file=_restore_paths(finding.file, places),
+                problem=_restore_paths(finding.problem, places),
             )
             for finding in check(loaded)
         ]
 
 
 @contextmanager
-def staged(
+def stage_environment(
     root: Path, folder: Path, name: str, files: Mapping[str, str]
 ) -> Iterator[tuple[Loaded, Mapping[str, str]]]:
-    """Yield an environment with these files in a temporary folder, and the path that each one will have.
+    """Yield an environment with these files in a temporary folder, and a map of their paths.
 
-    `files`: path in the project -> text.
+    The map is temporary path -> path in the project. `files`: path in the project -> text.
     """
     with tempfile.TemporaryDirectory(prefix="servable-init-") as temporary_folder:
         inside = Path(temporary_folder, folder.name)
         inside.mkdir()
         for file in folder.glob("*.toml"):
             shutil.copy(file, inside)
-        places = {inside.as_posix(): _relative(root, folder)}
+        places = {inside.as_posix(): _find_relative_path(root, folder)}
         environments = {}
         for path, text in files.items():
             if (root / path).parent == folder:
@@ -242,26 +251,32 @@ def staged(
         yield next(one for one in load(root, inside) if one.name == name), places
 
 
-def _placed(text: str, places: Mapping[str, str]) -> str:
+def _restore_paths(text: str, places: Mapping[str, str]) -> str:
     for temporary, path in places.items():
         text = text.replace(temporary, path)
     return text
 
 
-def _relative(root: Path, path: Path) -> str:
-    """Return a path relative to the project if it lies there, also by a link to elsewhere."""
+def _find_relative_path(root: Path, path: Path) -> str:
+    """Return a path relative to the project if it lies there, also through a link.
+
+    Otherwise return the absolute path.
+    """
     for inside, base in ((path.absolute(), root.absolute()), (path.resolve(), root.resolve())):
         if inside.is_relative_to(base) and ".." not in inside.parts:
             return inside.relative_to(base).as_posix()
     return path.resolve().as_posix()
 
 
-def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
-    """Return the cheapest CPU instance type of the region with room for the model, and the reason."""
-    served = Served(model_gib=size_gib, has_code=True)  # the handler that is written
+def _choose_cheapest_instance(size_gib: float, region: str) -> tuple[Instance, str]:
+    """Return the Region's cheapest CPU instance type with room for the model, and the reason.
+
+    Raises `PackagingError` if there is none.
+    """
+    served = ModelSizes(model_gib=size_gib, has_code=True)  # the handler that is written
     fitting = []
-    for instance in instances().values():
-        row = price(instance.name, region)
+    for instance in load_instances().values():
+        row = find_price(instance.name, region)
         if (
             instance.gpus
             or instance.burstable
@@ -269,19 +284,19 @@ def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
             or instance.architecture != "x86_64"
         ):
             continue
-        if row is None or region not in regions_of(instance.name):
+        if row is None or region not in find_regions(instance.name):
             continue
-        chosen = derive(
+        chosen = derive_settings(
             ContainerSettings(),
             instance=instance,
             served=served,
-            tensorflow=newest_version(instance),
+            tensorflow=find_newest_version(instance),
         )
         processes, workers = chosen.settings.tfs_processes, chosen.settings.gunicorn_workers
-        used = memory(instance, served, processes=processes or 1, workers=workers or 1)
-        if used is not None and used.needed_gib <= MEMORY_SHARE * instance.memory_gib:
+        used = compute_memory(instance, served, processes=processes or 1, workers=workers or 1)
+        if used is not None and used.total_gib <= MEMORY_SHARE * instance.memory_gib:
             fitting.append(
-                (row.usd_per_hour, instance.vcpus, instance.name, used.needed_gib, row.as_of)
+                (row.usd_per_hour, instance.vcpus, instance.name, used.total_gib, row.as_of)
             )
     if not fitting:
         problem = f"no CPU instance of the catalog in {region} holds {size_gib:.1f} GiB"
@@ -291,49 +306,51 @@ def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
     usd, vcpus, name, needed, as_of = min(fitting)
     why = (
         f"the cheapest CPU instance type ({usd:g} $/h of {as_of}) that holds the model "
-        f"with room: {needed:.1f} of {instances()[name].memory_gib:g} GiB; "
+        f"with room: {needed:.1f} of {load_instances()[name].memory_gib:g} GiB; "
         f"{vcpus} vCPUs. Measure before production: `servable tune`"
     )
-    return instances()[name], why
+    return load_instances()[name], why
 
 
-def shown_size(gib: float) -> str:
-    """Format a size with a fitting unit, for example 1.25 GiB or 3.1 MiB."""
+def format_size(gib: float) -> str:
+    """Format a size with a suitable unit, for example 1.25 GiB or 3.1 MiB."""
     if gib >= 1:
         return f"{gib:.2f} GiB"
     mib = gib * MIB_PER_GIB
     return f"{mib:.1f} MiB" if mib >= 1 else f"{mib * MIB_PER_GIB:.0f} KiB"
 
 
-def _text(start: Start) -> str:
-    """Return the environment file, with the reasons as comments."""
-    newest = next(version for version in reversed(images.versions()) if version.count(".") == 1)
-    shown = escaped_name(start.saved_model)
+def _render_environment(start: Start) -> str:
+    """Return the text of the environment file, with the reasons as comments."""
+    newest = next(
+        version for version in reversed(images.list_versions()) if version.count(".") == 1
+    )
+    shown = escape_name(start.saved_model)
     lines = [
         "#:schema ./schema.json",
-        f"# Written by `servable init` for {shown}, {shown_size(start.size_gib)}.",
+        f"# Written by `servable init` for {shown}, {format_size(start.size_gib)}.",
         "# schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
         *(['extends = "base"'] if start.extends else []),
-        f"account = {_quoted(start.account)}",
-        f"region  = {_quoted(start.region)}",
+        f"account = {_quote(start.account)}",
+        f"region  = {_quote(start.region)}",
         "",
         "[endpoint]",
-        f"name = {_quoted(start.name)}",
+        f"name = {_quote(start.name)}",
         "",
         f"[models.{start.model}]",
-        f"saved_model = {_quoted(start.saved_model)}",
+        f"saved_model = {_quote(start.saved_model)}",
         *([f"version     = {start.version}"] if start.version is not None else []),
-        f"tensorflow  = {_quoted(newest)}  # {escaped_name(start.reasons['tensorflow'])}",
-        *([f"code        = {_quoted(start.code)}"] if start.code is not None else []),
+        f"tensorflow  = {_quote(newest)}  # {escape_name(start.reasons['tensorflow'])}",
+        *([f"code        = {_quote(start.code)}"] if start.code is not None else []),
         *([] if start.has_handler else [HANDLER]),
-        *([f"warm_up     = [{_quoted(start.request)}]"] if start.warms_up else []),
+        *([f"warm_up     = [{_quote(start.request_file)}]"] if start.warms_up else []),
         "",
-        *_golden(start),
+        *_render_golden_request(start),
         "",
         "[variants.primary]",
-        f"model         = {_quoted(start.model)}",
+        f"model         = {_quote(start.model)}",
         *[f"# {line}" for line in start.reasons["instance_type"].split(". ")],
-        f"instance_type = {_quoted(start.instance.name)}",
+        f"instance_type = {_quote(start.instance.name)}",
         "min_instances = 1   # the cheapest that answers; production wants 2, and scaling",
         "",
         "# [alarms]",
@@ -343,9 +360,12 @@ def _text(start: Start) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _golden(start: Start) -> list[str]:
-    """Return the lines of the golden request; comments as long as no answer is known."""
-    request, mark = start.request, "# " if start.body is None else ""
+def _render_golden_request(start: Start) -> list[str]:
+    """Return the lines of the golden request.
+
+    They are comments if there is no request.
+    """
+    request, mark = start.request_file, "# " if start.body is None else ""
     recording = [
         f"# `servable serve {start.name}`, and then",
         f"# servable invoke {start.name} --url URL --body {request} --output {start.answer_file}",
@@ -368,11 +388,14 @@ def _golden(start: Start) -> list[str]:
     return [
         *comments,
         f"{mark}[models.{start.model}.golden]",
-        f"{mark}request = {_quoted(request)}",
-        f"{mark}answer  = {_quoted(start.answer_file)}",
+        f"{mark}request = {_quote(request)}",
+        f"{mark}answer  = {_quote(start.answer_file)}",
     ]
 
 
-def _quoted(text: str) -> str:
-    """Return a TOML string. JSON's differ: TOML takes no DEL and no pairs of surrogates."""
+def _quote(text: str) -> str:
+    """Return a TOML string.
+
+    JSON strings differ: TOML accepts no DEL and no surrogate pairs.
+    """
     return tomlkit.string(text).as_string()

@@ -1,4 +1,4 @@
-"""The environment file of something live: read, written, checked, and shown with what it does not say."""
+"""Read a deployed endpoint, write and check its environment file, and list what it lacks."""
 
 import json
 import tempfile
@@ -13,22 +13,33 @@ import tomlkit
 
 from infra.parameters.finding import Finding
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.preflight.check import errors
+from infra.preflight.check import select_errors
 from model_packaging.beside import MADE
 from model_packaging.refusal import PackagingError
 from servable.console.findings import print_lines
-from servable.console.lines import bytes_progress
-from servable.console.terminal import escaped_name
-from servable.init.adoption.expressed import Expressed, expressed
+from servable.console.lines import build_byte_progress
+from servable.console.terminal import escape_name
+from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.live_fields import NotCarried
-from servable.init.adoption.live_picture import LivePicture, captures, container_of, live_picture
-from servable.init.first_environment import foreseen, new_environment
-from servable.init.model_folder import model_name
-from servable.new.project_files import PINS, conflicts, missing_files, service_name, write_all
+from servable.init.adoption.live_picture import (
+    LivePicture,
+    find_container,
+    is_capturing,
+    read_live_snapshot,
+)
+from servable.init.first_environment import choose_environment_file, predict_findings
+from servable.init.model_folder import derive_model_name
+from servable.new.project_files import (
+    PINS,
+    derive_service_name,
+    find_conflicts,
+    find_missing_files,
+    write_all,
+)
 from servable.project.account import Account, AwsError
-from servable.project.environments import MENDED_BY_PACKING, project
-from servable.project.folder import FOLDER, standing_in, state_folder
-from servable.project.provided import running_local_aws
+from servable.project.environments import MENDED_BY_PACKING, find_project
+from servable.project.folder import FOLDER, find_project_folder, find_state_folder
+from servable.project.provided import find_local_aws
 from servable_tensors.archive import (
     ArchiveError,
     LayoutError,
@@ -40,7 +51,7 @@ from servable_tensors.archive import (
 
 @dataclass(frozen=True, kw_only=True)
 class LiveSource:
-    """A live endpoint, configuration or model, and how its file is to be named."""
+    """A deployed endpoint, configuration, or model, and the names to use in its file."""
 
     kind: str
     """endpoint, config or model."""
@@ -55,29 +66,34 @@ class LiveSource:
     region: str
 
 
-def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
-    """Write the file of `source`, and show what it does not say. Returns the exit code."""
-    root = standing_in()
-    root, files = (root, root / FOLDER) if folder == FOLDER else project(folder)
+def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) -> int:
+    """Write the environment file of `source`, and print what the file lacks.
+
+    Returns the exit code.
+    """
+    root = find_project_folder()
+    root, files = (root, root / FOLDER) if folder == FOLDER else find_project(folder)
     try:
-        aws = running_local_aws(state_folder()) if source.local else None
+        aws = find_local_aws(find_state_folder()) if source.local else None
         if source.local and aws is None:
             problem = "the local AWS is not running"
             raise PackagingError(Path("--local"), problem, "`servable local up`")
         account = Account(region=source.region, number=source.account, aws=aws)
-        account.meant()
-        name = source.environment or model_name(Path(source.name))
-        file = new_environment(files, name)
-        picture = live_picture(account, source.kind, source.name)
-        result = expressed(picture, endpoint_name=source.endpoint_name)
-        golden = _golden(source, account, root, name, result) if source.request else {}
+        account.check_credentials()
+        name = source.environment or derive_model_name(Path(source.name))
+        file = choose_environment_file(files, name)
+        picture = read_live_snapshot(account, source.kind, source.name)
+        result = convert_live_endpoint(picture, endpoint_name=source.endpoint_name)
+        golden = (
+            _record_golden_request(source, account, root, name, result) if source.request else {}
+        )
         shown = file.relative_to(root) if file.is_relative_to(root) else file
-        written = {**missing_files(root, service_name(root)), shown.as_posix(): ""}
-        if refused := conflicts(root, [*written, *result.sources]):
+        written = {**find_missing_files(root, derive_service_name(root)), shown.as_posix(): ""}
+        if refused := find_conflicts(root, [*written, *result.sources]):
             click.echo("\n".join([*refused, "nothing was written"]), err=True)
             return 1
-        result = bring(result, account, root)
-        text = environment_text(result, source=f"{source.kind} {source.name}")
+        result = fetch_models(result, account, root)
+        text = render_environment(result, source=f"{source.kind} {source.name}")
         written[shown.as_posix()] = text
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
@@ -85,10 +101,10 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
     for path, body in golden.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(body)
-    findings = foreseen(root, files, name, written)
+    findings = predict_findings(root, files, name, written)
     write_all(root, written)
-    faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-    following = next_steps(source, picture, name, cli=PINS in written)
+    faults = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
+    following = list_next_steps(source, picture, name, cli=PINS in written)
     if as_json:
         output = {
             "environment": name,
@@ -100,29 +116,33 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        _show([*written, *golden], result, following, findings)
+        _print_result([*written, *golden], result, following, findings)
     return int(bool(faults))
 
 
-def bring(result: Expressed, account: Account, root: Path) -> Expressed:
-    """Fetch the folders that the tables name into the project, and return the tables of what lies there.
+def fetch_models(result: Expressed, account: Account, root: Path) -> Expressed:
+    """Fetch the folders that the tables name into the project; return the updated tables.
 
-    Raises `PackagingError` if one cannot be fetched; nothing of it is in the project then.
+    The updated tables name the models found in the folders. Raises `PackagingError` if a folder
+    can't be fetched; the project is unchanged then.
     """
     (root / MADE).mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetched-", dir=root / MADE) as temporary:
         fetch(result.sources, account, Path(temporary))
-        listed = tuple(locate(result.tables["models"], Path(temporary)))
+        listed = tuple(locate_models(result.tables["models"], Path(temporary)))
         for folder in result.sources:
             (root / folder).parent.mkdir(parents=True, exist_ok=True)
             Path(temporary, folder).rename(root / folder)
     return replace(result, not_carried=(*result.not_carried, *listed))
 
 
-def _golden(
+def _record_golden_request(
     source: LiveSource, account: Account, root: Path, name: str, result: Expressed
 ) -> dict[str, bytes]:
-    """Send the request to the live endpoint, name both files in the tables, and return their bodies."""
+    """Send the request to the deployed endpoint, and return the bodies of request and response.
+
+    Both files are named in the tables.
+    """
     assert source.request is not None
     body, ending = source.request.read_bytes(), source.request.suffix
     if ending not in CONTENT_TYPES:
@@ -147,10 +167,10 @@ def _golden(
     return files
 
 
-def next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool) -> list[str]:
-    """Return the commands that lead from the file to an endpoint that answers as the live one.
+def list_next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool) -> list[str]:
+    """Return the commands that turn the file into an endpoint that works like the deployed one.
 
-    `cli`: the file that pins the CDK CLI has just been written, and nothing is installed of it.
+    `cli`: the file that pins the CDK CLI was just written, and the CLI isn't installed.
     """
     local = " --local" if source.local else ""
     steps = [f"servable check {name}"]
@@ -166,16 +186,16 @@ def next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool
     captured = picture.config.get("DataCaptureConfig", {})
     # Samples of a multi-model endpoint do not say which model was asked.
     several = any(
-        container_of(model).get("Mode") == "MultiModel" for model in picture.models.values()
+        find_container(model).get("Mode") == "MultiModel" for model in picture.models.values()
     )
-    if captures(picture.config) and not several:
+    if is_capturing(picture.config) and not several:
         place = f"{captured['DestinationS3Uri'].rstrip('/')}/{source.name}"
         steps.append(f"servable replay {name} --captured {place} --gate{local}")
         steps.append(f"servable golden {name} --from-captured {place} --write{local}")
     return [*steps, *deploy]
 
 
-def _show(
+def _print_result(
     files: list[str], result: Expressed, following: list[str], findings: list[Finding]
 ) -> None:
     for file in files:
@@ -202,55 +222,61 @@ EFFECTS = {
 _COLUMNS = 100
 
 
-def environment_text(expressed: Expressed, *, source: str) -> str:
-    """Return the file. `source`: what it was written from, for example endpoint ranker."""
+def render_environment(expressed: Expressed, *, source: str) -> str:
+    """Return the text of the environment file.
+
+    `source`: what it was written from, for example "endpoint ranker".
+    """
     document = tomlkit.document()
     for line in (
         ":schema ./schema.json",
-        f" Written by `servable init` from {escaped_name(source)}. What it does not say is listed last.",
+        f" Written by `servable init` from {escape_name(source)}. What it does not say is listed last.",
         " schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
     ):
-        document.add(tomlkit.comment(line.removeprefix(" ")) if line[0] == " " else _raw(line))
+        document.add(
+            tomlkit.comment(line.removeprefix(" ")) if line[0] == " " else _build_raw_comment(line)
+        )
     for key, value in expressed.tables.items():
-        document.add(key, tomlkit.item(_ordered(value)))
+        document.add(key, tomlkit.item(_order_values(value)))
     return (
         tomlkit.dumps(document).rstrip()
         + "\n\n"
-        + "\n".join(_comments(expressed.not_carried))
+        + "\n".join(_format_comments(expressed.not_carried))
         + "\n"
     )
 
 
-def _raw(line: str) -> Any:
+def _build_raw_comment(line: str) -> Any:
     comment = tomlkit.comment(line)
     comment.trivia.comment = f"#{line}"
     return comment
 
 
-def _ordered(value: Any) -> Any:
-    """Plain values first: in TOML they may not come after a table."""
+def _order_values(value: Any) -> Any:
+    """Return a table with plain values first: in TOML, they can't follow a table."""
     if not isinstance(value, dict):
         return value
-    ordered = {key: _ordered(inner) for key, inner in value.items()}
+    ordered = {key: _order_values(inner) for key, inner in value.items()}
     return dict(sorted(ordered.items(), key=lambda item: isinstance(item[1], dict)))
 
 
-def _comments(not_carried: Sequence[NotCarried]) -> Iterator[str]:
+def _format_comments(not_carried: Sequence[NotCarried]) -> Iterator[str]:
     for effect, heading in EFFECTS.items():
         rows = [row for row in not_carried if row.effect == effect]
         if rows:
             yield f"# {heading}:"
         for row in rows:
-            text = escaped_name(str(row).replace("\n", " "))  # a live name may hold any character
+            text = escape_name(str(row).replace("\n", " "))  # a live name may hold any character
             yield from textwrap.wrap(
                 text, _COLUMNS, initial_indent="# - ", subsequent_indent="#   ",
                 break_long_words=False, break_on_hyphens=False)  # fmt: skip
 
 
 def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
-    """Write each source below `target`. `sources`: folder to the address of a prefix or a .tar.gz.
+    """Write each source below `target`.
 
-    Raises `PackagingError` if one cannot be read or unpacked; what is written by then stays.
+    `sources`: folder -> S3 URI of a prefix or a .tar.gz. Raises `PackagingError` if a source
+    can't be read or unpacked; sources written before that stay.
     """
     for folder, uri in sources.items():
         (target / folder).mkdir(parents=True)
@@ -261,7 +287,7 @@ def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
                     _download(account, uri, {"": archive})
                     unpack(archive, target / folder)
             else:
-                _download(account, uri, dict(_below(account, uri, target / folder)))
+                _download(account, uri, dict(_list_files_below(account, uri, target / folder)))
         except AwsError as wrong:
             remedy = "check your credentials (s3:ListBucket, s3:GetObject, kms:Decrypt of its key)"
             raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
@@ -270,9 +296,11 @@ def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
                                  "again") from None  # fmt: skip
 
 
-def _below(account: Account, uri: str, folder: Path) -> Iterator[tuple[str, Path]]:
+def _list_files_below(account: Account, uri: str, folder: Path) -> Iterator[tuple[str, Path]]:
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-    for each in account.pages("s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix):
+    for each in account.iterate_items(
+        "s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix
+    ):
         name = each["Key"].removeprefix(prefix)
         path = PurePosixPath(name)
         if name and not name.endswith("/") and not path.is_absolute() and ".." not in path.parts:
@@ -282,7 +310,7 @@ def _below(account: Account, uri: str, folder: Path) -> Iterator[tuple[str, Path
 def _download(account: Account, uri: str, files: Mapping[str, Path]) -> None:
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     s3 = account.client("s3")
-    with bytes_progress() as bar:
+    with build_byte_progress() as bar:
         sizes = {
             name: s3.head_object(Bucket=bucket, Key=key + name)["ContentLength"] for name in files
         }
@@ -294,10 +322,11 @@ def _download(account: Account, uri: str, files: Mapping[str, Path]) -> None:
             )
 
 
-def locate(tables: dict[str, dict[str, Any]], root: Path) -> Iterator[NotCarried]:
-    """Point each table at the model and the code in its fetched folder; yield what it cannot say.
+def locate_models(tables: dict[str, dict[str, Any]], root: Path) -> Iterator[NotCarried]:
+    """Set the paths of model and code in each table, and yield what the tables can't express.
 
-    `tables`: [models.NAME], changed in place; `root`: the folder that holds the fetched folders.
+    The paths are those in the fetched folders. `tables`: [models.NAME], changed in place. `root`:
+    the folder that contains the fetched folders.
     """
     for name, table in tables.items():
         folder = table.get("saved_model")

@@ -1,9 +1,9 @@
-"""The folder that `servable init` is given: its SavedModel, code, name, and a request that fits it.
+"""Read the folder that `servable init` is given: SavedModel, code, name, and a suitable request.
 
-MLflow's layout as `mlflow.tensorflow.save_model` or `log_model` of MLflow 3.17.2 writes it, checked on
-2026-11-28: MLmodel, requirements.txt, input_example.json, serving_input_example.json, and tf2model/ (a
-tf.Module) or data/model.keras (a Keras model), which isn't a SavedModel; data/model is one where
-`keras_model_kwargs` asked for the format tf.
+It supports MLflow's layout as `mlflow.tensorflow.save_model` or `log_model` of MLflow 3.17.2
+writes it, checked on 2026-11-28: MLmodel, requirements.txt, input_example.json,
+serving_input_example.json, and tf2model/ (a tf.Module) or data/model.keras (a Keras model), which
+isn't a SavedModel; data/model is one if `keras_model_kwargs` requested the format tf.
 """
 
 import base64
@@ -20,7 +20,7 @@ from typing import Any
 
 from infra.preflight.model.sources import CODE_FILES
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import versions
+from model_packaging.saved_model import list_versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo
 from servable_tensors import MOST_DIMENSIONS
 
@@ -30,10 +30,10 @@ REQUIREMENTS = (
 )
 
 
-def saved_model_in(folder: Path) -> Path | None:
-    """Return the SavedModel of an MLflow folder; None if the folder is none of MLflow's.
+def find_saved_model(folder: Path) -> Path | None:
+    """Return the SavedModel of an MLflow folder, or None if it isn't an MLflow folder.
 
-    Raises `PackagingError` if it holds no SavedModel, or several.
+    Raises `PackagingError` if the folder contains no SavedModel, or several.
     """
     if not (folder / "MLmodel").is_file():
         return None
@@ -55,10 +55,11 @@ def saved_model_in(folder: Path) -> Path | None:
     raise PackagingError(folder, "is an MLflow folder without a SavedModel", remedy)
 
 
-def input_example(folder: Path, signature: str) -> str | None:
-    """Return MLflow's example of a request as a JSON body of TensorFlow Serving; None if it is none.
+def read_input_example(folder: Path, signature: str) -> str | None:
+    """Return MLflow's example request as a JSON body of TensorFlow Serving, or None.
 
-    `signature`: name of the signature that it is for. inputs and instances mean the same to both:
+    None: there is no example, or TensorFlow Serving doesn't accept its format. `signature`: the
+    name of the signature that the example is for. inputs and instances mean the same to both:
     https://www.tensorflow.org/tfx/serving/api_rest and
     https://mlflow.org/docs/latest/ml/deployment/deploy-model-locally/ (2026-11-28)
     """
@@ -77,7 +78,10 @@ def input_example(folder: Path, signature: str) -> str | None:
 
 
 def find_version(saved_model: Path) -> tuple[Path, int | None]:
-    """Return (folder of the version, version number to write if it is a single SavedModel)."""
+    """Return (folder of the version, version number to write if it is a single SavedModel).
+
+    Raises `PackagingError` if `saved_model` is a file.
+    """
     if saved_model.is_file():
         remedy = (
             "give the folder that holds it"
@@ -87,31 +91,31 @@ def find_version(saved_model: Path) -> tuple[Path, int | None]:
         raise PackagingError(saved_model, "is a file; a SavedModel is a folder", remedy)
     if (saved_model / "saved_model.pb").is_file():
         return saved_model, 1
-    return versions(saved_model)[-1], None
+    return list_versions(saved_model)[-1], None
 
 
 def find_code(saved_model: Path) -> Path | None:
-    """Return the folder code/ beside the versions, as AWS's archives have it."""
+    """Return the folder code/ next to the versions, as AWS's archives have it, or None."""
     version = (saved_model / "saved_model.pb").is_file() and saved_model.resolve().name.isdigit()
     code = (saved_model.resolve().parent if version else saved_model) / "code"
     return code if any((code / file).is_file() for file in CODE_FILES) else None
 
 
 def copy_model(saved_model: Path, root: Path, removed_on_failure: ExitStack) -> Path:
-    """Copy a model into models/ of the project, with the code beside its version, and return its path.
+    """Copy a model and the code next to its version into models/ of the project; return its path.
 
-    Raises `PackagingError` if the folder exists already, or the model is a file.
+    Raises `PackagingError` if the folder exists already, or if the model is a file.
     """
-    target = root / "models" / model_name(saved_model)
+    target = root / "models" / derive_model_name(saved_model)
     if target.exists():
         raise PackagingError(target, "exists already", "delete it, or leave out --copy")
     if not target.parent.exists():
         target.parent.mkdir()
         removed_on_failure.callback(target.parent.rmdir)
     removed_on_failure.callback(shutil.rmtree, target, ignore_errors=True)
-    held, version = find_version(saved_model_in(saved_model) or saved_model)
+    held, version = find_version(find_saved_model(saved_model) or saved_model)
     code = find_code(saved_model)
-    if version is None or saved_model_in(saved_model):  # a folder of versions, or of MLflow
+    if version is None or find_saved_model(saved_model):  # a folder of versions, or of MLflow
         shutil.copytree(saved_model, target)
         return target
     copied = target / (held.resolve().name if held.resolve().name.isdigit() else "1")
@@ -121,8 +125,11 @@ def copy_model(saved_model: Path, root: Path, removed_on_failure: ExitStack) -> 
     return copied
 
 
-def model_name(saved_model: Path) -> str:
-    """Return the last folder of a path, above a version, as the name of an environment or a model."""
+def derive_model_name(saved_model: Path) -> str:
+    """Return a name for an environment or model, derived from the last folder of a path.
+
+    A folder that is a version number is skipped.
+    """
     resolved = saved_model.resolve()
     name = resolved.parent.name if resolved.name.isdigit() else resolved.name
     cleaned = re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:40].strip("-")
@@ -135,8 +142,11 @@ LARGEST_REQUEST_BYTES = 5_000_000
 ROWS, OTHER_SIZE = 1, 8
 
 
-def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str | None:
-    """Return a JSON request of one row with invented values; None if JSON cannot express one."""
+def build_golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str | None:
+    """Return a JSON request of one row with invented values, or None.
+
+    None: JSON can't express such a request, or it would be too large; a note explains it.
+    """
     body: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
     if not signature.method.endswith("/predict"):
         notes.append(
@@ -149,16 +159,18 @@ def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str
             f"signature {name} takes a type that JSON cannot express: no golden request was written"
         )
         return None
-    sizes = {key: _sizes(spec) for key, spec in signature.inputs.items()}
+    sizes = {key: _choose_sizes(spec) for key, spec in signature.inputs.items()}
     text = ""
     # Before anything is built: a shape of a few bytes may stand for 2^63 values.
-    least = sum(_least_bytes(sizes[key], spec.dtype) for key, spec in signature.inputs.items())
+    least = sum(
+        _estimate_least_bytes(sizes[key], spec.dtype) for key, spec in signature.inputs.items()
+    )
     if (
         least <= LARGEST_REQUEST_BYTES
         and max(map(len, sizes.values()), default=0) <= MOST_DIMENSIONS
     ):
         tensors = signature.inputs.items()
-        body["inputs"] = {key: _tensor(spec, sizes[key], key, notes) for key, spec in tensors}
+        body["inputs"] = {key: _build_tensor(spec, sizes[key], key, notes) for key, spec in tensors}
         text = json.dumps(body, separators=(",", ":")) + "\n"
     if not 0 < len(text) <= LARGEST_REQUEST_BYTES:
         notes.append(
@@ -169,51 +181,55 @@ def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str
     return text
 
 
-def _sizes(spec: TensorInfo) -> list[int]:
+def _choose_sizes(spec: TensorInfo) -> list[int]:
     shape = (None,) if spec.shape is None else spec.shape
     return [
         (ROWS if at == 0 else OTHER_SIZE) if size is None else size for at, size in enumerate(shape)
     ]
 
 
-def _least_bytes(sizes: list[int], dtype: str) -> int:
-    """Bytes that JSON takes at least: two for each list, and the first value's for every value."""
+def _estimate_least_bytes(sizes: list[int], dtype: str) -> int:
+    """Return the minimum number of bytes that the JSON takes.
+
+    It counts two bytes for each list, and the first value's bytes for every value.
+    """
     lists, values = 0, 1
     for size in sizes:
         lists, values = lists + values, values * size
         if lists + values > LARGEST_REQUEST_BYTES:
             break
-    return 2 * lists + values * len(json.dumps(next(_numbers(dtype, 1))) + ",")
+    return 2 * lists + values * len(json.dumps(next(_generate_values(dtype, 1))) + ",")
 
 
-def _tensor(spec: TensorInfo, sizes: list[int], key: str, notes: list[str]) -> Any:
+def _build_tensor(spec: TensorInfo, sizes: list[int], key: str, notes: list[str]) -> Any:
     shape = (None,) if spec.shape is None else spec.shape
     if any(size is None for size in shape[1:]):
         notes.append(f"{key}: its shape {list(shape)} is open; an invented request has {sizes}")
-    values = list(_numbers(spec.dtype, math.prod(sizes)))
+    values = list(_generate_values(spec.dtype, math.prod(sizes)))
     if spec.dtype in ("string", "bytes") and key.endswith("_bytes"):
-        values = [{"b64": base64.b64encode(_picture()).decode()}] * len(values)
-    return _nested(values, sizes)
+        values = [{"b64": base64.b64encode(_build_png()).decode()}] * len(values)
+    return _nest(values, sizes)
 
 
-def _picture() -> bytes:
-    """Return a PNG of one grey 8 x 8 picture: what an input that ends in _bytes most often takes.
+def _build_png() -> bytes:
+    """Return a PNG of one gray 8 x 8 image, for inputs whose names end in _bytes.
 
-    Source: https://www.tensorflow.org/tfx/serving/api_rest#encoding_binary_values (2026-11-29) and
+    Such inputs usually take images. Source:
+    https://www.tensorflow.org/tfx/serving/api_rest#encoding_binary_values (2026-11-29) and
     https://www.w3.org/TR/png-3/#4Concepts.FormatChunks (2026-11-29)
     """
 
-    def chunk(kind: bytes, content: bytes) -> bytes:
+    def build_chunk(kind: bytes, content: bytes) -> bytes:
         check = zlib.crc32(kind + content)
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
 
     header = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)  # 8 bits each of red, green, and blue
     rows = zlib.compress((b"\0" + b"\x80" * 24) * 8)
-    parts = chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    parts = build_chunk(b"IHDR", header) + build_chunk(b"IDAT", rows) + build_chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + parts
 
 
-def _numbers(dtype: str, count: int) -> Iterator[Any]:
+def _generate_values(dtype: str, count: int) -> Iterator[Any]:
     """Yield small values that are the same in every run and not all equal."""
     for at in range(count):
         if dtype in ("string", "bytes"):
@@ -226,8 +242,8 @@ def _numbers(dtype: str, count: int) -> Iterator[Any]:
             yield at * 37 % 100 / 100
 
 
-def _nested(flat: list[Any], sizes: list[int]) -> Any:
+def _nest(flat: list[Any], sizes: list[int]) -> Any:
     if len(sizes) < 2:
         return flat if sizes else flat[0]
     step = len(flat) // sizes[0] if sizes[0] else 0
-    return [_nested(flat[at * step : (at + 1) * step], sizes[1:]) for at in range(sizes[0])]
+    return [_nest(flat[at * step : (at + 1) * step], sizes[1:]) for at in range(sizes[0])]

@@ -18,22 +18,22 @@ from model_packaging.refusal import PackagingError
 from servable.console.lines import EscapingConsole
 from servable.invoke.invoke import (
     ARRAY_FILES,
-    arrays_in,
-    as_json,
-    body_of,
-    connected,
-    signature_of,
-    written,
+    build_body,
+    connect_endpoint,
+    format_outputs,
+    read_arrays,
+    read_signature,
+    write_response,
 )
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import (
     ENVIRONMENTS,
     SET,
-    cdk,
-    loaded_with,
-    project,
-    refuse_without_endpoint,
-    unknown,
+    build_unknown_error,
+    find_cdk_command,
+    find_project,
+    load_environments,
+    require_endpoint,
 )
 from servable_client import (
     Answer,
@@ -43,7 +43,7 @@ from servable_client import (
     PredictionError,
     Progress,
 )
-from servable_client.formats import codecs
+from servable_client.formats import load_codecs
 
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STDIN = Path("-")
@@ -52,7 +52,7 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 
 @dataclass(frozen=True, kw_only=True)
 class InvokeOptions:
-    """Values of the options, each under its parameter's name."""
+    """The parsed command-line options, each under its parameter's name."""
 
     body: Path | None
     inputs: tuple[str, ...]
@@ -104,7 +104,7 @@ class InvokeOptions:
 @click.option(
     "--format",
     "form",
-    type=click.Choice([*codecs()]),
+    type=click.Choice([*load_codecs()]),
     help="Format in which arrays are sent (default: chosen by size and types).",
 )
 @click.option(
@@ -138,16 +138,16 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
         raise click.UsageError("give --local or --url, not both")
     if options.inputs and (options.body or options.content_type):
         raise click.UsageError("give -i or --body, not both; -i sends JSON")
-    loaded = _environment(environment, folder, sets)
+    loaded = _load_environment(environment, folder, sets)
     if options.body is None and not options.inputs:
-        options = _golden(loaded, options)
+        options = _apply_golden_request(loaded, options)
     body = options.body
     arrays = body is not None and body.suffix in ARRAY_FILES and options.content_type is None
     if not arrays and (options.split or options.form):
         raise click.UsageError(
             "--split and --format apply to arrays only: give a .npy or .npz file"
         )
-    plain = _without_handler(loaded, options.variant)
+    plain = _find_model_without_handler(loaded, options.variant)
     if options.signature and body is not None and not arrays and plain:
         raise click.UsageError(
             f"--signature {options.signature}: models.{plain} has no handler, and the container ignores "
@@ -155,8 +155,8 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
             f'set models.{plain}.handler = "servable"'
         )
     try:
-        named = _named(loaded, options) if options.inputs else None
-        with connected(
+        named = _build_named_request(loaded, options) if options.inputs else None
+        with connect_endpoint(
             loaded,
             url=options.url,
             local=options.local,
@@ -168,18 +168,18 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
             retry_unsafe=options.retry_unsafe,
         ) as endpoint:
             began = time.monotonic()
-            answer = _answer(endpoint, named, body, options, arrays=arrays)
+            answer = _send_request(endpoint, named, body, options, arrays=arrays)
             seconds = time.monotonic() - began
-        _show(answer, options, seconds)
+        _print_response(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
         click.echo(f"servable invoke: {error}", err=True)
         if isinstance(error, EndpointNotFoundError) and not options.url:
-            click.echo(f"`{cdk()} deploy '{environment}/*'` deploys it", err=True)
+            click.echo(f"`{find_cdk_command()} deploy '{environment}/*'` deploys it", err=True)
         return 1
     return 0
 
 
-def _answer(
+def _send_request(
     endpoint: Endpoint,
     named: bytes | None,
     body: Path | None,
@@ -190,35 +190,43 @@ def _answer(
     if named is not None:
         return endpoint.invoke(named, content_type="application/json", accept=options.accept)
     assert body is not None
-    return _predicted(endpoint, body, options) if arrays else _sent(endpoint, body, options)
+    return (
+        _predict_arrays(endpoint, body, options) if arrays else _send_body(endpoint, body, options)
+    )
 
 
-def _named(environment: Environment, options: InvokeOptions) -> bytes:
-    """Return the request of the inputs that are given by name."""
-    model = _model(environment, options)
-    signature = signature_of(environment, model, options.signature)
-    return body_of(options.inputs, signature, options.signature)
+def _build_named_request(environment: Environment, options: InvokeOptions) -> bytes:
+    """Return the body of a request whose inputs are given by name."""
+    model = _select_model(environment, options)
+    signature = read_signature(environment, model, options.signature)
+    return build_body(options.inputs, signature, options.signature)
 
 
-def _model(environment: Environment, options: InvokeOptions) -> str:
-    """Return the model that answers: --model if the file has it, else that of the variant."""
+def _select_model(environment: Environment, options: InvokeOptions) -> str:
+    """Return the name of the model that responds.
+
+    It is --model if the file has such a model, and otherwise the model of the variant.
+    """
     if options.model in environment.models:
         return str(options.model)
-    variants = environment.served
+    variants = environment.serving_variants
     chosen = options.variant if options.variant in variants else next(iter(variants))
     return variants[str(chosen)].model
 
 
-def _golden(environment: Environment, options: InvokeOptions) -> InvokeOptions:
-    """Return the options with the golden request of the model. Raises click.UsageError without one."""
-    name = _model(environment, replace(options, model=None))
+def _apply_golden_request(environment: Environment, options: InvokeOptions) -> InvokeOptions:
+    """Return the options with the model's golden request as the body.
+
+    Raises click.UsageError if the model has none.
+    """
+    name = _select_model(environment, replace(options, model=None))
     for golden in environment.models[name].golden_requests.values():
         file = golden.request.path
         if not file.is_file():
             raise click.UsageError(
                 f"{golden.request}: this golden request does not exist; give --body FILE"
             )
-        kind = None if file.suffix in ARRAY_FILES else golden.sent_as
+        kind = None if file.suffix in ARRAY_FILES else golden.request_content_type
         return replace(options, body=file, content_type=options.content_type or kind)
     raise click.UsageError(
         f"models.{name} has no golden request; give --body FILE or -i NAME=VALUE, or set "
@@ -226,24 +234,26 @@ def _golden(environment: Environment, options: InvokeOptions) -> InvokeOptions:
     )
 
 
-def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
-    known = {loaded.name: loaded for loaded in loaded_with(sets, *project(folder), name=name)}
+def _load_environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
+    known = {
+        loaded.name: loaded for loaded in load_environments(sets, *find_project(folder), name=name)
+    }
     if name not in known and "://" in name:
         own = next(iter(known), "ENV")  # its file says what the model takes
         raise click.UsageError(f"{name} is an address: servable invoke {own} --url {name} --body …")
     if name not in known:
-        raise unknown(name, known)
+        raise build_unknown_error(name, known)
     loaded = known[name]
     if not isinstance(loaded, ValidFile):
         command = shlex.join(["servable", "check", name, *(f"--set={pair}" for pair in sets)])
         raise click.ClickException(f"{loaded.file}: is refused; `{command}` says why")
-    refuse_without_endpoint(loaded)
+    require_endpoint(loaded)
     return loaded.environment
 
 
-def _without_handler(environment: Environment, variant: str | None) -> str | None:
-    """Return a model that may answer and has neither code nor handler; None if there is none."""
-    variants = environment.served
+def _find_model_without_handler(environment: Environment, variant: str | None) -> str | None:
+    """Return a model that may respond and has neither code nor handler, or None."""
+    variants = environment.serving_variants
     candidates = [variants[variant]] if variant in variants else variants.values()
     for candidate in candidates:
         model = environment.models.get(candidate.model)
@@ -253,7 +263,7 @@ def _without_handler(environment: Environment, variant: str | None) -> str | Non
     return None
 
 
-def _sent(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Answer:
+def _send_body(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Answer:
     content_type = options.content_type or CONTENT_TYPES.get(
         ".json" if file == STDIN else file.suffix
     )
@@ -265,8 +275,8 @@ def _sent(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Answer:
     return endpoint.invoke(body, content_type=content_type, accept=options.accept)
 
 
-def _predicted(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Outputs:
-    inputs = arrays_in(file)
+def _predict_arrays(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Outputs:
+    inputs = read_arrays(file)
     console = EscapingConsole(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("rows", total=None)
@@ -277,16 +287,16 @@ def _predicted(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Output
         return endpoint.predict(inputs, format=options.form, split=options.split, progress=show)
 
 
-def _show(answer: Answer | Outputs, options: InvokeOptions, seconds: float) -> None:
+def _print_response(answer: Answer | Outputs, options: InvokeOptions, seconds: float) -> None:
     about: dict[str, Any] = {"variant": answer.variant, "seconds": round(seconds, 4)}
     if isinstance(answer, Answer):
         about["content_type"] = answer.content_type
         text = answer.content_type.startswith(TEXTS)
         shown = answer.body.decode(errors="replace") if text else None
     else:
-        shown = as_json(answer)
+        shown = format_outputs(answer)
     if file := options.output:
-        about |= {"file": str(file), "bytes": written(answer, file)}
+        about |= {"file": str(file), "bytes": write_response(answer, file)}
         shown = f"{file}: {about['bytes']} bytes"
     elif options.as_object and shown is not None:
         about["answer"] = shown

@@ -1,4 +1,4 @@
-"""One prediction of an environment's endpoint: its client, its inputs, and its outputs."""
+"""One prediction by an environment's endpoint: its client, its inputs, and its outputs."""
 
 import base64
 import json
@@ -11,13 +11,13 @@ import boto3
 import click
 import numpy as np
 
-from infra.packing import servable
+from infra.packing import build_servable
 from infra.parameters.environment import Environment
-from infra.parameters.finding import meant
-from model_packaging.beside import write_beside
+from infra.parameters.finding import suggest_name
+from model_packaging.beside import write_atomically
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo, read
-from servable.project.account import account_of
+from servable.project.account import open_account
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
 from servable_client.options import Selection
@@ -26,7 +26,7 @@ from servable_tensors.tensors import InexactCastError, cast_exactly
 ARRAY_FILES = (".npy", ".npz")
 
 
-def connected(
+def connect_endpoint(
     environment: Environment,
     *,
     url: str | None,
@@ -34,9 +34,10 @@ def connected(
     variant: str | None = None,
     **options: Any,
 ) -> Endpoint:
-    """Return a client of the endpoint; nothing is sent yet. `url`: a container instead of AWS.
+    """Return a client of the endpoint; no request is sent yet.
 
-    `variant`: a variant, or a component; default: one by weight, or the first component.
+    `url`: the address of a container to use instead of AWS. `variant`: a variant or a component;
+    by default, SageMaker picks a variant by weight, and the first component is used.
 
     Raises `PackagingError` for an unknown component and if the local AWS is not running,
     `servable_client.BadInputError` for invalid options.
@@ -50,7 +51,7 @@ def connected(
         return Endpoint.local(url, **options)
     if components:
         options |= {
-            "component": component_named(environment, variant),
+            "component": find_component(environment, variant),
             "wake_seconds": environment.endpoint.wake_seconds,
             "waiting": lambda seconds: print(
                 f"{environment.endpoint.name} sleeps: woken, waiting up to {seconds:g} s",
@@ -58,7 +59,7 @@ def connected(
             ),
         }
     name, region = environment.endpoint.name, environment.region
-    credentials = account_of(environment, local=True).variables() if local else None
+    credentials = open_account(environment, local=True).build_process_variables() if local else None
     if credentials is None:
         return Endpoint(name, region=region, **options)
     session = boto3.session.Session(
@@ -70,20 +71,25 @@ def connected(
     return Endpoint(name, session=session, endpoint_url=address, **options)
 
 
-def component_named(environment: Environment, name: str | None) -> str:
-    """Name in SageMaker of a component, the first by default. Raises `PackagingError` for an unknown one."""
+def find_component(environment: Environment, name: str | None) -> str:
+    """Return a component's name in SageMaker; the default is the first component.
+
+    Raises `PackagingError` for an unknown one.
+    """
     components = environment.components
     name = name or next(iter(components))
     if name not in components:
         problem = f"there is no component {name!r}; allowed: {', '.join(components)}"
-        raise PackagingError(Path(environment.endpoint.name), problem, meant(name, components))
+        raise PackagingError(
+            Path(environment.endpoint.name), problem, suggest_name(name, components)
+        )
     return components[name]
 
 
-def arrays_in(file: Path) -> Any:
+def read_arrays(file: Path) -> Any:
     """Read a .npy file (one unnamed array) or a .npz file (arrays by name).
 
-    Raises `PackagingError` if the file holds neither.
+    Raises `PackagingError` if the file contains neither.
     """
     try:
         content = np.load(file, allow_pickle=False)
@@ -93,42 +99,45 @@ def arrays_in(file: Path) -> Any:
         raise PackagingError(file, f"cannot be read: {error}", wanted) from None
 
 
-def as_json(outputs: Outputs) -> str:
-    """Return the outputs as {"outputs": {…}}; bytes that are not UTF-8 become \\ufffd."""
-    shown = {name: _shown(array.tolist()) for name, array in outputs.items()}
+def format_outputs(outputs: Outputs) -> str:
+    """Return the outputs as {"outputs": {…}} in JSON.
+
+    Bytes that aren't UTF-8 become U+FFFD.
+    """
+    shown = {name: _convert_to_json(array.tolist()) for name, array in outputs.items()}
     return json.dumps({"outputs": shown})
 
 
-def _shown(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     if isinstance(value, list):
-        return [_shown(item) for item in value]
+        return [_convert_to_json(item) for item in value]
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return str(value) if isinstance(value, complex) else value
 
 
-def written(answer: Answer | Outputs, file: Path) -> int:
-    """Write an answer as it came, or arrays as .npz, atomically. Returns the number of bytes.
+def write_response(answer: Answer | Outputs, file: Path) -> int:
+    """Write a response body unchanged, or arrays as .npz, atomically; return the number of bytes.
 
     Raises `servable_client.BadInputError` for strings that a .npz would truncate.
     """
     content = answer.body if isinstance(answer, Answer) else encode("npz", answer, Selection())
-    write_beside(file, content)
+    write_atomically(file, content)
     return len(content)
 
 
 _STRINGS = ("string", "bytes")
 
 
-def signature_of(environment: Environment, model: str, name: str | None) -> SignatureInfo | None:
-    """Return a signature of a model's newest version; None if the file states an archive in S3.
+def read_signature(environment: Environment, model: str, name: str | None) -> SignatureInfo | None:
+    """Return a signature of a model's newest version, or None if the model is an archive in S3.
 
     Raises click.UsageError for an unknown name, `PackagingError` if the model can't be read.
     """
     stated = environment.models[model]
     if stated.saved_model is None:
         return None
-    versions = servable(model, stated).versions()
+    versions = build_servable(model, stated).find_versions()
     signatures = read(versions[max(versions)]).signatures
     if (chosen := name or DEFAULT_SIGNATURE) not in signatures:
         raise click.UsageError(
@@ -137,16 +146,17 @@ def signature_of(environment: Environment, model: str, name: str | None) -> Sign
     return signatures[chosen]
 
 
-def body_of(pairs: Sequence[str], signature: SignatureInfo | None, name: str | None) -> bytes:
-    """Return the request {"inputs": {…}}. `name`: of the signature, if it isn't the default one.
+def build_body(pairs: Sequence[str], signature: SignatureInfo | None, name: str | None) -> bytes:
+    """Return the request body {"inputs": {…}}.
 
-    Raises click.UsageError for what the signature doesn't take, `PackagingError` for unreadable files.
+    `name`: the name of the signature, if it isn't the default one. Raises click.UsageError for
+    inputs that the signature doesn't take, `PackagingError` for unreadable files.
     """
-    given = dict(_split(pair) for pair in pairs)
+    given = dict(_split_pair(pair) for pair in pairs)
     if signature is not None:
         for unknown in given.keys() - signature.inputs.keys():
             raise click.UsageError(
-                f"-i {unknown}: the signature has no such input; {meant(unknown, signature.inputs)}"
+                f"-i {unknown}: the signature has no such input; {suggest_name(unknown, signature.inputs)}"
             )
         # A JSON request can't leave out inputs that have defaults.
         if missing := signature.inputs.keys() - given.keys():
@@ -154,23 +164,23 @@ def body_of(pairs: Sequence[str], signature: SignatureInfo | None, name: str | N
                 f"the signature also takes: give -i {' -i '.join(f'{one}=…' for one in sorted(missing))}"
             )
     specs = {} if signature is None else signature.inputs
-    inputs = {key: _value(key, text, specs.get(key)) for key, text in given.items()}
+    inputs = {key: _parse_value(key, text, specs.get(key)) for key, text in given.items()}
     body: Mapping[str, Any] = {"inputs": inputs}
     return json.dumps(body if name is None else {"signature_name": name, **body}).encode()
 
 
-def _split(pair: str) -> tuple[str, str]:
+def _split_pair(pair: str) -> tuple[str, str]:
     name, equals, value = pair.partition("=")
     if not (name and equals):
         raise click.UsageError(f"-i {pair}: write NAME=VALUE, or NAME=@FILE")
     return name, value
 
 
-def _value(name: str, text: str, spec: TensorInfo | None) -> Any:
-    """Return one input as JSON has it."""
+def _parse_value(name: str, text: str, spec: TensorInfo | None) -> Any:
+    """Return one input as JSON-compatible data."""
     strings = spec is not None and spec.dtype in _STRINGS
     if text.startswith("@"):
-        value = _file(Path(text[1:]))
+        value = _read_file(Path(text[1:]))
     else:
         try:
             value = json.loads(text)
@@ -180,11 +190,11 @@ def _value(name: str, text: str, spec: TensorInfo | None) -> Any:
             value = text  # 007 and true are text where text is taken
     if spec is None:
         return value.tolist() if isinstance(value, np.ndarray) else value
-    array = _array(name, value, spec)
-    return _nested(array.tolist()) if strings else array.tolist()
+    array = _convert_array(name, value, spec)
+    return _encode_strings(array.tolist()) if strings else array.tolist()
 
 
-def _file(file: Path) -> Any:
+def _read_file(file: Path) -> Any:
     """Return the array of an .npy file, the value of a .json file, or the bytes of any other file."""
     try:
         if file.suffix == ".npy":
@@ -196,15 +206,21 @@ def _file(file: Path) -> Any:
         ) from None
 
 
-def _array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, Any]:
-    """Return the value with the signature's type, and with a batch dimension if only that is missing."""
+def _convert_array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, Any]:
+    """Return the value with the signature's type.
+
+    A batch dimension is added if only that is missing. Raises click.UsageError if the value
+    doesn't fit.
+    """
     try:
         if spec.dtype in _STRINGS:
             found = np.array(value, dtype=object)
         else:
             found = cast_exactly(np.array(value), np.dtype(spec.dtype))
     except (InexactCastError, TypeError, ValueError) as error:
-        raise click.UsageError(f"-i {name}: {error}; the input is {_described(spec)}") from None
+        raise click.UsageError(
+            f"-i {name}: {error}; the input is {_describe_input(spec)}"
+        ) from None
     if spec.shape is None:
         return found
     if found.ndim == len(spec.shape) - 1:
@@ -214,22 +230,22 @@ def _array(name: str, value: Any, spec: TensorInfo) -> np.ndarray[Any, Any]:
     )
     if not fits:
         raise click.UsageError(
-            f"-i {name}: has the shape {list(found.shape)}; the input is {_described(spec)}"
+            f"-i {name}: has the shape {list(found.shape)}; the input is {_describe_input(spec)}"
         )
     return found
 
 
-def _described(spec: TensorInfo) -> str:
+def _describe_input(spec: TensorInfo) -> str:
     shape = (
         "any shape" if spec.shape is None else ["any" if one is None else one for one in spec.shape]
     )
     return f"{spec.dtype} of {shape}".replace("'", "")
 
 
-def _nested(value: Any) -> Any:
-    """Return strings as JSON has them: bytes that aren't UTF-8 as {"b64": …}."""
+def _encode_strings(value: Any) -> Any:
+    """Return strings as JSON-compatible data; bytes that aren't UTF-8 become {"b64": …}."""
     if isinstance(value, list):
-        return [_nested(each) for each in value]
+        return [_encode_strings(each) for each in value]
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -11,7 +11,7 @@ from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.captured.lines import AnswerAloneError, CaptureLineError, read_line
 from servable.load.load_target import Body
-from servable_tensors.trace_context import without_trace
+from servable_tensors.trace_context import split_trace
 
 # Golden requests have no named arrays: their answers are compared as JSON, .npy or protobuf.
 _CONTENT_TYPES = {**CONTENT_TYPES, ".npz": "application/x-npz"}
@@ -66,7 +66,7 @@ def _own_requests(loaded: ValidFile | None, variant: str | None) -> list[str]:
     if loaded is None:
         raise BodyError("no request to send; give --body FILE")
     environment = loaded.environment
-    served = environment.served
+    served = environment.serving_variants
     first = served.get(variant or "", next(iter(served.values())))
     model = environment.models[first.model]
     files = [str(request.path) for request in model.warm_up if request.path.suffix == ".json"]
@@ -113,7 +113,7 @@ def _captured(file: Path, content: bytes) -> Iterator[Body]:
         except CaptureLineError as error:
             raise BodyError(f"{file}, line {number}: {error}") from None
         # A request sent again is not a part of the trace in which it was captured.
-        attributes = without_trace(request.custom_attributes or "")[0]
+        attributes = split_trace(request.custom_attributes or "")[0]
         yield Body(
             content=request.body,
             content_type=request.content_type,

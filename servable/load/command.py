@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from servable.console.signals import as_ctrl_c
+from servable.console.signals import enable_ctrl_c
 from servable.load.options import OPTIONS, LoadOptions, checked, with_options
 from servable.project.completion import complete_environments
 
@@ -32,7 +32,7 @@ def load(what: str | None, folder: str, **values: Any) -> int:
         return 0
     checked(what, options)
     assert what is not None  # checked
-    as_ctrl_c()
+    enable_ctrl_c()
     from servable.load.run import run_load_test
 
     return run_load_test(what, folder, options)

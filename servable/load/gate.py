@@ -14,7 +14,7 @@ from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, overloaded
 from servable.load.options import LoadOptions
-from servable.measured.precision import bin_number
+from servable.measured.precision import find_bin
 
 Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")
@@ -112,10 +112,10 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
             f"only {step.sent} of {meant:.0f} requests were sent: raise --processes",
         )
     slow = EventCount(
-        step.latencies.above(objective.most_ms).count,
+        step.latencies.select_above(objective.most_ms).count,
         step.latencies.count,
         _group_slow(step, objective.most_ms),
-        step.latencies.bins.get(bin_number(objective.most_ms), 0),
+        step.latencies.bins.get(find_bin(objective.most_ms), 0),
     )
     failed = EventCount(step.failed, step.sent, Grouping.of(step.failures))
     allowed = 1 - objective.percent / 100
@@ -206,7 +206,7 @@ def _group_slow(step: LoadStep, most_ms: float) -> Grouping:
     queues that break the objective. The slowest twentieth of the requests shows that, with many more groups
     than the slow requests themselves.
     """
-    slow = Grouping.of([tail.above(most_ms).count for tail in step.tails])
+    slow = Grouping.of([tail.select_above(most_ms).count for tail in step.tails])
     if not any(step.answered):
         return slow
     slowest = Grouping.among([tail.count for tail in step.tails], step.answered)

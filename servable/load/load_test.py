@@ -79,7 +79,7 @@ class Schedule:
         if last.refused is not None or last.failed_share > _FAILING_SHARE:
             return True
         if self.objective:
-            latency = last.latencies.percentile_ms(self.objective.percent)
+            latency = last.latencies.compute_percentile_ms(self.objective.percent)
             if latency > _TOO_SLOW * self.objective.most_ms:
                 return True
             if self.objective.met_by(last):

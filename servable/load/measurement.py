@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 from servable.measured.precision import Interval, Latencies
 
 # The file of a run's folder that holds its curve.
@@ -168,7 +168,7 @@ class LoadCurve:
         return json.loads(_FORM.dump_json(self))
 
     def write(self, file: Path) -> None:
-        write_beside(file, _FORM.dump_json(self, indent=1))
+        write_atomically(file, _FORM.dump_json(self, indent=1))
 
     @classmethod
     def read(cls, file: Path) -> "LoadCurve":

@@ -35,7 +35,7 @@ class Objective:
         """
         if not step.latencies.count or step.failed_share > self.most_failed_share:
             return float("inf")
-        found = step.latencies.percentile_ms(self.percent)
+        found = step.latencies.compute_percentile_ms(self.percent)
         return max(found, 1.05 * self.most_ms) if overloaded(step) else found
 
     def met_by(self, step: LoadStep) -> bool:

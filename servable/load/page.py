@@ -10,7 +10,7 @@ from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Knee, Objective, knee
 from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
-from servable.measured.precision import Latencies, middles_ms, readable
+from servable.measured.precision import Latencies, compute_middles_ms, format_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,18 +44,19 @@ def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
     """Draw requests per second above, latency bands below, the knee in both."""
     title = "Throughput against load"
     if not any(step.latencies.bins for content in contents for step in content.curve.valid):
-        return document.nothing(NO_STEP, title=title)
-    figure = document.figure(high=7.4)
+        return document.draw_empty_chart(NO_STEP, title=title)
+    figure = document.create_figure(high=7.4)
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, document.OF_RUNS, strict=False):
         steps, name = content.curve.valid, content.label
         loads = [step.load for step in steps]
         rps = [step.throughput_rps for step in steps]
-        document.intervals(
+        document.draw_intervals(
             above, loads, rps, color=colour, marker="o", label=f"{name}: 95 % interval"
         )
         p50, p90, p99 = (
-            [step.latencies.percentile_ms(percent) for step in steps] for percent in (50, 90, 99)
+            [step.latencies.compute_percentile_ms(percent) for step in steps]
+            for percent in (50, 90, 99)
         )
         below.plot(loads, p50, color=colour, marker="o", label=f"{name}: p50")
         below.fill_between(loads, p50, p90, color=colour, alpha=0.35, lw=0, label="p50 to p90")
@@ -68,18 +69,18 @@ def draw_throughput(contents: Sequence[LoadContent]) -> bytes:
     for objective in {content.knee.objective for content in contents if content.knee}:
         label = f"objective: p{objective.percent:g} at most {objective.most_ms:g} ms"
         below.axhline(objective.most_ms, color=document.RED, linestyle=":", label=label)
-    document.logarithmic(below, "y")
+    document.set_logarithmic(below, "y")
     if contents[0].curve.asked.relative:
         title += ": relative, measured on one computer"
-    document.finish(above, title=title, y="requests per second", zero="y")
+    document.format_axes(above, title=title, y="requests per second", zero="y")
     load = _load_label(contents[0].curve)
-    document.finish(below, title="Latency against load", x=load, y="latency, ms (log)")
-    return document.png(figure)
+    document.format_axes(below, title="Latency against load", x=load, y="latency, ms (log)")
+    return document.render_png(figure)
 
 
 def format_knee(knee: Knee) -> str:
     """Return the legend's entry of a knee; where no step broke the objective, it is a lower bound."""
-    return f"knee: {'' if knee.bounded else 'at least '}{knee.rps.short} requests/s"
+    return f"knee: {'' if knee.bounded else 'at least '}{knee.rps.short_text} requests/s"
 
 
 def draw_distribution(contents: Sequence[LoadContent]) -> bytes:
@@ -88,7 +89,7 @@ def draw_distribution(contents: Sequence[LoadContent]) -> bytes:
     for content in contents:
         step = content.at_knee
         users = step and (
-            f"{step.users} users" if step.users else f"{readable(step.load)} requests/s"
+            f"{step.users} users" if step.users else f"{format_number(step.load)} requests/s"
         )
         latencies.append((f"{content.label}, {users}", step.latencies if step else Latencies()))
     return draw_slower_than(
@@ -102,8 +103,8 @@ def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> 
     `latencies`: with the name of each in the legend.
     """
     if not any(each.bins for _, each in latencies):
-        return document.nothing(NO_STEP, title=title)
-    figure = document.figure()
+        return document.draw_empty_chart(NO_STEP, title=title)
+    figure = document.create_figure()
     axes = figure.subplots()
     for (name, each), colour in zip(latencies, document.OF_RUNS, strict=False):
         if not each.bins:
@@ -111,27 +112,29 @@ def draw_slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> 
         numbers = sorted(each.bins)
         counts = np.cumsum([each.bins[number] for number in numbers])
         share = 100 * (1 - np.concatenate([[0], counts[:-1]]) / counts[-1])
-        axes.step(middles_ms(np.array(numbers)), share, where="post", color=colour, label=name)
+        axes.step(
+            compute_middles_ms(np.array(numbers)), share, where="post", color=colour, label=name
+        )
         for percent in (50.0, 90.0, 95.0, 99.0):
-            axes.plot(each.percentile_ms(percent), 100 - percent, "o", color=colour)
-    document.logarithmic(axes, "x")
+            axes.plot(each.compute_percentile_ms(percent), 100 - percent, "o", color=colour)
+    document.set_logarithmic(axes, "x")
     axes.set_yscale("log")
     axes.set_yticks(
         [100, 50, 10, 5, 1, 0.1], ["100", "50 (p50)", "10 (p90)", "5 (p95)", "1 (p99)", "0.1"]
     )
     axes.set_ylim(bottom=0.08, top=130)
-    document.finish(axes, title=title, x="latency, ms (log)", y="slower than that, % (log)")
-    return document.png(figure)
+    document.format_axes(axes, title=title, x="latency, ms (log)", y="slower than that, % (log)")
+    return document.render_png(figure)
 
 
 def draw_machine(contents: Sequence[LoadContent]) -> bytes:
     """Draw the CPU cores and memory in MiB of the endpoint's processes against load."""
     title = "CPU and memory of the endpoint against load"
     if not any(step.target for content in contents for step in content.curve.valid):
-        return document.nothing(
+        return document.draw_empty_chart(
             "Not known: only an endpoint on this computer is looked at.", title=title
         )
-    figure = document.figure(high=6.2)
+    figure = document.create_figure(high=6.2)
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, document.OF_RUNS, strict=False):
         steps = [(step.load, step.target) for step in content.curve.valid if step.target]
@@ -140,9 +143,9 @@ def draw_machine(contents: Sequence[LoadContent]) -> bytes:
         above.plot(loads, cores, color=colour, marker="o", label=label)
         memory = [used.memory_mib for _, used in steps]
         below.plot(loads, memory, color=colour, marker="o", label=label)
-    document.finish(above, title=title, y="CPU, cores busy", zero="y")
-    document.finish(below, x=_load_label(contents[0].curve), y="memory, MiB", zero="y")
-    return document.png(figure)
+    document.format_axes(above, title=title, y="CPU, cores busy", zero="y")
+    document.format_axes(below, x=_load_label(contents[0].curve), y="memory, MiB", zero="y")
+    return document.render_png(figure)
 
 
 def _load_label(curve: LoadCurve) -> str:
@@ -219,7 +222,7 @@ def _steps(content: LoadContent) -> ReportTable:
         cells: tuple[Cell, ...] = (
             step.load,
             (str(step.throughput_rps), step.throughput_rps.value),
-            *(step.latencies.percentile_ms(percent) for percent in (50, 90, 95, 99)),
+            *(step.latencies.compute_percentile_ms(percent) for percent in (50, 90, 95, 99)),
             step.failed,
             *((used.cpu_cores, used.memory_mib) if used else ("", "")),
             100 * step.generator_cpu_share,

@@ -14,19 +14,19 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import meant
+from infra.parameters.finding import suggest_name
 from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
-from model_packaging.tree import sha256_of
-from servable.invoke.invoke import component_named
+from model_packaging.tree import compute_sha256
+from servable.invoke.invoke import find_component
 from servable.load.load_target import LoadTarget, container, endpoint
 from servable.load.load_test import yielding
 from servable.load.measurement import MeasuredTarget
 from servable.load.options import LoadOptions, TargetOptions
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained
-from servable.project.account import Account, account_of
-from servable.project.environments import refused
-from servable.serve.serve import prepared, serve_locally
+from servable.project.account import Account, open_account
+from servable.project.environments import list_errors
+from servable.serve.serve import prepare_variant, serve_locally
 
 RUNS = Path(".servable") / "load"
 
@@ -61,12 +61,12 @@ def reached_by(
         return nullcontext(ReadyTarget(target=target, asked=asked_of("url", what, names)))
     variant = options.variant
     if options.target == "local":
-        if problems := refused(loaded):
+        if problems := list_errors(loaded):
             raise click.ClickException("\n".join(problems))
         return _local(loaded, names, variant=variant, log=output / "endpoint.log")
     environment, name = loaded.environment, loaded.name
-    account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
-    account.meant()
+    account = open_account(environment, local=options.local, endpoint_url=options.endpoint_url)
+    account.check_credentials()
     if options.target == "deployed":
         whole = not isinstance(options, LoadOptions) or options.gate
         return nullcontext(
@@ -81,7 +81,7 @@ def _local(
     loaded: ValidFile, bodies: Sequence[str], *, variant: str | None, log: Path
 ) -> Iterator[ReadyTarget]:
     """Run the local container while the block lasts. Raises PackagingError, LaunchError."""
-    served = prepared(loaded, variant=variant)
+    served = prepare_variant(loaded, variant=variant)
     with serve_locally(served, port=0, log=log) as process:
         yielding(process.pid)
         archive = served.archive
@@ -93,7 +93,7 @@ def _local(
                 bodies,
                 environment=loaded.name,
                 variant=served.variant,
-                model_sha256=sha256_of(archive) if archive else None,
+                model_sha256=compute_sha256(archive) if archive else None,
             ),
             pid=process.pid,
         )
@@ -113,7 +113,7 @@ def deployed(
     Raises PackagingError.
     """
     live = environment.endpoint.name
-    component = component_named(environment, variant) if environment.components else None
+    component = find_component(environment, variant) if environment.components else None
     sagemaker = account.client("sagemaker")
     instance_type, chosen = _serving(sagemaker, live, None if component else variant)
     reached = at_endpoint(
@@ -150,9 +150,9 @@ def at_endpoint(
             variant=variant,
             model_at=model_at,
             # The local AWS answers on this computer, whatever the instance type.
-            instance_type=None if account.embedded else instance_type,
+            instance_type=None if account.has_custom_endpoint else instance_type,
         ),
-        variables=account.variables(),
+        variables=account.build_process_variables(),
     )
 
 
@@ -182,7 +182,7 @@ def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, s
     chosen = variant or next(iter(variants))
     if chosen not in variants:
         problem = f"there is no variant {chosen!r}; allowed: {', '.join(variants)}"
-        raise PackagingError(Path(name), problem, meant(chosen, variants))
+        raise PackagingError(Path(name), problem, suggest_name(chosen, variants))
     # None for instance pools: which type answers a request is not known.
     return variants[chosen].get("InstanceType"), chosen
 
@@ -215,7 +215,7 @@ def _copied(
     """Run a copy of the live endpoint on its own instance. Raises PackagingError, TemporaryError."""
 
     def usd_per_hour(instance_type: str) -> float | None:
-        known = environment.prices.instance(instance_type, environment.region)
+        known = environment.prices.find_instance_price(instance_type, environment.region)
         return known.usd_per_hour if known else None
 
     assert options.dollars is not None  # checked with --target
@@ -223,7 +223,7 @@ def _copied(
         account.client("sagemaker"),
         budget_usd=options.dollars,
         usd_per_hour=usd_per_hour,
-        poll_seconds=0.2 if account.embedded else 5.0,
+        poll_seconds=0.2 if account.has_custom_endpoint else 5.0,
         told=_say,
     )
     live = environment.endpoint.name

@@ -14,9 +14,9 @@ import click
 from rich.table import Table
 
 from infra.parameters.loading import ValidFile
-from model_packaging.beside import private_folder
+from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
-from servable.console.lines import EscapingConsole, progress_line
+from servable.console.lines import EscapingConsole, show_progress_line
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, verdict
 from servable.load.load_generator import LOCALHOST, LoadError, LoadGenerator
@@ -28,9 +28,9 @@ from servable.load.options import LoadOptions, is_url
 from servable.load.page import FROM_SENDING, write_load_report
 from servable.load.reached import reached_by, run_folder
 from servable.load.temporary.endpoints import TemporaryError
-from servable.measured.precision import readable
-from servable.project.environments import environment_with_endpoint
-from servable.project.folder import standing_in
+from servable.measured.precision import format_number
+from servable.project.environments import load_endpoint_environment
+from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError
 from servable.verdict import VERDICTS, Verdict
 
@@ -49,7 +49,7 @@ def run_load_test(what: str, folder: str, options: LoadOptions) -> int:
 
 
 def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:
-    loaded = None if is_url(what) else environment_with_endpoint(what, folder, options.sets)[0]
+    loaded = None if is_url(what) else load_endpoint_environment(what, folder, options.sets)[0]
     if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
     if options.locustfile:
@@ -59,8 +59,8 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
         bodies, names = bodies_of(
             options.files, content_type=options.content_type, loaded=loaded, variant=options.variant
         )
-    output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
-    private_folder(output)
+    output = options.output or run_folder(loaded.root if loaded else find_project_folder(), what)
+    create_private_folder(output)
     reached = held.enter_context(reached_by(what, loaded, names, output, options))
     schedule = _schedule(loaded, options)
     pace = Pace(
@@ -82,7 +82,7 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
         )
     )
     click.echo(_announced(schedule, pace), err=True)
-    with progress_line() as show:
+    with show_progress_line() as show:
         curve = measure(
             generator,
             schedule,
@@ -97,9 +97,9 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
 
 def _describe_progress(curve: LoadCurve, load: float, known: dict[str, Any]) -> str:
     unit = "users" if curve.loop == "closed" else "requests/s sent"
-    rps, done = readable(known["rps"]), len(curve.steps)
+    rps, done = format_number(known["rps"]), len(curve.steps)
     steps = f"{done} step{'s' if done != 1 else ''} done"
-    return f"{steps}; at {readable(load)} {unit}: {rps} answered/s"
+    return f"{steps}; at {format_number(load)} {unit}: {rps} answered/s"
 
 
 def _announced(schedule: Schedule, pace: Pace) -> str:
@@ -185,7 +185,7 @@ def table(curve: LoadCurve) -> Table:
 def _row(step: LoadStep) -> Sequence[str]:
     latencies = step.latencies
     return (
-        readable(step.load),
+        format_number(step.load),
         f"{step.throughput_rps.value:,.1f}",
         f"{step.throughput_rps.half_width_share:.0%}" if step.throughput_rps.value else "",
         *(_ms(percentile) for percentile in (latencies.p50_ms, latencies.p95_ms, latencies.p99_ms)),
@@ -290,7 +290,7 @@ def _object(
     result: dict[str, Any] = curve.as_object()
     for step, shown in zip(curve.steps, result["steps"], strict=True):
         for percent in (50, 95, 99):
-            milliseconds = step.latencies.percentile_ms(percent)
+            milliseconds = step.latencies.compute_percentile_ms(percent)
             shown[f"p{percent}_ms"] = milliseconds if step.latencies.count else None
         shown |= {"known": step.known, "refused": step.refused, "failed": step.failed}
         del shown["latencies"], shown["send_lags"]

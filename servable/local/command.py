@@ -1,4 +1,4 @@
-"""`servable local up | status | down`: the local AWS, for cdk, boto3 and the AWS CLI."""
+"""`servable local up | status | down`: the local AWS, for cdk, boto3, and the AWS CLI."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import click
 from click.core import ParameterSource
 
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, project, unknown
-from servable.project.folder import state_folder
+from servable.project.environments import ENVIRONMENTS, build_unknown_error, find_project
+from servable.project.folder import find_state_folder
 from servable.project.provided import commands
 
-local = commands("servable local", lambda: state_folder())
+local = commands("servable local", lambda: find_state_folder())
 _start = local.commands["up"]
 
 
@@ -37,16 +37,16 @@ def read_account_and_region(name: str, folder: str) -> dict[str, str]:
 
     Raises click.ClickException if the file doesn't contain both.
     """
-    from infra.parameters.sources import names, read, shown_path
+    from infra.parameters.sources import format_path, list_environment_names, read_source
 
-    root, files = project(folder)
-    if name not in (known := names(files)):
-        raise unknown(name, known)
-    source, found = read(root, files, name), {}
+    root, files = find_project(folder)
+    if name not in (known := list_environment_names(files)):
+        raise build_unknown_error(name, known)
+    source, found = read_source(root, files, name), {}
     for key, example in (("account", "123456789012"), ("region", "us-east-1")):
         if not isinstance(value := source.values.get(key), str):
             problems = [str(finding) for finding in source.findings]
-            file = shown_path(files / f"{name}.toml", root)
+            file = format_path(files / f"{name}.toml", root)
             problems.append(f'{file}: {key} isn\'t a string; write {key} = "{example}"')
             raise click.ClickException("\n".join(problems))
         found[key] = value

@@ -1,6 +1,7 @@
-"""Write one HTML page with tabs of sentences, tables, and pictures, and draw these; it fetches nothing.
+"""Draw charts, and write one HTML page with tabs of sentences, tables, and charts.
 
-Pictures have one size, and one set of colors that color-blind readers tell apart.
+The page fetches nothing. All charts have one size, and one set of colors that color-blind readers
+can distinguish.
 """
 
 import base64
@@ -16,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
-from model_packaging.beside import private_folder, write_beside
-from servable.measured.precision import Interval, readable
+from model_packaging.beside import create_private_folder, write_atomically
+from servable.measured.precision import Interval, format_number
 from servable.verdict import Verdict
 
 PAGE, PICTURES = "report.html", "pictures"
@@ -69,29 +70,33 @@ def write(
     abouts: Sequence[About],
     relative: bool = False,
 ) -> Path:
-    """Write report.html and, beside it, pictures/*.png. Returns the page.
+    """Write report.html and pictures/*.png next to it, and return the page's path.
 
-    `relative`: the numbers were measured on this computer, and rank settings only.
+    `relative`: the numbers were measured on this computer, and are valid only for ranking
+    settings.
     """
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["shown"] = shown
+    environment.filters["shown"] = format_cell
     environment.filters["base64"] = lambda png: base64.b64encode(png).decode()
     template = environment.from_string(Path(__file__).with_name("page.html").read_text("utf-8"))
     text = template.render(title=title, abouts=abouts, relative=relative, tabs=tabs)
-    private_folder(folder / PICTURES)
+    create_private_folder(folder / PICTURES)
     for picture in (picture for tab in tabs for picture in tab.pictures):
-        write_beside(folder / PICTURES / f"{picture.name}.png", picture.png)
-    write_beside(folder / PAGE, text.encode())
+        write_atomically(folder / PICTURES / f"{picture.name}.png", picture.png)
+    write_atomically(folder / PAGE, text.encode())
     return folder / PAGE
 
 
-def shown(cell: Cell) -> tuple[str, float | None]:
-    """Return the text of a cell, and the number that it is sorted by; None: it is sorted as text."""
+def format_cell(cell: Cell) -> tuple[str, float | None]:
+    """Return a cell's text and the number that it is sorted by.
+
+    The number is None if the cell is sorted as text.
+    """
     if isinstance(cell, str):
         return cell, None
     if isinstance(cell, tuple):
         return cell
-    return ("", None) if math.isnan(cell) else (readable(cell), cell)
+    return ("", None) if math.isnan(cell) else (format_number(cell), cell)
 
 
 # Okabe and Ito, Color Universal Design, 2008.
@@ -103,15 +108,18 @@ WIDE, DOTS_PER_INCH = 8.0, 150
 NUMBERS = "{x:,.10g}"
 
 
-def figure(*, high: float = 4.6) -> Figure:
-    """Return an empty figure. `high`: inches."""
+def create_figure(*, high: float = 4.6) -> Figure:
+    """Return an empty figure that is `high` inches high."""
     return Figure(figsize=(WIDE, high), dpi=DOTS_PER_INCH, layout="constrained")
 
 
-def finish(
+def format_axes(
     axes: Axes, *, title: str = "", x: str = "", y: str, zero: str = "", legend: bool = True
 ) -> None:
-    """Label the axes. `zero`: axes that begin at 0, "y" or "xy", with room above the highest point."""
+    """Label and style the axes.
+
+    `zero`: the axes that begin at 0, "y" or "xy", with room above the highest point.
+    """
     axes.set_title(title, loc="left", fontsize=12, pad=10)
     axes.set_xlabel(x, fontsize=10)
     axes.set_ylabel(y, fontsize=10)
@@ -133,8 +141,8 @@ def finish(
         axes.set(**{f"{name}lim": (0, 1.06 * getattr(axes, f"get_{name}lim")()[1])})
 
 
-def logarithmic(axes: Axes, name: Literal["x", "y"]) -> None:
-    """Make the axis "x" or "y" logarithmic, with ticks at 1, 2 and 5 as people write numbers."""
+def set_logarithmic(axes: Axes, name: Literal["x", "y"]) -> None:
+    """Make the axis "x" or "y" logarithmic, with plain numbers as ticks at 1, 2, and 5."""
     axes.set(**{f"{name}scale": "log"})
     axis = getattr(axes, f"{name}axis")
     axis.set_major_formatter(NUMBERS)
@@ -143,25 +151,28 @@ def logarithmic(axes: Axes, name: Literal["x", "y"]) -> None:
     axes.tick_params(axis=name, which="minor", labelsize=9.5)
 
 
-def intervals(axes: Axes, x: Sequence[float], y: Sequence[Interval], **look: Any) -> None:
-    """Draw each value with its interval."""
+def draw_intervals(axes: Axes, x: Sequence[float], y: Sequence[Interval], **look: Any) -> None:
+    """Draw each value with its interval as an error bar."""
     below = [max(0.0, interval.value - interval.low) for interval in y]
     above = [max(0.0, interval.high - interval.value) for interval in y]
     axes.errorbar(x, [interval.value for interval in y], yerr=[below, above], capsize=3, **look)
 
 
-def png(figure: Figure) -> bytes:
-    """Return the PNG, without a date inside: the same numbers give the same bytes."""
+def render_png(figure: Figure) -> bytes:
+    """Return the figure as PNG bytes.
+
+    They contain no date: the same numbers give the same bytes.
+    """
     into = io.BytesIO()
     figure.savefig(into, format="png", metadata={"Software": None})
     return into.getvalue()
 
 
-def nothing(why: str, *, title: str) -> bytes:
-    """Draw a picture that says why it is empty."""
-    empty = figure(high=1.4)
+def draw_empty_chart(why: str, *, title: str) -> bytes:
+    """Return a chart, as PNG bytes, that contains only the reason why it is empty."""
+    empty = create_figure(high=1.4)
     axes = empty.subplots()
     axes.axis("off")
     axes.set_title(title, loc="left", fontsize=12)
     axes.text(0.0, 0.6, why, fontsize=10, color=GREY, transform=axes.transAxes)
-    return png(empty)
+    return render_png(empty)

@@ -1,12 +1,13 @@
-"""A measured value and how well it is known, from how it varied while it was measured.
+"""Measured values and their precision, computed from their variation during the measurement.
 
-Answers of one moment resemble each other (a queue that is long stays long), so single ones say
-too little about the next: the time is cut into batches, and the batches are compared (batch
+Responses of one moment resemble each other (a long queue stays long), so single responses say too
+little about the next. The time is therefore cut into batches, and the batches are compared (batch
 means). Source: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3.
 
-Latencies are counted in bins of constant relative width, as HdrHistogram (http://hdrhistogram.org) does
-it. A bin is 1 % wide, so a percentile read from the counts is within 0.5 % of the one read from the single
-values; the counts of several processes and of several steps add up, percentiles do not.
+Latencies are counted in bins of constant relative width, as HdrHistogram
+(http://hdrhistogram.org) does. A bin is 1 % wide, so a percentile read from the counts is within
+0.5 % of the one read from the single values. The counts of several processes and of several steps
+can be added; percentiles can't.
 """
 
 import math
@@ -26,7 +27,7 @@ BINS = math.ceil(math.log(1e7 / LEAST_MS) / WIDTH)
 
 @dataclass(frozen=True, kw_only=True)
 class Latencies:
-    """Milliseconds, each from the moment its request was meant to be sent."""
+    """Latencies in milliseconds, each counted from the scheduled send time of its request."""
 
     bins: dict[int, int] = field(default_factory=dict)
     """Answers by bin; only the bins that have some."""
@@ -34,11 +35,11 @@ class Latencies:
     max_ms: float = 0.0
 
     @classmethod
-    def of(cls, milliseconds: Iterable[float]) -> "Latencies":
+    def from_milliseconds(cls, milliseconds: Iterable[float]) -> "Latencies":
         values = np.fromiter(milliseconds, float)
         if not len(values):
             return cls()
-        numbers, counts = np.unique(bin_numbers(values), return_counts=True)
+        numbers, counts = np.unique(find_bins(values), return_counts=True)
         bins = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
         return cls(bins=bins, sum_ms=float(values.sum()), max_ms=float(values.max()))
 
@@ -54,46 +55,52 @@ class Latencies:
     def count(self) -> int:
         return sum(self.bins.values())
 
-    def above(self, milliseconds: float) -> "Latencies":
-        """Return the answers of the bins above that of `milliseconds`: a bin is 1 % wide."""
-        limit = bin_number(milliseconds)
+    def select_above(self, milliseconds: float) -> "Latencies":
+        """Return the responses of the bins above the bin of `milliseconds`; a bin is 1 % wide."""
+        limit = find_bin(milliseconds)
         return Latencies(bins={at: count for at, count in self.bins.items() if at > limit})
 
-    def percentile_ms(self, percent: float) -> float:
-        """Return the middle of the bin in which `percent` % of the answers are reached; NaN of none."""
+    def compute_percentile_ms(self, percent: float) -> float:
+        """Return the middle of the bin in which `percent` % of the responses are reached.
+
+        Returns NaN if there are no responses.
+        """
         if not self.bins:
             return math.nan
         numbers = np.array(sorted(self.bins))
         reached = np.cumsum([self.bins[number] for number in numbers.tolist()])
         at = np.searchsorted(reached, percent / 100 * reached[-1])
-        return min(float(middles_ms(numbers)[at]), self.max_ms)
+        return min(float(compute_middles_ms(numbers)[at]), self.max_ms)
 
     @property
     def p50_ms(self) -> float:
-        return self.percentile_ms(50)
+        return self.compute_percentile_ms(50)
 
     @property
     def p95_ms(self) -> float:
-        return self.percentile_ms(95)
+        return self.compute_percentile_ms(95)
 
     @property
     def p99_ms(self) -> float:
-        return self.percentile_ms(99)
+        return self.compute_percentile_ms(99)
 
 
-def bin_numbers(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the bin of each latency; one beyond either end goes into the bin at that end."""
+def find_bins(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the bin of each latency.
+
+    A latency beyond either end goes into the bin at that end.
+    """
     above = np.log(np.maximum(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH
     numbers: NDArray[np.int64] = np.minimum(above, BINS - 1).astype(np.int64)
     return numbers
 
 
-def bin_number(milliseconds: float) -> int:
-    """Return the bin of one latency, as `bin_numbers` does."""
+def find_bin(milliseconds: float) -> int:
+    """Return the bin of one latency, as `find_bins` does."""
     return min(int(math.log(max(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH), BINS - 1)
 
 
-def middles_ms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+def compute_middles_ms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     middles: NDArray[np.float64] = LEAST_MS * np.exp((numbers + 0.5) * WIDTH)
     return middles
 
@@ -109,11 +116,12 @@ _DRAWS = 200
 _FEW_BLOCKS = 2.262 / 1.96 * (10 / 9) ** 0.5
 
 
-def readable(value: float, within: float = 0.0) -> str:
-    """Format four significant digits as people write them: 75,120 and not 7.512e+04; 0.0125.
+def format_number(value: float, within: float = 0.0) -> str:
+    """Format a number with four significant digits, as people write them.
 
-    `within`: how precisely the value is known, such as half of an interval; the digits end with the
-    second significant one of it, and one digit is always left.
+    For example 75,120 and not 7.512e+04, or 0.0125. `within`: how precisely the value is known,
+    such as half of an interval; the digits end with the second significant digit of `within`, and
+    at least one digit remains.
     """
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
@@ -127,7 +135,7 @@ def readable(value: float, within: float = 0.0) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """`low` to `high` holds the true value in 95 of 100 measurements."""
+    """The 95 % interval: `low` to `high` contains the true value in 95 of 100 measurements."""
 
     value: float
     low: float
@@ -135,23 +143,28 @@ class Interval:
 
     @property
     def half_width_share(self) -> float:
-        """Half of the interval, as a share of the value: 0.05 is "within 5 %"."""
+        """Return half of the interval's width as a share of the value: 0.05 is "within 5 %"."""
         if self.value == 0:
             return 0.0 if self.low == self.high else float("inf")
         return (self.high - self.low) / 2 / abs(self.value)
 
     @property
-    def short(self) -> str:
-        """The value without the interval, and without digits that the interval makes meaningless."""
-        return readable(self.value, (self.high - self.low) / 2)
+    def short_text(self) -> str:
+        """Return the value without the interval, without digits that are beyond its precision."""
+        return format_number(self.value, (self.high - self.low) / 2)
 
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
-        return f"{self.short} ({readable(self.low, half)} to {readable(self.high, half)})"
+        return f"{self.short_text} ({format_number(self.low, half)} to {format_number(self.high, half)})"
 
 
-def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: float) -> Interval:
-    """Return answers per second from the answers by window, in order; too few windows: unknown."""
+def compute_throughput(
+    answered: Sequence[int] | NDArray[np.int64], window_seconds: float
+) -> Interval:
+    """Return the responses per second, computed from the responses of each window, in order.
+
+    With too few windows, the interval is so wide that the value is unknown.
+    """
     counts = np.asarray(answered, float)
     size = len(counts) // BATCHES
     if not size:
@@ -164,10 +177,10 @@ def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: floa
     return Interval(value=rps, low=max(0.0, rps - half), high=rps + half)
 
 
-def percentile(blocks: Sequence[Latencies], percent: float) -> Interval | None:
-    """Return the percentile in ms of the latencies of successive pieces of the time.
+def compute_percentile(blocks: Sequence[Latencies], percent: float) -> Interval | None:
+    """Return a percentile, in ms, of the latencies in successive blocks of the time.
 
-    Pieces are drawn again as a whole (block bootstrap). None: nothing was answered.
+    The blocks are resampled as a whole (block bootstrap). None: there were no responses.
     """
     pieces = [piece for piece in blocks if piece.count]
     if not pieces:
@@ -182,8 +195,8 @@ def percentile(blocks: Sequence[Latencies], percent: float) -> Interval | None:
     )
     reached = (times @ merged).cumsum(axis=1)
     wanted = percent / 100 * reached[:, -1:]
-    drawn = middles_ms(numbers[(reached < wanted).sum(axis=1)])
-    value = sum(pieces, start=Latencies()).percentile_ms(percent)
+    drawn = compute_middles_ms(numbers[(reached < wanted).sum(axis=1)])
+    value = sum(pieces, start=Latencies()).compute_percentile_ms(percent)
     ratio = np.maximum(np.percentile(drawn, [2.5, 97.5]) / value, 1e-9) ** _FEW_BLOCKS
     low, high = (value * ratio).tolist()
     return Interval(value=value, low=min(low, value), high=max(high, value))

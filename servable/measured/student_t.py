@@ -1,4 +1,4 @@
-"""Student's t: how far a mean of few may lie from the true one."""
+"""Student's t: how far the mean of a few values may be from the true mean."""
 
 from statistics import NormalDist
 
@@ -7,9 +7,10 @@ Z975 = NormalDist().inv_cdf(0.975)
 EXACT = {1: 12.706, 2: 4.303}
 
 
-def t975(degrees: int) -> float:
-    """Return the 97.5 % quantile, within 1 %: from three degrees of freedom expanded around the normal's.
+def compute_t975(degrees: int) -> float:
+    """Return the 97.5 % quantile of Student's t, within 1 %.
 
+    From three degrees of freedom on, it is expanded around the normal distribution's quantile.
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5
     """
     z, free = Z975, max(degrees, 1)

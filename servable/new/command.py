@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from servable.new.project_files import SERVICE, conflicts, project_files, service_name, write_all
+from servable.new.project_files import (
+    SERVICE,
+    build_project_files,
+    derive_service_name,
+    find_conflicts,
+    write_all,
+)
 
 
 @click.command()
@@ -29,9 +35,9 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
         )
     if ".." in directory.parts:  # of a folder that may not exist yet
         directory = directory.resolve()
-    service = name or service_name(directory)
-    files = project_files(service)
-    if problems := conflicts(directory, files):
+    service = name or derive_service_name(directory)
+    files = build_project_files(service)
+    if problems := find_conflicts(directory, files):
         kept = "nothing was written; run `servable init` there to keep these files and add the missing ones"
         click.echo("\n".join([*problems, kept]), err=True)
         return 1

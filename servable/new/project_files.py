@@ -1,4 +1,4 @@
-"""The files of a project besides its environments: names, texts, and the version that wrote them."""
+"""The files of a project besides its environments: names, texts, and the writer's version."""
 
 import csv
 import errno
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters import reference
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 from servable import __version__
-from servable.project.environments import cdk
+from servable.project.environments import find_cdk_command
 from servable.project.folder import FOLDER
 
 # Partly generated from this repository's own files. A leading dot is spelt "dot-", so that no tool
@@ -35,31 +35,31 @@ STAMP = "servable:version"
 SERVICE = r"[a-z][a-z0-9-]{0,62}"
 
 
-def service_name(folder: Path) -> str:
+def derive_service_name(folder: Path) -> str:
     """Return a service name derived from the folder's name."""
     name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:63].strip("-")
     return name if re.fullmatch(SERVICE, name) else f"service-{name}".rstrip("-")[:63]
 
 
-def project_files(service: str) -> dict[str, str]:
-    """Return every file that `servable new` writes: path in the project -> text."""
+def build_project_files(service: str) -> dict[str, str]:
+    """Return every file that `servable new` writes, as path in the project -> text."""
     files = {}
     for file in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
         name = re.sub(r"\bdot-", ".", file.relative_to(TEMPLATE).as_posix())
         text = file.read_text(encoding="utf-8")
         text = text.replace("@service@", service).replace("@version@", __version__)
         if "@sha256@" in text:  # of a release: scripts/build_wheels.py puts it there
-            text = text.replace("@sha256@", installed_sha256())
+            text = text.replace("@sha256@", compute_installed_sha256())
         files[name] = text
-    return {**files, SCHEMA: reference.json_schema()}
+    return {**files, SCHEMA: reference.build_json_schema()}
 
 
-def missing_files(root: Path, service: str) -> dict[str, str]:
-    """Return the files that `servable` and `cdk` need and that a folder lacks: path -> text.
+def find_missing_files(root: Path, service: str) -> dict[str, str]:
+    """Return the files that `servable` and `cdk` need and that a folder lacks, as path -> text.
 
-    They include a base if there is no environment yet, and a lock if no package.json exists.
+    They include a base if there is no environment yet, and a lock file if no package.json exists.
     """
-    every = project_files(service)
+    every = build_project_files(service)
     wanted = [name for name in NEEDED if not (root / name).exists()]
     if not any((root / FOLDER).glob("*.toml")):
         wanted.append(BASE)
@@ -68,8 +68,8 @@ def missing_files(root: Path, service: str) -> dict[str, str]:
     return {name: every[name] for name in wanted}
 
 
-def conflicts(root: Path, names: Iterable[str]) -> list[str]:
-    """Return a line for every file that cannot be written without changing an existing one."""
+def find_conflicts(root: Path, names: Iterable[str]) -> list[str]:
+    """Return a line for every file that can't be written without changing an existing one."""
     problems = []
     for name in names:
         file = root / name
@@ -86,7 +86,7 @@ def conflicts(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def write_all(root: Path, files: Mapping[str, str]) -> None:
-    """Write every file, or none: on any failure, the written files are removed again.
+    """Write every file, or none: after any failure, remove the written files again.
 
     Raises OSError; FileExistsError if one of the files exists.
     """
@@ -100,7 +100,7 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
             if os.path.lexists(file):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
             written.append(file)
-            write_beside(file, text.encode())
+            write_atomically(file, text.encode())
     except BaseException:  # Ctrl-C too
         for path in reversed(written):
             with suppress(OSError):
@@ -108,57 +108,64 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
         raise
 
 
-def pinned_cli(root: Path) -> str | None:
-    """Return the version of the CDK CLI that package.json pins; None if it pins none."""
-    package = _json(root / PINS)
+def find_pinned_cli(root: Path) -> str | None:
+    """Return the CDK CLI version that package.json pins, or None if it pins none."""
+    package = _read_json(root / PINS)
     pin = {**package.get("dependencies", {}), **package.get("devDependencies", {})}.get("aws-cdk")
     return str(pin) if pin else None
 
 
-def cdk_context(root: Path) -> dict[str, Any]:
-    """Return the context of cdk.json, which the CDK CLI passes to the app; empty if there is none."""
-    context: dict[str, Any] = _json(root / "cdk.json").get("context", {})
+def read_cdk_context(root: Path) -> dict[str, Any]:
+    """Return the context of cdk.json, which the CDK CLI passes to the app.
+
+    It is empty if there is no cdk.json.
+    """
+    context: dict[str, Any] = _read_json(root / "cdk.json").get("context", {})
     return context
 
 
-def written_by(root: Path) -> str | None:
+def read_writer_version(root: Path) -> str | None:
     """Return the version of servable that wrote the project's files, as cdk.json states it."""
-    stamp = cdk_context(root).get(STAMP)
+    stamp = read_cdk_context(root).get(STAMP)
     return None if stamp is None else str(stamp)
 
 
-def notes_on(root: Path) -> list[str]:
-    """Return notes on existing files with which `cdk deploy` does not work."""
+def list_notes(root: Path) -> list[str]:
+    """Return notes about existing files that keep `cdk deploy` from working."""
     notes = []
-    runs = str(_json(root / "cdk.json").get("app", ""))
-    if "servable-app" not in runs and "stacks" not in _text(root / "app.py"):
+    runs = str(_read_json(root / "cdk.json").get("app", ""))
+    if "servable-app" not in runs and "stacks" not in _read_text(root / "app.py"):
         notes.append(
-            f"cdk.json runs {runs!r}; for these environments: `{cdk()} deploy --app servable-app`"
+            f"cdk.json runs {runs!r}; for these environments: `{find_cdk_command()} deploy --app "
+            "servable-app`"
         )
-    if pinned_cli(root) is None:
-        wanted = pinned_cli(TEMPLATE)
+    if find_pinned_cli(root) is None:
+        wanted = find_pinned_cli(TEMPLATE)
         notes.append(
             f"{PINS} pins no CDK CLI: `npm install --save-dev --save-exact aws-cdk@{wanted}`"
         )
     return notes
 
 
-def to_change(root: Path) -> list[str]:
-    """Return the steps that bring the project's files to those that this version writes."""
+def list_upgrade_steps(root: Path) -> list[str]:
+    """Return the steps that update the project's files to what this version writes."""
     steps = []
-    if _text(root / SCHEMA) != reference.json_schema():
+    if _read_text(root / SCHEMA) != reference.build_json_schema():
         steps.append(f"delete {SCHEMA} and run `servable init`, which writes it anew")
-    if (wanted := pinned_cli(TEMPLATE)) != pinned_cli(root):
+    if (wanted := find_pinned_cli(TEMPLATE)) != find_pinned_cli(root):
         steps.append(f"`npm install --save-dev --save-exact aws-cdk@{wanted}`")
-    stated = {STAMP, *cdk_context(root)}
-    flags = [flag for flag in cdk_context(TEMPLATE) if flag not in stated]
+    stated = {STAMP, *read_cdk_context(root)}
+    flags = [flag for flag in read_cdk_context(TEMPLATE) if flag not in stated]
     if flags:
         steps.append(f"decide whether to add these flags to cdk.json: {', '.join(flags)}")
     return steps
 
 
-def extendable(root: Path, missing: Mapping[str, str]) -> bool:
-    """Whether the project's base, or the one to be written, defines no model or variant."""
+def is_base_extendable(root: Path, missing: Mapping[str, str]) -> bool:
+    """Return whether the project's base, or the one to be written, defines no model or variant.
+
+    A base that extends another file, or that can't be read, isn't extendable either.
+    """
     try:
         text = missing.get(BASE) or (root / BASE).read_text(encoding="utf-8-sig")
         return not {"models", "variants", "extends"} & set(tomllib.loads(text))
@@ -166,17 +173,17 @@ def extendable(root: Path, missing: Mapping[str, str]) -> bool:
         return False
 
 
-def _text(file: Path) -> str:
-    """Return a file's text; "" if there is none."""
+def _read_text(file: Path) -> str:
+    """Return a file's text, or "" if it can't be read."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return ""
 
 
-def _json(file: Path) -> dict[str, Any]:
+def _read_json(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(_text(file))
+        content = json.loads(_read_text(file))
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
@@ -187,12 +194,12 @@ DISTRIBUTION = "servable-endpoints"
 _DESCRIPTION = {"METADATA", "WHEEL", "entry_points.txt", "top_level.txt", "LICENSE"}
 
 
-def wheel_bytes(files: Mapping[str, bytes]) -> bytes:
-    """Return the wheel of these files, with a RECORD of its own: the same bytes for the same files.
+def build_wheel(files: Mapping[str, bytes]) -> bytes:
+    """Return the wheel of these files, with a newly written RECORD.
 
-    It isn't compressed, so that the installed files give the wheel's hash again: a wheel cannot hold
-    its own hash, and the requirements.txt of a new project needs it.
-    Names and contents alone decide; what compression writes would depend on zlib's version.
+    Names and contents alone decide its bytes. The wheel isn't compressed: the bytes would depend
+    on zlib's version. Building the wheel again from the installed files therefore gives the same
+    hash. A wheel can't contain its own hash, and the requirements.txt of a new project needs it.
     """
     (metadata,) = (name for name in files if name.endswith(".dist-info/METADATA"))
     record = metadata.replace("METADATA", "RECORD")
@@ -216,10 +223,13 @@ def wheel_bytes(files: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def installed_sha256() -> str:
-    """Return the SHA-256 of the wheel that this command was installed from, whoever installed it."""
+def compute_installed_sha256() -> str:
+    """Return the SHA-256 of the wheel that this command was installed from.
+
+    It doesn't depend on which installer was used.
+    """
     return sha256(
-        wheel_bytes(
+        build_wheel(
             {
                 file.as_posix(): file.read_binary()
                 for file in distribution(DISTRIBUTION).files or ()

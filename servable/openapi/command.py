@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from infra.packing import servable
+from infra.packing import build_servable
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import (
@@ -17,7 +17,7 @@ from model_packaging.saved_model.reading import (
 )
 from servable import __version__
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
+from servable.project.environments import ENVIRONMENTS, SET, load_endpoint_environment
 
 Schema = dict[str, Any]
 _STRINGS = ("string", "bytes")
@@ -34,50 +34,53 @@ def openapi(environment: str, folder: str, sets: tuple[str, ...]) -> int:
     Names, types, and shapes are the signature's, and the example is the golden request. A generator of
     clients reads it: `servable serve ENV` answers at its first server, SageMaker at its second.
     """
-    loaded, _ = environment_with_endpoint(environment, folder, sets)
+    loaded, _ = load_endpoint_environment(environment, folder, sets)
     try:
-        document = describe(loaded.environment, loaded.name)
+        document = build_document(loaded.environment, loaded.name)
     except PackagingError as error:
         raise click.ClickException(f"servable openapi: {error}") from None
     click.echo(json.dumps(document, indent=2))
     return 0
 
 
-def describe(environment: Environment, name: str) -> Schema:
-    """Return the document of the first variant's model. Raises `PackagingError`, click.ClickException."""
-    model = next(iter(environment.served.values())).model
+def build_document(environment: Environment, name: str) -> Schema:
+    """Return the OpenAPI document for the first variant's model.
+
+    Raises `PackagingError`, click.ClickException.
+    """
+    model = next(iter(environment.serving_variants.values())).model
     stated = environment.models[model]
     if stated.saved_model is None:
         raise click.ClickException(
             f"models.{model} is an archive in S3, whose signature isn't known here; set "
             f"models.{model}.saved_model to the folder that it was packed from, and remove artifact"
         )
-    versions = servable(model, stated).versions()
+    versions = build_servable(model, stated).find_versions()
     version = max(versions)
     signatures = read(versions[version]).signatures
     chosen = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in signatures else next(iter(signatures))
-    example = _golden(environment, model)
+    example = _read_golden_request(environment, model)
     rows = "instances" in (example or {})
-    request = _request(chosen, signatures[chosen], rows=rows)
+    request = _build_request_schema(chosen, signatures[chosen], rows=rows)
     code = "Code in the archive may take and return other bodies. " if stated.code else ""
     about = f"{code}Written by servable {__version__}, signature {chosen}."
     title = environment.endpoint.name
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": str(version), "description": about},
-        "servers": list(_servers(environment, name)),
-        "paths": {"/invocations": {"post": _operation(example)}},
+        "servers": list(_list_servers(environment, name)),
+        "paths": {"/invocations": {"post": _build_operation(example)}},
         "components": {
             "schemas": {
                 "PredictRequest": request,
-                "PredictResponse": _response(signatures[chosen], rows=rows),
+                "PredictResponse": _build_response_schema(signatures[chosen], rows=rows),
                 "PredictError": {"type": "object", "properties": {"error": {"type": "string"}}},
             }
         },
     }
 
 
-def _servers(environment: Environment, name: str) -> Iterator[Schema]:
+def _list_servers(environment: Environment, name: str) -> Iterator[Schema]:
     yield {"url": "http://127.0.0.1:8080", "description": f"servable serve {name} --port 8080"}
     suffix = "amazonaws.com.cn" if environment.region.startswith("cn-") else "amazonaws.com"
     host = f"https://runtime.sagemaker.{environment.region}.{suffix}"
@@ -85,8 +88,8 @@ def _servers(environment: Environment, name: str) -> Iterator[Schema]:
     yield {"url": f"{host}/endpoints/{environment.endpoint.name}", "description": signed}
 
 
-def _operation(example: Schema | None) -> Schema:
-    def content(schema: str, **more: Any) -> Schema:
+def _build_operation(example: Schema | None) -> Schema:
+    def build_content(schema: str, **more: Any) -> Schema:
         reference = {"$ref": f"#/components/schemas/{schema}"}
         return {"content": {"application/json": {"schema": reference, **more}}}
 
@@ -94,18 +97,18 @@ def _operation(example: Schema | None) -> Schema:
     failed = {"description": "The request was refused, or the model failed"}
     return {
         "operationId": "predict",
-        "requestBody": {"required": True, **content("PredictRequest", **shown)},
+        "requestBody": {"required": True, **build_content("PredictRequest", **shown)},
         "responses": {
-            "200": {"description": "The model's outputs", **content("PredictResponse")},
-            "default": failed | content("PredictError"),
+            "200": {"description": "The model's outputs", **build_content("PredictResponse")},
+            "default": failed | build_content("PredictError"),
         },
     }
 
 
-def _golden(environment: Environment, model: str) -> Schema | None:
-    """Return the golden request if it is JSON with names; None without one."""
+def _read_golden_request(environment: Environment, model: str) -> Schema | None:
+    """Return a golden request that is JSON with named fields, or None if there is none."""
     for golden in environment.models[model].golden_requests.values():
-        if golden.sent_as == "application/json" and golden.request.path.is_file():
+        if golden.request_content_type == "application/json" and golden.request.path.is_file():
             try:
                 body = json.loads(golden.request.path.read_text(encoding="utf-8"))
             except ValueError:
@@ -115,8 +118,10 @@ def _golden(environment: Environment, model: str) -> Schema | None:
     return None
 
 
-def _request(name: str, signature: SignatureInfo, *, rows: bool) -> Schema:
-    given = {key: _tensor(key, spec, row=rows) for key, spec in signature.inputs.items()}
+def _build_request_schema(name: str, signature: SignatureInfo, *, rows: bool) -> Schema:
+    given = {
+        key: _build_tensor_schema(key, spec, row=rows) for key, spec in signature.inputs.items()
+    }
     named = {"type": "object", "required": sorted(given), "properties": given}
     form, schema = ("instances", {"type": "array", "items": named}) if rows else ("inputs", named)
     properties = {form: schema}
@@ -125,12 +130,15 @@ def _request(name: str, signature: SignatureInfo, *, rows: bool) -> Schema:
     return {"type": "object", "required": sorted(properties), "properties": properties}
 
 
-def _response(signature: SignatureInfo, *, rows: bool) -> Schema:
-    """Return the schema of the answer: TensorFlow Serving leaves out the name of a single output.
+def _build_response_schema(signature: SignatureInfo, *, rows: bool) -> Schema:
+    """Return the schema of the response.
 
-    Source: https://www.tensorflow.org/tfx/serving/api_rest#response_format_4 (2026-11-29)
+    TensorFlow Serving leaves out the name of a single output. Source:
+    https://www.tensorflow.org/tfx/serving/api_rest#response_format_4 (2026-11-29)
     """
-    outputs = {key: _tensor(key, spec, row=rows) for key, spec in signature.outputs.items()}
+    outputs = {
+        key: _build_tensor_schema(key, spec, row=rows) for key, spec in signature.outputs.items()
+    }
     single = next(iter(outputs.values()))
     whole = {"type": "object", "required": sorted(outputs), "properties": outputs}
     answer = single if len(outputs) == 1 else whole
@@ -140,11 +148,14 @@ def _response(signature: SignatureInfo, *, rows: bool) -> Schema:
     return {"type": "object", "required": [form], "properties": {form: schema}}
 
 
-def _tensor(key: str, spec: TensorInfo, *, row: bool) -> Schema:
-    """Return the schema of a tensor as nested arrays. `row`: of one row, without the first dimension."""
+def _build_tensor_schema(key: str, spec: TensorInfo, *, row: bool) -> Schema:
+    """Return the schema of a tensor as nested arrays.
+
+    `row`: describe one row, without the first dimension.
+    """
     if spec.shape is None:
         return {"description": f"{spec.dtype} of any shape"}
-    schema = _element(key, spec.dtype)
+    schema = _build_element_schema(key, spec.dtype)
     for size in reversed(spec.shape[1:] if row else spec.shape):
         schema = {"type": "array", "items": schema}
         if size is not None:
@@ -152,7 +163,7 @@ def _tensor(key: str, spec: TensorInfo, *, row: bool) -> Schema:
     return schema | {"description": f"{spec.dtype}, {key}"}
 
 
-def _element(key: str, dtype: str) -> Schema:
+def _build_element_schema(key: str, dtype: str) -> Schema:
     if dtype in _STRINGS:
         # TensorFlow Serving decodes {"b64": …} everywhere, and wants it where a name ends in _bytes.
         encoded = {"type": "object", "required": ["b64"], "properties": {"b64": _B64}}

@@ -14,25 +14,30 @@ from rich.table import Table
 
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, ValidFile
-from infra.preflight.check import check, errors
-from infra.preflight.model.code import answer_seconds
-from model_packaging.existing_archive import listing
+from infra.preflight.check import check, select_errors
+from infra.preflight.model.code import find_response_limit
+from model_packaging.existing_archive import list_members
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo
 from model_packaging.tree import Progress as Callback
 from model_packaging.verification import LOOKED_AT, Verified, verify
 from servable.console.findings import print_lines
-from servable.console.lines import EscapingConsole, bytes_progress
-from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
-from servable.package.package import package as packages_of
+from servable.console.lines import EscapingConsole, build_byte_progress
+from servable.package.package import (
+    Package,
+    add_graph_faults,
+    find_image_modules,
+    find_tensorflow_version,
+)
+from servable.package.package import pack_models as packages_of
 from servable.project.completion import complete_environments
 from servable.project.environments import (
     ENVIRONMENTS,
     MENDED_BY_PACKING,
     SET,
-    loaded_with,
-    named,
-    project,
+    find_environment,
+    find_project,
+    load_environments,
 )
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -74,41 +79,45 @@ def package(
         raise click.UsageError("give --list or --verify, not both: --verify also lists the content")
     try:
         if listed:
-            return _list(listed, as_json)
+            return _list_archive(listed, as_json)
         loaded = None
         if environment:
-            loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
+            loaded = find_environment(
+                load_environments(sets, *find_project(folder), name=environment), environment
+            )
         if verified:
-            return _verify(verified, loaded if isinstance(loaded, ValidFile) else None, as_json)
+            return _verify_archive(
+                verified, loaded if isinstance(loaded, ValidFile) else None, as_json
+            )
         if loaded is None:
             raise click.UsageError("give an environment, or an archive with --list or --verify")
-        return _package(loaded, Path(find_links) if find_links else None, as_json)
+        return _pack_environment(loaded, Path(find_links) if find_links else None, as_json)
     except PackagingError as refusal:
-        return _refused([refusal], as_json)
+        return _print_problems([refusal], as_json)
 
 
-def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
+def _pack_environment(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
-    wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
+    wrong = [finding for finding in select_errors(findings) if finding.rule != MENDED_BY_PACKING]
     if wrong or not isinstance(loaded, ValidFile):
-        return _refused(wrong, as_json)
+        return _print_problems(wrong, as_json)
     print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
-    packages = _with_progress(loaded, find_links)
+    packages = _pack_with_progress(loaded, find_links)
     # What the packages bring is known now, if it wasn't before.
     unresolved = any(finding.rule == MENDED_BY_PACKING for finding in findings)
-    if unresolved and (wrong := errors(check(loaded))):
-        return _refused(wrong, as_json)
+    if unresolved and (wrong := select_errors(check(loaded))):
+        return _print_problems(wrong, as_json)
     if as_json:
-        click.echo(json.dumps([_package_json(packed) for packed in packages], indent=2))
+        click.echo(json.dumps([_convert_package(packed) for packed in packages], indent=2))
     else:
         for packed in packages:
-            _show(packed, loaded.root)
+            _print_package(packed, loaded.root)
         if not packages:
             click.echo(f"{loaded.name}: every model is in S3 already; nothing to pack")
     return 0
 
 
-def _refused(problems: Sequence[Finding | PackagingError], as_json: bool) -> int:
+def _print_problems(problems: Sequence[Finding | PackagingError], as_json: bool) -> int:
     """Print why nothing is packed; `findings` of the JSON are those of `check --json`."""
     texts = [str(problem) for problem in problems]
     for text in texts:
@@ -119,53 +128,56 @@ def _refused(problems: Sequence[Finding | PackagingError], as_json: bool) -> int
     return 1
 
 
-def _with_progress(loaded: ValidFile, find_links: Path | None) -> list[Package]:
-    bar = bytes_progress(transient=True)
+def _pack_with_progress(loaded: ValidFile, find_links: Path | None) -> list[Package]:
+    bar = build_byte_progress(transient=True)
     bar.disable = not bar.console.is_terminal
     with bar:
         return list(
             packages_of(
                 loaded,
                 find_links=find_links,
-                hashing=_line(bar, "reading"),
-                packing=_line(bar, "packing"),
+                hashing=_add_progress_line(bar, "reading"),
+                packing=_add_progress_line(bar, "packing"),
             )
         )
 
 
-def _line(bar: Progress, what: str) -> Callback:
-    """Return a callback that shows one line of the progress bar from the first byte on."""
+def _add_progress_line(bar: Progress, what: str) -> Callback:
+    """Return a callback that updates one line of the progress bar.
+
+    The line is visible from the first byte on.
+    """
     task = bar.add_task(what, total=None, visible=False)
     return lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
-def _list(archive: Path, as_json: bool) -> int:
-    members = listing(archive)
+def _list_archive(archive: Path, as_json: bool) -> int:
+    members = list_members(archive)
     if as_json:
         click.echo(json.dumps([vars(member) for member in members], indent=2))
         return 0
-    for member in sorted(members, key=lambda member: _is_of_packages(member.shown)):
+    for member in sorted(members, key=lambda member: _is_package_file(member.display_name)):
         kind = "" if member.kind in ("file", "folder") else f"  ({member.kind})"
-        name = f"{member.shown}/" if member.kind == "folder" else member.shown
+        name = f"{member.display_name}/" if member.kind == "folder" else member.display_name
         click.echo(f"{member.bytes:>15,}  {name}{kind}")
     return 0
 
 
-def _verify(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
-    image = image_for(loaded)
-    seconds = answer_seconds(loaded.environment) if loaded else math.inf
+def _verify_archive(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
+    image = find_image_modules(loaded)
+    seconds = find_response_limit(loaded.environment) if loaded else math.inf
     verified = verify(archive, python=image.python, provided=image.modules, seconds=seconds)
-    verified = with_graph_faults(verified, loaded)
+    verified = add_graph_faults(verified, loaded)
     if as_json:
-        click.echo(json.dumps(_verified_json(archive, verified), indent=2))
+        click.echo(json.dumps(_convert_verified(archive, verified), indent=2))
     else:
-        _show_verified(archive, verified)
+        _print_verified(archive, verified)
         for warning in verified.warnings:
             click.echo(f"warning: {warning}", err=True)
         for problem in verified.problems:
             click.echo(problem, err=True)
         if not verified.problems:
-            version = tensorflow_for(loaded)
+            version = find_tensorflow_version(loaded)
             click.echo(
                 f"  no problem found for the image of TensorFlow {version} in what was looked at"
             )
@@ -179,17 +191,20 @@ def _verify(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
 MOST_FILES = 12
 
 
-def _is_of_packages(name: str) -> bool:
-    """Return whether an archive's file is of a package: hundreds of them would hide the user's files."""
+def _is_package_file(name: str) -> bool:
+    """Return whether an archive's file belongs to a vendored package.
+
+    Hundreds of such files would hide the user's files.
+    """
     return "/code/lib/" in f"/{name}/"
 
 
-def _console() -> EscapingConsole:
+def _create_console() -> EscapingConsole:
     return EscapingConsole(highlight=False, soft_wrap=True)
 
 
-def _show(package: Package, root: Path) -> None:
-    out = _console()
+def _print_package(package: Package, root: Path) -> None:
+    out = _create_console()
     before = package.tree.input_bytes
     if package.path is None:
         out.print(f"{package.model}: uploaded as it is, under {package.key}/", style="bold")
@@ -200,7 +215,7 @@ def _show(package: Package, root: Path) -> None:
         out.print(f"{package.model}: {package.path.relative_to(root)}", style="bold")
         out.print(f"  {len(package.tree.files)} files, {before:,} bytes -> {after:,} bytes, {took}")
         out.print(f"  sha256 {package.sha256}")
-    files = sorted(package.tree.files, key=lambda entry: _is_of_packages(entry.name))
+    files = sorted(package.tree.files, key=lambda entry: _is_package_file(entry.name))
     for entry in files[:MOST_FILES]:
         out.print(f"  {entry.status.st_size:>15,}  {escape(entry.name)}")
     more = len(package.tree.files) - MOST_FILES
@@ -211,20 +226,22 @@ def _show(package: Package, root: Path) -> None:
         out.print(f"  left out: {escape(str(shown))}")
     for name in package.wheels:
         out.print(f"  vendored: {escape(name)}")
-    _signatures(out, package.versions)
+    _print_signatures(out, package.versions)
 
 
-def _show_verified(file: Path, verified: Verified) -> None:
-    out = _console()
+def _print_verified(file: Path, verified: Verified) -> None:
+    out = _create_console()
     unpacked = sum(member.bytes for member in verified.members)
     files = sum(member.kind == "file" for member in verified.members)
     out.print(escape(str(file)), style="bold")
     out.print(f"  {files} files, {unpacked:,} bytes -> {file.stat().st_size:,} bytes")
     out.print(f"  sha256 {verified.sha256}")
-    _signatures(out, verified.versions)
+    _print_signatures(out, verified.versions)
 
 
-def _signatures(out: EscapingConsole, versions: Iterable[tuple[str, int, SavedModelInfo]]) -> None:
+def _print_signatures(
+    out: EscapingConsole, versions: Iterable[tuple[str, int, SavedModelInfo]]
+) -> None:
     for model, number, info in versions:
         table = Table("signature", "", "name", "type", "shape", box=None, padding=(0, 2))
         for signature, tensors in info.signatures.items():
@@ -243,7 +260,7 @@ def _signatures(out: EscapingConsole, versions: Iterable[tuple[str, int, SavedMo
         out.print(table)
 
 
-def _package_json(package: Package) -> dict[str, Any]:
+def _convert_package(package: Package) -> dict[str, Any]:
     return {
         "model": package.model,
         "key": package.key,
@@ -255,17 +272,17 @@ def _package_json(package: Package) -> dict[str, Any]:
         "entries": [entry.name for entry in package.tree.files],
         "left_out": [str(path) for path in package.tree.left_out],
         "wheels": list(package.wheels),
-        "versions": _versions(package.versions),
+        "versions": _convert_versions(package.versions),
     }
 
 
-def _verified_json(file: Path, verified: Verified) -> dict[str, Any]:
+def _convert_verified(file: Path, verified: Verified) -> dict[str, Any]:
     return {
         "path": str(file),
         "bytes": file.stat().st_size,
         "sha256": verified.sha256,
         "entries": [dataclasses.asdict(member) for member in verified.members],
-        "versions": _versions(verified.versions),
+        "versions": _convert_versions(verified.versions),
         "problems": list(verified.problems),
         "warnings": list(verified.warnings),
         "looked_at": LOOKED_AT,
@@ -273,7 +290,7 @@ def _verified_json(file: Path, verified: Verified) -> dict[str, Any]:
     }
 
 
-def _versions(versions: Iterable[tuple[str, int, SavedModelInfo]]) -> list[dict[str, Any]]:
+def _convert_versions(versions: Iterable[tuple[str, int, SavedModelInfo]]) -> list[dict[str, Any]]:
     return [
         {
             "model": model,

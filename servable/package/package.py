@@ -1,4 +1,4 @@
-"""Packs the models of an environment ahead of publishing, and reports what the archives hold."""
+"""Pack the models of an environment before publishing, and report the archives' content."""
 
 import functools
 from collections.abc import Iterator
@@ -6,25 +6,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.catalog import images
-from infra.catalog.images import ImageModules, image_modules, op_table
-from infra.packing import archive_inputs, variants_running
-from infra.parameters.batch.job import batch_jobs
+from infra.catalog.images import ImageModules, find_modules, find_op_table
+from infra.packing import build_archive_inputs, find_running_variants
+from infra.parameters.batch.job import list_batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
-from infra.parameters.variant import Variant, machine_of
-from infra.policy.hosting import newest_version
-from infra.policy.sizing import machine
+from infra.parameters.variant import Variant, find_variant_machine
+from infra.policy.hosting import find_newest_version
+from infra.policy.sizing import find_machine
 from infra.preflight.check import RULES
-from infra.preflight.graph_faults import graph_faults
+from infra.preflight.graph_faults import find_graph_faults
 from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.beside import ARCHIVES, MADE, WHEELS
-from model_packaging.dependencies import Wheel, locked
-from model_packaging.inputs import key_tree_and_hashes
+from model_packaging.dependencies import Wheel, read_lock
+from model_packaging.inputs import compute_key_tree_and_hashes
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
-from model_packaging.tree import Progress, Tree, sha256_of
+from model_packaging.tree import Progress, Tree, compute_sha256
 from model_packaging.verification import Verified
 
 
@@ -45,36 +45,38 @@ class Package:
 
     @functools.cached_property
     def sha256(self) -> str | None:
-        """SHA-256 of the archive; None if nothing is packed."""
+        """Return the SHA-256 of the archive, or None if nothing is packed."""
         if self.packed is not None or self.path is None:
             return self.packed.sha256 if self.packed else None
-        return sha256_of(self.path)
+        return compute_sha256(self.path)
 
 
-def package(
+def pack_models(
     loaded: ValidFile,
     *,
     find_links: Path | None = None,
     hashing: Progress | None = None,
     packing: Progress | None = None,
 ) -> Iterator[Package]:
-    """Lock and fetch the code's dependencies, then pack; yields each archive as it is done.
+    """Lock and fetch the code's dependencies, then pack and yield one archive after the other.
 
     `find_links`: a folder of wheels to use instead of an index. Raises `PackagingError`.
     """
     environment = loaded.environment
-    for name, at_root in _archives(environment):
+    for name, at_root in _list_archives(environment):
         model = environment.models[name]
         wheels: list[Wheel] = []
         if model.code is not None and model.install == "vendored":
-            wheels = _wheels(loaded, name, model.code.path, find_links)
-        inputs = archive_inputs(environment, name, loaded.root, at_root=at_root)
+            wheels = _fetch_wheels(loaded, name, model.code.path, find_links)
+        inputs = build_archive_inputs(environment, name, loaded.root, at_root=at_root)
         known = [
             (servable.name, number, read(folder))
             for servable in inputs.servables
-            for number, folder in servable.versions().items()
+            for number, folder in servable.find_versions().items()
         ]
-        key, tree, _ = key_tree_and_hashes(inputs, cache=loaded.root / MADE, progress=hashing)
+        key, tree, _ = compute_key_tree_and_hashes(
+            inputs, cache=loaded.root / MADE, progress=hashing
+        )
         target = packed = None
         if model.compression == "gzip":
             target = loaded.root / ARCHIVES / f"{key}.tar.gz"
@@ -90,10 +92,10 @@ def package(
         )
 
 
-def _archives(environment: Environment) -> list[tuple[str, bool]]:
+def _list_archives(environment: Environment) -> list[tuple[str, bool]]:
     """Return (model, whether its versions are at the root) for each archive of a variant or a batch."""
     archives = []
-    names = [each.model for each in environment.served.values()]
+    names = [each.model for each in environment.serving_variants.values()]
     for name in (*names, *(each.model for each in environment.batch.values())):
         model = environment.models[name]
         if model.saved_model is not None:
@@ -102,48 +104,57 @@ def _archives(environment: Environment) -> list[tuple[str, bool]]:
     return list(dict.fromkeys(archives))
 
 
-def _wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
-    """Return the wheels of the lock, resolved anew if the lock does not match."""
-    if not dependencies.asks(code):
+def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
+    """Return the wheels of the lock file; resolve it again if it doesn't match.
+
+    Raises `PackagingError` if the Python of the model's image is unknown.
+    """
+    if not dependencies.has_requirements(code):
         return []
     environment = loaded.environment
-    versions = [_tensorflow(environment, each) for each in variants_running(environment, name)]
-    versions += [
-        job.placement.tensorflow for job in batch_jobs(environment) if job.batch.model == name
+    versions = [
+        _select_tensorflow_version(environment, each)
+        for each in find_running_variants(environment, name)
     ]
-    python = images.python(versions[0])
+    versions += [
+        job.placement.tensorflow for job in list_batch_jobs(environment) if job.batch.model == name
+    ]
+    python = images.find_python(versions[0])
     if python is None:
         problem = "the Python of the model's image is not documented"
         raise PackagingError(code, problem, 'name another tensorflow, or set install = "at start"')
     wheels = loaded.root / WHEELS
     try:
-        locked(code, python=python)
+        read_lock(code, python=python)
     except PackagingError:
         return dependencies.lock(code, python=python, wheels=wheels, find_links=find_links)
     return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)
 
 
-def _containers(loaded: ValidFile) -> list[Variant]:
-    """Return the variants and components, then the batches as variants."""
+def _list_containers(loaded: ValidFile) -> list[Variant]:
+    """Return the variants and components, followed by the batches as variants."""
     batches = (batch.variant for batch in loaded.environment.batch.values())
-    return [*loaded.environment.served.values(), *batches]
+    return [*loaded.environment.serving_variants.values(), *batches]
 
 
-def tensorflow_for(loaded: ValidFile | None) -> str:
-    """Return the TensorFlow version of the first variant's image, as 2.20; default: the newest."""
-    version = images.versions()[-1]
+def find_tensorflow_version(loaded: ValidFile | None) -> str:
+    """Return the TensorFlow version of the first variant's image, such as 2.20.
+
+    Without an environment, it is the newest version.
+    """
+    version = images.list_versions()[-1]
     if loaded is not None:
-        version = _tensorflow(loaded.environment, _containers(loaded)[0])
+        version = _select_tensorflow_version(loaded.environment, _list_containers(loaded)[0])
     return ".".join(version.split(".")[:2])
 
 
-def image_for(loaded: ValidFile | None) -> ImageModules:
+def find_image_modules(loaded: ValidFile | None) -> ImageModules:
     """Return the Python modules in the image of the first variant, or in the newest image.
 
     Raises `PackagingError` if the image's modules are not documented.
     """
-    version = tensorflow_for(loaded)
-    modules = image_modules(version)
+    version = find_tensorflow_version(loaded)
+    modules = find_modules(version)
     if modules is None:
         problem = f"the modules in the image of TensorFlow {version} are not documented"
         raise PackagingError(
@@ -152,25 +163,29 @@ def image_for(loaded: ValidFile | None) -> ImageModules:
     return modules
 
 
-def with_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
-    """Return the verification with the faults of its graphs under the image's TensorFlow.
+def add_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
+    """Return the verification with the faults that its graphs have in the image's TensorFlow.
 
     CPU kernels are required if the environment names an instance type without a GPU.
     """
-    version = tensorflow_for(loaded)
-    table = op_table(version)
+    version = find_tensorflow_version(loaded)
+    table = find_op_table(version)
     cpu = False
     if loaded is not None:
-        every = _containers(loaded)
-        machines = [machine_of(placed) for variant in every for placed in variant.on_each_type]
+        every = _list_containers(loaded)
+        machines = [
+            find_variant_machine(placed)
+            for variant in every
+            for placed in variant.variants_per_type
+        ]
         cpu = any(each is not None and not each.gpus for each in machines)
     severities = {rule.id: rule.severity for rule in RULES}
     sentences: dict[Severity, list[str]] = {Severity.ERROR: [], Severity.WARNING: []}
     for shown, graph in verified.graphs:
-        for fault in () if table is None else graph_faults(graph, table, cpu=cpu):
+        for fault in () if table is None else find_graph_faults(graph, table, cpu=cpu):
             sentence = f"{shown}: {fault.problem}; {fault.allowed}; {fault.remedy}"
             sentences[severities[fault.rule]].append(sentence)
-    if not images.has("rewritten_code", version):
+    if not images.has_feature("rewritten_code", version):
         sentences[Severity.ERROR] += [
             f"{model or '.'}/0: the image of TensorFlow {version} does not start with version 0; "
             "rename the folder to 1"
@@ -187,8 +202,11 @@ def with_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
     )
 
 
-def _tensorflow(environment: Environment, variant: Variant) -> str:
-    """The version of the variant's image: the model's, or the newest for its instance type."""
-    return environment.models[variant.model].tensorflow or newest_version(
-        machine(variant.on_each_type[0].instance_type, variant.serverless_memory_mib)
+def _select_tensorflow_version(environment: Environment, variant: Variant) -> str:
+    """Return the version of the variant's image.
+
+    It is the model's version, or the newest for the variant's instance type.
+    """
+    return environment.models[variant.model].tensorflow or find_newest_version(
+        find_machine(variant.variants_per_type[0].instance_type, variant.serverless_memory_mib)
     )

@@ -5,11 +5,17 @@ from pathlib import Path
 
 import click
 
-from infra.parameters.environment import stack_name
+from infra.parameters.environment import build_stack_name
 from infra.parameters.loading import ValidFile
-from infra.policy.execution_policy import MOST_CHARACTERS, Deployed, characters, partition, policies
+from infra.policy.execution_policy import (
+    MOST_CHARACTERS,
+    DeployedNames,
+    build_policies,
+    count_characters,
+    find_partition,
+)
 from servable.project.completion import complete_environments
-from servable.project.environments import ENVIRONMENTS, SET, cdk, one_environment
+from servable.project.environments import ENVIRONMENTS, SET, find_cdk_command, load_environment
 
 
 @click.command()
@@ -32,7 +38,7 @@ def permissions(
     Name every environment of one account and region: `cdk bootstrap` gives the role the policies that it
     is told of and no others.
     """
-    loaded = [one_environment(name, folder, sets)[0] for name in dict.fromkeys(environments)]
+    loaded = [load_environment(name, folder, sets)[0] for name in dict.fromkeys(environments)]
     places = sorted({(one.environment.account, one.environment.region) for one in loaded})
     if len(places) > 1:
         shown = ", ".join(f"{account}/{region}" for account, region in places)
@@ -41,36 +47,37 @@ def permissions(
         )
     (account, region) = places[0]
     try:
-        documents = policies([deployed(one) for one in loaded])
+        documents = build_policies([collect_policy_inputs(one) for one in loaded])
     except ValueError as wrong:
         raise click.ClickException(f"{wrong}: name fewer environments") from None
     out.mkdir(parents=True, exist_ok=True)
     names = [f"servable-execution-{region}-{number}" for number in range(1, len(documents) + 1)]
     for name, document in zip(names, documents, strict=True):
         (out / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        used = f"{characters(document):,} of {MOST_CHARACTERS:,} characters"
+        used = f"{count_characters(document):,} of {MOST_CHARACTERS:,} characters"
         click.echo(f"{out / name}.json: {used}")
-    arns = ",".join(f"arn:{partition(region)}:iam::{account}:policy/{name}" for name in names)
+    arns = ",".join(f"arn:{find_partition(region)}:iam::{account}:policy/{name}" for name in names)
     click.echo(f"\nin account {account}, by whoever may change IAM there:")
     for name in names:
         file = f"file://{out / name}.json"
         click.echo(f"    aws iam create-policy --policy-name {name} --policy-document {file}")
     click.echo(
-        f"    {cdk()} bootstrap aws://{account}/{region} --cloudformation-execution-policies '{arns}'"
+        f"    {find_cdk_command()} bootstrap aws://{account}/{region} "
+        f"--cloudformation-execution-policies '{arns}'"
     )
     return 0
 
 
-def deployed(loaded: ValidFile) -> Deployed:
-    """Return what is known of an environment before it is deployed."""
+def collect_policy_inputs(loaded: ValidFile) -> DeployedNames:
+    """Return what the policies need to know about an environment before it is deployed."""
     environment, name = loaded.environment, loaded.name
     roles = [environment.endpoint.execution_role]
     roles += [model.execution_role for model in environment.models.values()]
     volume_key = environment.endpoint.volume_kms_key
-    return Deployed(
+    return DeployedNames(
         account=environment.account,
         region=environment.region,
-        stacks=[stack_name(name, environment, kind) for kind in ("endpoint", "data")],
+        stacks=[build_stack_name(name, environment, kind) for kind in ("endpoint", "data")],
         endpoint=environment.endpoint.name,
         iam_path=environment.security.iam_path or "/",
         boundary=environment.security.permissions_boundary,

@@ -14,10 +14,10 @@ import click
 import tomlkit
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 from model_packaging.existing_archive import UnpackedSize
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, project, unknown
+from servable.project.environments import ENVIRONMENTS, build_unknown_error, find_project
 
 CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -31,12 +31,12 @@ CHUNK_BYTES = 8 * 1024 * 1024
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
     """Read every artifact that ENV names from S3, and write its hash and size into the file."""
-    from infra.parameters.sources import names, read as read_source  # noqa: I001
+    from infra.parameters.sources import list_environment_names, read_source as read_source  # noqa: I001
 
-    root, files = project(folder)
-    known = names(files)
+    root, files = find_project(folder)
+    known = list_environment_names(files)
     if environment not in known:
-        raise unknown(environment, known)
+        raise build_unknown_error(environment, known)
     source = read_source(root, files, environment)
     rows = []
     for model, table in source.values.get("models", {}).items():
@@ -44,18 +44,18 @@ def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
             continue
         given = table["artifact"]
         key = "model_package" if "model_package" in given else "uri"
-        file = root / source.origin(("models", model, "artifact", key), "")
+        file = root / source.find_origin(("models", model, "artifact", key), "")
         try:
             region = source.values.get("region")
             uri, image, name = given.get("uri", ""), None, None
             if key == "model_package":
                 sagemaker = boto3.client("sagemaker", region_name=region)
                 if newest:
-                    given = given | {key: (name := newest_approved(sagemaker, given[key]))}
-                arn = package_arn(given[key], str(region), str(source.values.get("account")))
-                uri, image = approved(sagemaker, arn)
-            pinned = read(boto3.client("s3", region_name=region), uri)
-            changed = write(file, model, pinned, image=image, package=name)
+                    given = given | {key: (name := find_newest_approved(sagemaker, given[key]))}
+                arn = build_package_arn(given[key], str(region), str(source.values.get("account")))
+                uri, image = read_approved_package(sagemaker, arn)
+            pinned = measure_archive(boto3.client("s3", region_name=region), uri)
+            changed = write_pin(file, model, pinned, image=image, package=name)
         except PinError as wrong:
             click.echo(str(wrong), err=True)
             sys.exit(1)
@@ -79,7 +79,10 @@ def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
 
 
 class PinError(Exception):
-    """Nothing was written. `str()` is a whole sentence with the reason."""
+    """The error if nothing was written.
+
+    `str()` is a whole sentence with the reason.
+    """
 
 
 @dataclass(frozen=True)
@@ -93,18 +96,19 @@ class PinnedArchive:
     """Unpacked size, rounded up; None if the object is not gzip."""
 
 
-def package_arn(name: str, region: str, account: str) -> str:
-    """ARN of GROUP/VERSION in this account and region; an ARN stays as it is."""
+def build_package_arn(name: str, region: str, account: str) -> str:
+    """Return the ARN of GROUP/VERSION in this account and Region; return an ARN unchanged."""
     if name.startswith("arn:"):
         return name
     partition = boto3.session.Session().get_partition_for_region(region)
     return f"arn:{partition}:sagemaker:{region}:{account}:model-package/{name}"
 
 
-def newest_approved(sagemaker: Any, name: str) -> str:
-    """Return the newest approved version of a package's group, written as `name` is: GROUP/VERSION or ARN.
+def find_newest_approved(sagemaker: Any, name: str) -> str:
+    """Return the newest approved version in a package's group.
 
-    Raises `PinError` if it cannot be listed, or if no version is approved.
+    The result has the format of `name`: GROUP/VERSION or ARN. Raises `PinError` if the versions
+    can't be listed, or if no version is approved.
     """
     group = name.rpartition("/")[0]
     # A group of another account is named by its ARN.
@@ -124,11 +128,11 @@ def newest_approved(sagemaker: Any, name: str) -> str:
     return f"{group}/{max(int(row['ModelPackageVersion']) for row in rows)}"
 
 
-def approved(sagemaker: Any, arn: str) -> tuple[str, str]:
-    """Return the archive's address and the image of a model package that is approved.
+def read_approved_package(sagemaker: Any, arn: str) -> tuple[str, str]:
+    """Return the archive's S3 URI and the image of an approved model package.
 
-    Raises `PinError` if it is not there, not approved, or not one container with one archive: CreateModel
-    is not known to refuse what is not approved.
+    Raises `PinError` if the package doesn't exist, isn't approved, or isn't one container with
+    one archive: CreateModel isn't known to reject packages that aren't approved.
     """
     try:
         package = sagemaker.describe_model_package(ModelPackageName=arn)
@@ -152,8 +156,11 @@ def approved(sagemaker: Any, arn: str) -> tuple[str, str]:
     return str(containers[0]["ModelDataUrl"]), str(containers[0]["Image"])
 
 
-def read(s3: Any, uri: str) -> PinnedArchive:
-    """Hash and unpack an object in chunks. Raises `PinError` if it cannot be read."""
+def measure_archive(s3: Any, uri: str) -> PinnedArchive:
+    """Return the hash and sizes of an object in S3, which is read in chunks.
+
+    Raises `PinError` if it can't be read.
+    """
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
         answer = s3.get_object(Bucket=bucket, Key=key)
@@ -162,7 +169,7 @@ def read(s3: Any, uri: str) -> PinnedArchive:
         for chunk in answer["Body"].iter_chunks(CHUNK_BYTES):
             digest.update(chunk)
             size_bytes += len(chunk)
-            unpacked.take(chunk)
+            unpacked.add_data(chunk)
     except (BotoCoreError, ClientError) as wrong:
         raise PinError(
             f"{uri}: cannot be read: {wrong}; check the uri and your credentials"
@@ -171,7 +178,7 @@ def read(s3: Any, uri: str) -> PinnedArchive:
     return PinnedArchive(uri, digest.hexdigest(), size_bytes, size_gib)
 
 
-def write(
+def write_pin(
     file: Path,
     model: str,
     pinned: PinnedArchive,
@@ -181,9 +188,10 @@ def write(
 ) -> bool:
     """Write the values into [models.NAME]; comments and order are kept.
 
-    `package`: another version of a model package; None: the one that the file names. `image` is that of
-    the package: AWS's image becomes the key tensorflow, another one image. Returns False if the file has
-    these values already. Raises `PinError` if the file does not name the artifact itself (its base does).
+    `package`: a different version of a model package; None: the one that the file names. `image`
+    is the image of the package: an AWS image becomes the key tensorflow, any other the key image.
+    Returns False if the file has these values already. Raises `PinError` if the file doesn't
+    contain the artifact itself (its base does).
     """
     document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
     table = document.get("models", {}).get(model, {})
@@ -200,5 +208,5 @@ def write(
         return False
     table.update(about)
     table["artifact"].update(values)
-    write_beside(file, tomlkit.dumps(document).encode())
+    write_atomically(file, tomlkit.dumps(document).encode())
     return True

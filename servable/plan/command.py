@@ -1,4 +1,4 @@
-"""`servable plan ENV`: show what the next deploy changes, and in how many deploys."""
+"""`servable plan ENV`: shows what the next deployment changes, and in how many steps."""
 
 import json
 from dataclasses import asdict, replace
@@ -10,28 +10,28 @@ import click
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import placements
-from infra.preflight.check import check, errors
+from infra.parameters.placement import list_placements
+from infra.preflight.check import check, select_errors
 from model_packaging.refusal import PackagingError
-from servable.check.explain import Said, update_lines
-from servable.console.findings import print_findings, styled_echo
-from servable.init.adoption.live_picture import LivePicture, live_picture
-from servable.init.adoption.live_template import live_template, same_in_effect
-from servable.plan.live import LiveState, live
-from servable.plan.plan import DeployPlan, add_old_stack, as_moved, find_old_stack, planned
-from servable.plan.synthesis import endpoint_template, stack_templates
-from servable.plan.template_changes import TemplateChange, changes
-from servable.project.account import Clients, account_of
+from servable.check.explain import Said, list_update_lines
+from servable.console.findings import echo_styled, print_findings
+from servable.init.adoption.live_picture import LivePicture, read_live_snapshot
+from servable.init.adoption.live_template import build_live_template, explain_harmless_change
+from servable.plan.live import LiveState, read_live_state
+from servable.plan.plan import DeployPlan, add_old_stack, as_moved, build_plan, find_old_stack
+from servable.plan.synthesis import synthesise_endpoint, synthesise_templates
+from servable.plan.template_changes import TemplateChange, list_changes
+from servable.project.account import Clients, open_account
 from servable.project.completion import ENVIRONMENT, complete_revisions
 from servable.project.environments import (
     ENVIRONMENTS,
     SET,
-    loaded_with,
-    named,
-    project,
-    refuse_without_endpoint,
+    find_environment,
+    find_project,
+    load_environments,
+    require_endpoint,
 )
-from servable.project.revision import checked_out
+from servable.project.revision import check_out_revision
 
 LIVE = "what is live"
 WORDS = {
@@ -78,15 +78,17 @@ def plan(
         raise click.UsageError("give --against or --local, not both")
     if against and adopt:
         raise click.UsageError("give --against or --adopt, not both")
-    loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
+    loaded = find_environment(
+        load_environments(sets, *find_project(folder), name=environment), environment
+    )
     findings = check(loaded)
-    if errors(findings) or not isinstance(loaded, ValidFile):
+    if select_errors(findings) or not isinstance(loaded, ValidFile):
         if as_json:
             refused = DeployPlan(
                 environment=loaded.name,
                 against=against or LIVE,
                 verdict="refused",
-                reasons=[str(finding) for finding in errors(findings)],
+                reasons=[str(finding) for finding in select_errors(findings)],
             )
             click.echo(json.dumps(_as_object(refused, {}, findings), indent=2, default=str))
         else:
@@ -94,63 +96,67 @@ def plan(
         return 1
     try:
         if adopt:
-            refuse_without_endpoint(loaded)
-            return adoption_plan(loaded, adopt, local=local, as_json=as_json)
-        deploy_plan = _against(loaded, folder, against) if against else _live(loaded, folder, local)
+            require_endpoint(loaded)
+            return print_adoption_plan(loaded, adopt, local=local, as_json=as_json)
+        deploy_plan = (
+            _plan_against(loaded, folder, against) if against else _plan_live(loaded, folder, local)
+        )
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
-    lines = _lines(loaded, deploy_plan)
+    lines = _list_update_settings(loaded, deploy_plan)
     if as_json:
         click.echo(json.dumps(_as_object(deploy_plan, lines, findings), indent=2, default=str))
     else:
-        _show(deploy_plan, lines, endpoint=bool(loaded.environment.variants))
+        _print_plan(deploy_plan, lines, endpoint=bool(loaded.environment.variants))
     return int(deploy_plan.needs_attention)
 
 
-def _live(loaded: ValidFile, folder: str, local: bool) -> DeployPlan:
+def _plan_live(loaded: ValidFile, folder: str, local: bool) -> DeployPlan:
     def clients(environment: Environment) -> Clients:
-        return account_of(environment, local=local).client
+        return open_account(environment, local=local).client
 
-    now = live(loaded, clients(loaded.environment))
-    now = add_old_stack(now, loaded, *project(folder), clients)
-    return _plan(loaded, now, against=LIVE, folder=folder)
+    now = read_live_state(loaded, clients(loaded.environment))
+    now = add_old_stack(now, loaded, *find_project(folder), clients)
+    return _build_plan(loaded, now, against=LIVE, folder=folder)
 
 
-def _plan(loaded: ValidFile, now: LiveState, *, against: str, folder: str) -> DeployPlan:
-    made = stack_templates(loaded)
+def _build_plan(loaded: ValidFile, now: LiveState, *, against: str, folder: str) -> DeployPlan:
+    made = synthesise_templates(loaded)
     endpoint, data = made["endpoint"], made.get("data")
-    return planned(loaded, now, endpoint, against=against, folder=folder, data_after=data)
+    return build_plan(loaded, now, endpoint, against=against, folder=folder, data_after=data)
 
 
-def _against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
-    """Return the plan as if that revision were live and unchanged."""
-    root, files = project(folder)
-    with checked_out(root, files, revision) as then:
+def _plan_against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
+    """Return the plan as if that revision were deployed unchanged."""
+    root, files = find_project(folder)
+    with check_out_revision(root, files, revision) as then:
         before = then.get(loaded.name)
         now = LiveState()
         if before is not None:
-            refusals = errors(check(before))
+            refusals = select_errors(check(before))
             if refusals or not isinstance(before, ValidFile):
                 problem = f"could not be deployed: {refusals[0]}"
                 raise PackagingError(Path(revision), problem, "give another revision")
             old = find_old_stack(loaded.name, before.environment, loaded.environment)
             if old is None:
-                made = stack_templates(before)
-                now = LiveState.of_file(before, made["endpoint"], made.get("data"))
+                made = synthesise_templates(before)
+                now = LiveState.from_file(before, made["endpoint"], made.get("data"))
             else:
                 now = as_moved(old, loaded.environment)
-    return _plan(replace(loaded, against=revision), now, against=revision, folder=folder)
+    return _build_plan(replace(loaded, against=revision), now, against=revision, folder=folder)
 
 
-def _lines(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
+def _list_update_settings(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
     """Return the update settings of each variant; empty if no fleet is replaced."""
     if not deploy_plan.new_fleet:
         return {}
     return {
         placed.host: list(
-            update_lines(loaded.environment, placed, running=deploy_plan.instances.get(placed.host))
+            list_update_lines(
+                loaded.environment, placed, running=deploy_plan.instances.get(placed.host)
+            )
         )
-        for placed in placements(loaded.environment)
+        for placed in list_placements(loaded.environment)
         if not placed.pool  # an update is the same on every instance type
     }
 
@@ -170,7 +176,7 @@ def _as_object(
     }
 
 
-def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoint: bool) -> None:
+def _print_plan(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoint: bool) -> None:
     words = WORDS[deploy_plan.verdict]
     if not endpoint:
         words = words.replace("creates the endpoint", "creates the batches")
@@ -201,21 +207,21 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoint: bo
         number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""
         click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")
     for reason in deploy_plan.reasons:
-        styled_echo(f"{deploy_plan.environment}: {reason}", fg="red", err=True)
+        echo_styled(f"{deploy_plan.environment}: {reason}", fg="red", err=True)
 
 
-def adoption_plan(loaded: ValidFile, name: str, *, local: bool, as_json: bool) -> int:
-    """Show what the file changes against the live endpoint `name`.
+def print_adoption_plan(loaded: ValidFile, name: str, *, local: bool, as_json: bool) -> int:
+    """Print what the file changes compared with the live endpoint `name`.
 
-    Returns 0 if nothing changes in effect, else 1. Raises `PackagingError`.
+    Returns 0 if nothing changes in effect, otherwise 1. Raises `PackagingError`.
     """
-    account = account_of(loaded.environment, local=local)
-    account.meant()
-    picture = live_picture(account, "endpoint", name, archives=False)
-    after = endpoint_template(loaded)
+    account = open_account(loaded.environment, local=local)
+    account.check_credentials()
+    picture = read_live_snapshot(account, "endpoint", name, archives=False)
+    after = synthesise_endpoint(loaded)
     effects = [
-        (change, same_in_effect(change.what, change.before, change.after, picture))
-        for change in changes(live_template(picture, after), after)
+        (change, explain_harmless_change(change.what, change.before, change.after, picture))
+        for change in list_changes(build_live_template(picture, after), after)
     ]
     different = [change for change, why in effects if why is None and not _is_added(change)]
     if as_json:
@@ -224,17 +230,17 @@ def adoption_plan(loaded: ValidFile, name: str, *, local: bool, as_json: bool) -
                   "not_read": dict(picture.unread)}  # fmt: skip
         click.echo(json.dumps(output, indent=2))
     else:
-        _show_adoption(loaded, name, picture, effects)
+        _print_adoption(loaded, name, picture, effects)
     return int(bool(different or picture.unread))
 
 
 def _is_added(change: TemplateChange) -> bool:
-    """Whether the change only adds resources of a type, as alarms and a dashboard."""
+    """Return whether the change only adds resources of one type, such as alarms."""
     return change.before is None and change.after is None and change.what.endswith(" new") and (
         "," not in change.what)  # fmt: skip
 
 
-def _show_adoption(
+def _print_adoption(
     loaded: ValidFile,
     name: str,
     picture: LivePicture,

@@ -1,4 +1,4 @@
-"""The live state of an environment, from CloudFormation, SageMaker, and Application Auto Scaling."""
+"""Reads the live state from CloudFormation, SageMaker, and Application Auto Scaling."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,38 +6,38 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.environment import Environment, stack_name
-from infra.parameters.loading import ValidFile, deployed_by
+from infra.parameters.environment import Environment, build_stack_name
+from infra.parameters.loading import ValidFile, build_deployed_variants
 from infra.policy.update import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.plan.template_changes import endpoint_name, log_group_names
-from servable.project.account import AwsError, Clients, remedy_for, unless_absent
+from servable.plan.template_changes import find_endpoint_name, find_log_group_names
+from servable.project.account import AwsError, Clients, choose_remedy, fetch_or_none
 
 
 @dataclass(frozen=True)
 class TakenName:
-    """A name that is taken, and the remedy."""
+    """A resource name that is already in use, and the remedy."""
 
     resource: str
     problem: str
     remedy: str
 
 
-def taken_names(
+def find_taken_names(
     environment: Environment, template: Mapping[str, Any] | None, client: Clients
 ) -> Iterator[TakenName]:
-    """Yield the names that a deployment needs and that something outside the stack has already.
+    """Yield the names that a deployment needs and that a resource outside the stack already has.
 
-    CloudFormation finds them only when it creates the resource, minutes after the deployment began.
-    The endpoint configuration and the model have no fixed names, so that nothing can have taken them.
-    `template`: the deployed one; None: nothing is deployed. Raises one of `AwsError`.
+    CloudFormation notices them only when it creates the resource, minutes after the deployment
+    began. The endpoint configuration and the model have no fixed names, so nothing can have taken
+    them. `template` is the deployed one; None if nothing is deployed. Raises one of `AwsError`.
     """
     name, region = environment.endpoint.name, environment.region
     deployed = template or {}
     describe = client("sagemaker").describe_endpoint
     serves = bool(environment.variants)
-    new = serves and endpoint_name(deployed) != name
-    if new and unless_absent(describe, EndpointName=name) is not None:
+    new = serves and find_endpoint_name(deployed) != name
+    if new and fetch_or_none(describe, EndpointName=name) is not None:
         yield TakenName(
             "endpoint",
             f"an endpoint {name} exists already outside this stack",
@@ -51,7 +51,7 @@ def taken_names(
         groups.append(f"/aws/lambda/{name}-golden-requests")
     groups += [f"/aws/vendedlogs/states/{name}-{batch}" for batch in environment.batch]
     for group in groups:
-        if group in log_group_names(deployed):
+        if group in find_log_group_names(deployed):
             continue
         listed = client("logs").get_paginator("describe_log_groups")
         pages = listed.paginate(logGroupNamePrefix=group)
@@ -93,7 +93,7 @@ class OldStack:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveState:
-    """The live state of an environment's stack and endpoint; None or empty: it does not exist."""
+    """The live state of an environment's stack and endpoint; None or empty if missing."""
 
     stack_status: str | None = None
     unlocking: str | None = None
@@ -118,7 +118,7 @@ class LiveState:
     """Instances that run now, by variant; a variant of unknown count is left out."""
 
     @classmethod
-    def of_file(
+    def from_file(
         cls,
         loaded: ValidFile,
         template: Mapping[str, Any],
@@ -129,16 +129,17 @@ class LiveState:
         return cls(
             template=template,
             data_template=data_template,
-            endpoint_name=endpoint_name(template),
-            variants=deployed_by(environment),
+            endpoint_name=find_endpoint_name(template),
+            variants=build_deployed_variants(environment),
             queued=environment.kind.queued,
         )
 
 
-def live(loaded: ValidFile, client: Clients) -> LiveState:
-    """Read the live state. `client`: returns the boto3 client of a service.
+def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
+    """Read the live state; `client` returns the boto3 client of a service.
 
-    Raises `PackagingError` if it cannot be read, or if the credentials belong to another account.
+    Raises `PackagingError` if it can't be read, or if the credentials belong to a different
+    account.
     """
     environment = loaded.environment
     try:
@@ -148,15 +149,15 @@ def live(loaded: ValidFile, client: Clients) -> LiveState:
             raise PackagingError(
                 Path(loaded.file), problem, "use a profile of that account (AWS_PROFILE)"
             )
-        name = stack_name(loaded.name, environment, "endpoint")
-        state = _live(environment, name, client)
+        name = build_stack_name(loaded.name, environment, "endpoint")
+        state = _read_endpoint_state(environment, name, client)
         if environment.capture is None and environment.asynchronous is None:
             return state
-        data = stack_name(loaded.name, environment, "data")
-        _, template = deployed_stack(data, client("cloudformation"))
+        data = build_stack_name(loaded.name, environment, "data")
+        _, template = read_deployed_stack(data, client("cloudformation"))
         return replace(state, data_template=template)
     except AwsError as wrong:
-        remedy = remedy_for(
+        remedy = choose_remedy(
             wrong, "check credentials and network, or give --local or --against REF"
         )
         raise PackagingError(
@@ -164,32 +165,32 @@ def live(loaded: ValidFile, client: Clients) -> LiveState:
         ) from None
 
 
-def _live(environment: Environment, stack: str, client: Clients) -> LiveState:
-    stack_details, template = deployed_stack(stack, client("cloudformation"))
-    own = endpoint_name(template) if template else None
+def _read_endpoint_state(environment: Environment, stack: str, client: Clients) -> LiveState:
+    stack_details, template = read_deployed_stack(stack, client("cloudformation"))
+    own = find_endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
     name = own or (environment.endpoint.name if environment.variants else None)
-    described = name and unless_absent(sagemaker.describe_endpoint, EndpointName=name)
+    described = name and fetch_or_none(sagemaker.describe_endpoint, EndpointName=name)
     state = LiveState(
         stack_status=stack_details.get("StackStatus"),
-        unlocking=unlocking_command(stack_details),
+        unlocking=build_unlocking_command(stack_details),
         template=template,
-        taken=tuple(taken_names(environment, template, client)),
+        taken=tuple(find_taken_names(environment, template, client)),
         endpoint_name=own,
     )
     if not described:
         return state
     name = described["EndpointName"]
     config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
-    scaled = _scaled(name, client("application-autoscaling"))
+    scaled = _list_scaled_variants(name, client("application-autoscaling"))
     return replace(
         state,
         endpoint_name=name,
         endpoint_status=described["EndpointStatus"],
         variants={
             variant["VariantName"]: DeployedVariant(
-                instance_type=next(iter(types_of(variant)), None),
-                pools=types_of(variant) if "InstancePools" in variant else (),
+                instance_type=next(iter(list_instance_types(variant)), None),
+                pools=list_instance_types(variant) if "InstancePools" in variant else (),
                 scales=variant["VariantName"] in scaled,
                 shadow=shadow,
             )
@@ -197,7 +198,7 @@ def _live(environment: Environment, stack: str, client: Clients) -> LiveState:
             for variant in config.get(key, [])
         },
         queued="AsyncInferenceConfig" in config,
-        components=hosts_components(config),
+        components=has_components(config),
         instances={
             running["VariantName"]: int(running["CurrentInstanceCount"])
             for running in described.get("ProductionVariants", [])
@@ -206,8 +207,10 @@ def _live(environment: Environment, stack: str, client: Clients) -> LiveState:
     )
 
 
-def hosts_components(config: Mapping[str, Any]) -> bool:
-    """Whether an endpoint configuration is for inference components: its variants name no model.
+def has_components(config: Mapping[str, Any]) -> bool:
+    """Return whether an endpoint configuration has a variant without a model.
+
+    Such a configuration is for inference components.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ModelName is not required, 2026-11-22)
@@ -215,18 +218,18 @@ def hosts_components(config: Mapping[str, Any]) -> bool:
     return any(not variant.get("ModelName") for variant in config.get("ProductionVariants") or [])
 
 
-def types_of(variant: Mapping[str, Any]) -> tuple[str, ...]:
-    """Instance types of a variant of DescribeEndpointConfig, the preferred one first."""
+def list_instance_types(variant: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the instance types of a DescribeEndpointConfig variant, preferred first."""
     pools = sorted(variant.get("InstancePools") or [], key=lambda pool: int(pool["Priority"]))
     if pools:
         return tuple(pool["InstanceType"] for pool in pools)
     return (variant["InstanceType"],) if "InstanceType" in variant else ()
 
 
-def unlocking_command(stack: Mapping[str, Any]) -> str | None:
-    """Return the command that lets a stack be deleted which failed to be created and is protected.
+def build_unlocking_command(stack: Mapping[str, Any]) -> str | None:
+    """Return the command that lets a protected stack be deleted whose creation failed, or None.
 
-    `stack`: the answer of DescribeStacks; empty: there is no stack.
+    `stack` is a stack of the response of DescribeStacks; empty if there is no stack.
     """
     locked = stack.get("EnableTerminationProtection")
     if not locked or stack["StackStatus"] not in CREATION_FAILED:
@@ -237,11 +240,14 @@ def unlocking_command(stack: Mapping[str, Any]) -> str | None:
     )
 
 
-def deployed_stack(
+def read_deployed_stack(
     name: str, cloudformation: Any
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """Return the answer of DescribeStacks, empty without a stack, and the deployed template."""
-    described = unless_absent(cloudformation.describe_stacks, StackName=name)
+    """Return the stack from DescribeStacks, empty if there is none, and its deployed template.
+
+    The template is None if no resources of the stack exist.
+    """
+    described = fetch_or_none(cloudformation.describe_stacks, StackName=name)
     stack = {} if described is None else described["Stacks"][0]
     if not stack or stack["StackStatus"] in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
         return {}, None  # a change set that was never executed made nothing
@@ -251,7 +257,7 @@ def deployed_stack(
     return stack, json.loads(body) if isinstance(body, str) else body
 
 
-def _scaled(endpoint: str, scaling: Any) -> set[str]:
+def _list_scaled_variants(endpoint: str, scaling: Any) -> set[str]:
     """Return the names of the variants that are scalable targets."""
     pages = scaling.get_paginator("describe_scalable_targets").paginate(
         ServiceNamespace="sagemaker"

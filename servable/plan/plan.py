@@ -5,23 +5,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from infra.parameters.environment import Environment, stack_name
-from infra.parameters.loading import ValidFile, deployed_by, held, state_of
+from infra.parameters.environment import Environment, build_stack_name
+from infra.parameters.loading import (
+    ValidFile,
+    build_deployed_variants,
+    build_endpoint_state,
+    build_hold_overrides,
+)
 from infra.policy.update import REFUSED_UPDATES, DeployedVariant, EndpointState
 from model_packaging.refusal import PackagingError
-from servable.plan.live import CALM, LiveState, OldStack, TakenName, deployed_stack
+from servable.plan.live import CALM, LiveState, OldStack, TakenName, read_deployed_stack
 from servable.plan.template_changes import (
     TemplateChange,
-    changes,
-    changes_deployment_settings,
-    component_changes,
-    endpoint_name,
-    keeps_endpoint,
-    replaces_fleet,
+    describe_component_changes,
+    find_endpoint_name,
+    has_new_deployment_settings,
+    is_endpoint_retained,
+    list_changes,
+    needs_new_fleet,
 )
 from servable.project.account import AwsError, Clients
-from servable.project.environments import stage_command
-from servable.project.revision import RevisionError, files_at, last_change_of
+from servable.project.environments import format_stage_command
+from servable.project.revision import RevisionError, last_change_of, load_revision
 
 PLACES = ("service", "region", "account")
 
@@ -33,8 +38,8 @@ def find_old_stack(name: str, before: Environment, after: Environment) -> OldSta
         return None
     kept = before.capture is not None or before.asynchronous is not None
     return OldStack(
-        name=stack_name(name, before, "endpoint"),
-        data=stack_name(name, before, "data") if before.variants and kept else None,
+        name=build_stack_name(name, before, "endpoint"),
+        data=build_stack_name(name, before, "data") if before.variants and kept else None,
         region=before.region,
         account=before.account,
         endpoint=before.endpoint.name if before.variants else None,
@@ -133,7 +138,7 @@ def _former(root: Path, folder: Path, name: str) -> Iterator[Environment]:
     """Yield the environment at the revisions to compare with; none without git."""
     try:
         for revision in ("HEAD", *last_change_of(root, folder, PLACES)):
-            then = files_at(root, folder, revision).get(name)
+            then = load_revision(root, folder, revision).get(name)
             if isinstance(then, ValidFile):
                 yield then.environment
     except RevisionError:
@@ -148,7 +153,7 @@ def _exists(
         client = clients(before)
         if client("sts").get_caller_identity()["Account"] != old.account:
             return None
-        return deployed_stack(old.name, client("cloudformation"))[1] is not None
+        return read_deployed_stack(old.name, client("cloudformation"))[1] is not None
     except (PackagingError, *AwsError):
         return None
 
@@ -169,7 +174,7 @@ WORKTREE = "../deployed"
 
 @dataclass(frozen=True, kw_only=True)
 class Deploy:
-    """One command, and what it is for."""
+    """One command, and its purpose."""
 
     command: str
     why: str
@@ -194,11 +199,14 @@ class DeployPlan:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether the change is more than one deploy that SageMaker accepts."""
+        """Return whether the change needs more than an ordinary deployment.
+
+        It takes two deployments, is refused, or replaces, deletes, or keeps the endpoint.
+        """
         return self.verdict not in ("nothing", "create", "update")
 
 
-def planned(
+def build_plan(
     loaded: ValidFile,
     now: LiveState,
     after: Mapping[str, Any],
@@ -209,28 +217,30 @@ def planned(
 ) -> DeployPlan:
     """Return the plan from the live state to the templates of the file.
 
-    `after`: the template of ENV/endpoint. `data_after`: that of ENV/data; None: the file has none.
-    `folder`: the folder of the environment files, as given on the command line.
+    `after` is the template of ENV/endpoint. `data_after` is that of ENV/data, or None if the file
+    has none. `folder` is the folder of the environment files, as given on the command line.
     """
     environment = loaded.environment
-    changed = changes(now.template, after)
+    changed = list_changes(now.template, after)
     if data_after is not None:
-        changed += changes(now.data_template, data_after, stack="data")
-    verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(changed))
+        changed += list_changes(now.data_template, data_after, stack="data")
+    verdict, reasons = _decide_verdict(loaded, environment.endpoint.name, now, after, bool(changed))
     before = EndpointState(variants=now.variants, queued=now.queued)
     # Changes that SageMaker refuses in any number of deploys, each with a remedy; and the scaled
     # variants that change their type or are removed -> its refusal of one deploy.
     never: list[str] = []
     stuck: dict[str, str] = {}
     for row in REFUSED_UPDATES:
-        problems = row.problems(before, state_of(environment))
+        problems = row.problems(before, build_endpoint_state(environment))
         if row.two_deploys:
             stuck |= problems
         else:
-            never += [f"{problem}; {row.remedy(loaded.name)}" for problem in problems.values()]
+            never += [
+                f"{problem}; {row.format_remedy(loaded.name)}" for problem in problems.values()
+            ]
     if verdict == "update" and never:
         verdict, reasons = "refused", never
-    command = _command(loaded, folder)
+    command = _build_deploy_command(loaded, folder)
     deploys = (
         [] if verdict in ("nothing", "refused") else [Deploy(command=command, why="the change")]
     )
@@ -239,7 +249,9 @@ def planned(
         deploys = [unlock, Deploy(command=command, why="deletes it and creates it again")]
     if verdict == "update" and stuck:
         verdict, reasons = "two deploys", list(stuck.values())
-        first = _first(loaded, now, {name: now.variants[name] for name in stuck}, against, folder)
+        first = _build_first_deploy(
+            loaded, now, {name: now.variants[name] for name in stuck}, against, folder
+        )
         deploys = [first, *deploys]
     return DeployPlan(
         environment=loaded.name,
@@ -248,30 +260,30 @@ def planned(
         reasons=reasons,
         changes=changed,
         deploys=deploys,
-        new_fleet=_new_fleet(now, after)
+        new_fleet=_needs_new_fleet(now, after)
         if environment.variants and verdict in ("update", "two deploys")
         else False,
-        components=component_changes(now.template, after) if now.template else [],
+        components=describe_component_changes(now.template, after) if now.template else [],
         instances=now.instances,
     )
 
 
-def _new_fleet(now: LiveState, after: Mapping[str, Any]) -> bool | None:
-    """Return whether an update replaces the fleet; None if it can't be told.
+def _needs_new_fleet(now: LiveState, after: Mapping[str, Any]) -> bool | None:
+    """Return whether an update replaces the fleet; None if that is inconclusive.
 
-    No page of AWS says whether UpdateEndpoint with the configuration that is in force and other deployment
-    settings replaces instances.
+    No page of AWS says whether UpdateEndpoint replaces instances if the configuration stays and
+    only the deployment settings change.
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html (2026-11-29)
     """
-    if replaces_fleet(now.template, after):
+    if needs_new_fleet(now.template, after):
         return True
-    return None if changes_deployment_settings(now.template, after) else False
+    return None if has_new_deployment_settings(now.template, after) else False
 
 
-def _verdict(
+def _decide_verdict(
     loaded: ValidFile, name: str, now: LiveState, after: Mapping[str, Any], anything: bool
 ) -> tuple[Verdict, list[str]]:
-    """Return (verdict, reasons). `name`: the endpoint's name in the file."""
+    """Return (verdict, reasons); `name` is the endpoint's name in the file."""
     if now.stack_status is not None and now.stack_status.endswith("_IN_PROGRESS"):
         return "refused", [f"the stack is in {now.stack_status}: wait until it has finished"]
     if now.endpoint_status in ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"):
@@ -300,10 +312,10 @@ def _verdict(
     if now.stack_status is not None and now.stack_status not in CALM:
         state = f"the stack is in {now.stack_status}"
         return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]
-    before = endpoint_name(now.template)
-    if before is not None and endpoint_name(after) is None:
+    before = find_endpoint_name(now.template)
+    if before is not None and find_endpoint_name(after) is None:
         gone = "the file has no [variants.NAME] any more: CloudFormation"
-        if keeps_endpoint(now.template):
+        if is_endpoint_retained(now.template):
             return "keep", [
                 f"{gone} keeps the endpoint {before}, which is protected: it runs and costs on, outside the "
                 "stack, without the model and the role that go with it: move callers, then "
@@ -312,8 +324,8 @@ def _verdict(
         return "delete", [
             f"{gone} deletes the endpoint {before}, and whoever calls it fails from then on"
         ]
-    if before is not None and before != endpoint_name(after):
-        if keeps_endpoint(now.template) and keeps_endpoint(after):
+    if before is not None and before != find_endpoint_name(after):
+        if is_endpoint_retained(now.template) and is_endpoint_retained(after):
             return "replace", [
                 f"endpoint.name {before} becomes {name}: CloudFormation makes {name} and keeps {before}, "
                 f"which is protected: it runs and costs on, outside the stack, and whoever calls it is "
@@ -329,7 +341,7 @@ def _verdict(
     return ("update" if anything else "nothing"), []
 
 
-def _first(
+def _build_first_deploy(
     loaded: ValidFile,
     now: LiveState,
     stuck: Mapping[str, DeployedVariant],
@@ -337,7 +349,7 @@ def _first(
     folder: str,
 ) -> Deploy:
     """Return the first of two deploys: it removes scaling and changes nothing else."""
-    new = deployed_by(loaded.environment)
+    new = build_deployed_variants(loaded.environment)
     # An option of the command line can neither add a variant nor take a key out of a file.
     gone = [
         name
@@ -346,11 +358,13 @@ def _first(
     ]
     why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
     if not gone:
-        return Deploy(command=_command(loaded, folder, held(stuck)), why=why)
+        return Deploy(
+            command=_build_deploy_command(loaded, folder, build_hold_overrides(stuck)), why=why
+        )
     if loaded.against is None:
-        return Deploy(command=_let_go(loaded.environment, now, stuck), why=why)
+        return Deploy(command=_build_deregister_command(loaded.environment, now, stuck), why=why)
     # The file no longer has the variant, so the deployed file is checked out from git.
-    inside = _command(loaded, folder, held(stuck))
+    inside = _build_deploy_command(loaded, folder, build_hold_overrides(stuck))
     command = (
         f"git worktree add {WORKTREE} {against} && (cd {WORKTREE} && {inside}); "
         f"git worktree remove --force {WORKTREE}"
@@ -358,10 +372,13 @@ def _first(
     return Deploy(command=command, why=why)
 
 
-def _let_go(environment: Environment, now: LiveState, stuck: Mapping[str, DeployedVariant]) -> str:
-    """Return the command that deregisters the scalable targets of variants that no file defines any more.
+def _build_deregister_command(
+    environment: Environment, now: LiveState, stuck: Mapping[str, DeployedVariant]
+) -> str:
+    """Return the command that deregisters scalable targets of variants in no file.
 
-    The next deploy removes the same targets from the stack; CloudFormation accepts that they are gone.
+    The next deployment removes the same targets from the stack; CloudFormation accepts that they
+    are gone.
     """
     commands = []
     for name, variant in stuck.items():
@@ -374,7 +391,9 @@ def _let_go(environment: Environment, now: LiveState, stuck: Mapping[str, Deploy
     return " && ".join(commands)
 
 
-def _command(loaded: ValidFile, folder: str, more: Mapping[str, str] | None = None) -> str:
-    """Return the `cdk deploy` command with this run's overrides, preceded by `more`."""
+def _build_deploy_command(
+    loaded: ValidFile, folder: str, more: Mapping[str, str] | None = None
+) -> str:
+    """Return the `cdk deploy` command with this run's overrides; `more` supersedes them."""
     overrides = {**loaded.overrides, **(more or {})}
-    return stage_command("deploy", loaded.name, folder=folder, overrides=overrides)
+    return format_stage_command("deploy", loaded.name, folder=folder, overrides=overrides)

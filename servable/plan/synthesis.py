@@ -1,4 +1,4 @@
-"""The templates of an environment file, synthesised by the app that `cdk deploy` calls."""
+"""Synthesises the templates of an environment file, with the app that `cdk deploy` calls."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.environment import stack_name as named
+from infra.parameters.environment import build_stack_name as named
 from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
-from servable.new.project_files import cdk_context
-from servable.project.environments import cdk
+from servable.new.project_files import read_cdk_context
+from servable.project.environments import find_cdk_command
 
 TIMEOUT_SECONDS = 300
 STOP_SECONDS = 10
@@ -32,16 +32,16 @@ class SynthesisedStack:
     template: dict[str, Any]
 
 
-def synthesised(
+def synthesise_stacks(
     loaded: ValidFile, folder: Path, overrides: Mapping[str, str]
 ) -> list[SynthesisedStack]:
     """Synthesise every stack of one environment.
 
-    `folder`: the folder of the files; `overrides`: dotted key -> value. Only caches are written into
-    the project. Raises `PackagingError`.
+    `folder` is the folder of the files; `overrides` maps dotted keys to values. Only caches are
+    written into the project. Raises `PackagingError`.
     """
     context = {
-        **cdk_context(loaded.root),  # feature flags change the template
+        **read_cdk_context(loaded.root),  # feature flags change the template
         "environments": str(folder),
         **{f"{loaded.name}.{key}": value for key, value in overrides.items()},
     }
@@ -63,22 +63,22 @@ def synthesised(
                 raise
         if app.returncode:
             reason = (errors.strip().splitlines() or ["servable-app failed"])[-1]
-            raise PackagingError(loaded.root, reason, f"see `{cdk()} synth`")
-        return _stacks(Path(out, f"assembly-{loaded.name}"), loaded)
+            raise PackagingError(loaded.root, reason, f"see `{find_cdk_command()} synth`")
+        return _read_stacks(Path(out, f"assembly-{loaded.name}"), loaded)
 
 
-def endpoint_template(loaded: ValidFile) -> dict[str, Any]:
-    """Return the template of ENV/endpoint. Raises as `stack_templates`."""
-    return stack_templates(loaded)["endpoint"]
+def synthesise_endpoint(loaded: ValidFile) -> dict[str, Any]:
+    """Return the template of ENV/endpoint. Raises the same errors as `synthesise_templates`."""
+    return synthesise_templates(loaded)["endpoint"]
 
 
-def stack_templates(loaded: ValidFile) -> dict[str, dict[str, Any]]:
+def synthesise_templates(loaded: ValidFile) -> dict[str, dict[str, Any]]:
     """Return the templates of ENV/endpoint and ENV/data as `cdk synth` writes them, by kind.
 
-    They are synthesised in this process. Only an environment that keeps requests has data.
-
-    This takes half the time of a subprocess. The caller has checked the environment.
-    Raises `PackagingError` if CDK refuses it, as without the feature flags of `servable new`.
+    They are synthesised in this process, which takes half the time of a subprocess. Only an
+    environment that keeps requests has data. The caller has checked the environment. Raises
+    `PackagingError` if the CDK rejects it, as it does without the feature flags of `servable
+    new`.
     """
     prefer_installed_node()  # which the next lines start
     # Imported here: it takes a second, and reading stack names does not need it.
@@ -93,7 +93,7 @@ def stack_templates(loaded: ValidFile) -> dict[str, dict[str, Any]]:
         app = cdk.App(
             analytics_reporting=False,
             builtin_cloud_formation_validation=False,
-            context=cdk_context(loaded.root),
+            context=read_cdk_context(loaded.root),
             outdir=out,
         )
         # The findings are left out: the command has printed them already.
@@ -113,7 +113,7 @@ def stack_templates(loaded: ValidFile) -> dict[str, dict[str, Any]]:
         }
 
 
-def _stacks(assembly: Path, loaded: ValidFile) -> list[SynthesisedStack]:
+def _read_stacks(assembly: Path, loaded: ValidFile) -> list[SynthesisedStack]:
     manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
     stacks = []
     for artifact in manifest["artifacts"].values():
@@ -130,6 +130,6 @@ def _stacks(assembly: Path, loaded: ValidFile) -> list[SynthesisedStack]:
     return stacks
 
 
-def stack_name(loaded: ValidFile, kind: str = "endpoint") -> str:
+def build_stack_name(loaded: ValidFile, kind: str = "endpoint") -> str:
     """Return the CloudFormation name of a stack of the environment."""
     return named(loaded.name, loaded.environment, kind)

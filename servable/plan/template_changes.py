@@ -1,4 +1,4 @@
-"""Differences between two templates of one stack, by CloudFormation's properties."""
+"""Finds the differences between two templates of one stack, by CloudFormation's properties."""
 
 import json
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from infra.policy.container import setting_of
+from infra.policy.container import find_setting
 
 Template = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateChange:
-    """A change of one property, or of resources of one type. None: it does not exist."""
+    """A change of one property, or of the resources of one type. None: it doesn't exist."""
 
     resource: str
     """CloudFormation type, for example AWS::SageMaker::Model."""
@@ -50,14 +50,15 @@ class TemplateChange:
         return f"{kind}: {self.what}: {self.before} {new}"
 
 
-def changes(
+def list_changes(
     before: Template | None, after: Template, stack: str = "endpoint"
 ) -> list[TemplateChange]:
     """Return the changes between two templates; metadata and outputs are left out.
 
-    `before` None: nothing is deployed. `stack`: the stack of the environment that has them.
+    `before` is None if nothing is deployed. `stack` is the environment's stack that the templates
+    belong to.
     """
-    old, new = _resources(before or {}), _resources(after)
+    old, new = _list_resources(before or {}), _list_resources(after)
     listed: list[TemplateChange] = []
     counts: dict[str, Counter[str]] = {}
     for name in sorted({*old, *new}):
@@ -68,7 +69,8 @@ def changes(
         word = "new" if was is None else "gone" if now is None else "changed"
         if kind.startswith(SPELT_OUT) and word == "changed":
             listed += (
-                replace(each, stack=stack) for each in _properties(kind, was or {}, now or {})
+                replace(each, stack=stack)
+                for each in _compare_properties(kind, was or {}, now or {})
             )
         else:
             counts.setdefault(kind, Counter())[word] += 1
@@ -81,24 +83,28 @@ def changes(
     return listed
 
 
-def replaces_fleet(before: Template | None, after: Template) -> bool:
-    """Whether the change creates a new endpoint configuration, and with it a new fleet."""
-    return before is None or _fleet(before) != _fleet(after)
+def needs_new_fleet(before: Template | None, after: Template) -> bool:
+    """Return whether the change creates a new endpoint configuration, and with it a new fleet."""
+    return before is None or _find_fleet(before) != _find_fleet(after)
 
 
-def changes_deployment_settings(before: Template | None, after: Template) -> bool:
-    """Return whether the change gives an existing endpoint other deployment settings."""
+def has_new_deployment_settings(before: Template | None, after: Template) -> bool:
+    """Return whether the change gives an existing endpoint different deployment settings."""
     return before is not None and any(
         one["Type"] == ENDPOINT
-        and name in _resources(after)
-        and one["Properties"].get(SETTINGS) != _resources(after)[name]["Properties"].get(SETTINGS)
-        for name, one in _resources(before).items()
+        and name in _list_resources(after)
+        and one["Properties"].get(SETTINGS)
+        != _list_resources(after)[name]["Properties"].get(SETTINGS)
+        for name, one in _list_resources(before).items()
     )
 
 
-def _fleet(template: Template) -> dict[str, Any]:
-    """The endpoint configuration and its models; a batch's model is in none."""
-    resources = _resources(template)
+def _find_fleet(template: Template) -> dict[str, Any]:
+    """Return the endpoint configuration and its models.
+
+    A batch's model isn't in any configuration.
+    """
+    resources = _list_resources(template)
     configs = {name: one for name, one in resources.items() if one["Type"] == CONFIG}
     text = json.dumps(configs)
     models = {
@@ -109,12 +115,13 @@ def _fleet(template: Template) -> dict[str, Any]:
     return configs | models
 
 
-def component_changes(before: Template, after: Template) -> list[str]:
-    """Return a sentence for each inference component that is new, gone or changed.
+def describe_component_changes(before: Template, after: Template) -> list[str]:
+    """Return a sentence for each inference component that is new, deleted, or changed.
 
-    All of its properties but the name update in place: CloudFormation's schema (read 2026-11-23).
+    All of its properties except the name update in place: CloudFormation's schema (read
+    2026-11-23).
     """
-    old, new = _components(before), _components(after)
+    old, new = _find_components(before), _find_components(after)
     sentences = []
     for name in sorted({*old, *new}):
         if name not in new:
@@ -129,9 +136,9 @@ def component_changes(before: Template, after: Template) -> list[str]:
     return sentences
 
 
-def _components(template: Template) -> dict[str, list[dict[str, Any]]]:
-    """Name of a component to its properties, and those of the models that they refer to."""
-    resources = _resources(template)
+def _find_components(template: Template) -> dict[str, list[dict[str, Any]]]:
+    """Return each component's properties and those of the models that they refer to, by name."""
+    resources = _list_resources(template)
     found = {}
     for resource in resources.values():
         if resource["Type"] == "AWS::SageMaker::InferenceComponent":
@@ -142,7 +149,7 @@ def _components(template: Template) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def endpoint_name(template: Template) -> str | None:
+def find_endpoint_name(template: Template) -> str | None:
     """Return the endpoint's name in a template; None if it has no endpoint."""
     for resource in template.get("Resources", {}).values():
         if resource["Type"] == "AWS::SageMaker::Endpoint":
@@ -150,15 +157,15 @@ def endpoint_name(template: Template) -> str | None:
     return None
 
 
-def log_group_names(template: Template) -> set[str]:
-    """Return the names of the template's log groups that are fixed."""
+def find_log_group_names(template: Template) -> set[str]:
+    """Return the fixed names of the template's log groups."""
     resources = template.get("Resources", {}).values()
     groups = [one["Properties"] for one in resources if one["Type"] == "AWS::Logs::LogGroup"]
     return {group["LogGroupName"] for group in groups if "LogGroupName" in group}
 
 
-def keeps_endpoint(template: Template) -> bool:
-    """Whether CloudFormation keeps the old endpoint when it replaces it, or the template loses it."""
+def is_endpoint_retained(template: Template) -> bool:
+    """Return whether CloudFormation keeps an endpoint that is replaced or removed."""
     return any(
         resource["Type"] == "AWS::SageMaker::Endpoint"
         and resource.get("UpdateReplacePolicy") == "Retain"
@@ -166,7 +173,7 @@ def keeps_endpoint(template: Template) -> bool:
     )
 
 
-def _resources(template: Template) -> dict[str, dict[str, Any]]:
+def _list_resources(template: Template) -> dict[str, dict[str, Any]]:
     return {
         name: {
             "Type": resource["Type"],
@@ -179,12 +186,12 @@ def _resources(template: Template) -> dict[str, dict[str, Any]]:
     }
 
 
-def _properties(
+def _compare_properties(
     kind: str, was: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[TemplateChange]:
-    old, new = (dict(_flat(resource["Properties"], "")) for resource in (was, now))
-    orders = (_orders(resource["Properties"]) for resource in (was, now))
-    for what, earlier, later in _moved(*orders):
+    old, new = (dict(_flatten(resource["Properties"], "")) for resource in (was, now))
+    orders = (_find_orders(resource["Properties"]) for resource in (was, now))
+    for what, earlier, later in _find_moved(*orders):
         yield TemplateChange(resource=kind, what=what, before=earlier, after=later)
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
@@ -196,12 +203,12 @@ def _properties(
                 )
                 if slash and registry == other:
                     before, after = old_version, new_version
-            setting = setting_of(path.rpartition(".")[2])
+            setting = find_setting(path.rpartition(".")[2])
             what = f"{path} (container.{setting})" if setting else path
             yield TemplateChange(resource=kind, what=what, before=before, after=after)
 
 
-def _orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:
+def _find_orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the names of the elements of each list whose order counts."""
     return {
         key: [element[_ORDERED] for element in value]
@@ -211,10 +218,10 @@ def _orders(properties: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def _moved(
+def _find_moved(
     was: Mapping[str, list[str]], now: Mapping[str, list[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield (list, old order, new order) where the elements that both have changed places."""
+    """Yield (list, old order, new order) if the common elements changed order."""
     for key in sorted(was.keys() & now.keys()):
         old, new = (
             [n for n in side[key] if n in was[key] and n in now[key]] for side in (was, now)
@@ -223,42 +230,42 @@ def _moved(
             yield f"order of {key}", ", ".join(was[key]), ", ".join(now[key])
 
 
-def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _flatten(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield (path, value) of every leaf; an intrinsic function is one leaf."""
-    if isinstance(value, Mapping) and not _computed(value):
+    if isinstance(value, Mapping) and not _is_computed(value):
         for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and all(_name(item) for item in value):
+            yield from _flatten(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and all(_find_name(item) for item in value):
         for item in value:
-            yield from _flat(item, f"{path}[{_name(item)}]")
+            yield from _flatten(item, f"{path}[{_find_name(item)}]")
     else:
-        yield path, _shown(value)
+        yield path, _format_value(value)
 
 
-def _computed(value: Mapping[str, Any]) -> bool:
+def _is_computed(value: Mapping[str, Any]) -> bool:
     return len(value) == 1 and next(iter(value)).startswith(("Fn::", "Ref"))
 
 
-def _name(value: Any) -> str | None:
+def _find_name(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return None
     name = next((value[key] for key in _NAMES if key in value), None)
-    return None if name is None else _shown(name)
+    return None if name is None else _format_value(name)
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping) and _computed(value):
+def _format_value(value: Any) -> str:
+    if isinstance(value, Mapping) and _is_computed(value):
         ((function, inside),) = value.items()
-        return _joined(inside) if function == "Fn::Join" else _shown(inside)
+        return _format_join(inside) if function == "Fn::Join" else _format_value(inside)
     text = value if isinstance(value, str) else json.dumps(value)
     # The end of a long address tells more than its beginning.
     return text if len(text) <= LONGEST_SHOWN else f"…{text[-LONGEST_SHOWN:]}"
 
 
-def _joined(inside: Any) -> str:
-    """The text of Fn::Join, for example arn:${AWS::Partition}:s3:::bucket."""
+def _format_join(inside: Any) -> str:
+    """Return the text of Fn::Join, for example arn:${AWS::Partition}:s3:::bucket."""
     delimiter, parts = inside
     if not isinstance(parts, list):
-        return _shown(json.dumps(inside))
-    texts = (one if isinstance(one, str) else f"${{{_shown(one)}}}" for one in parts)
-    return _shown(delimiter.join(texts))
+        return _format_value(json.dumps(inside))
+    texts = (one if isinstance(one, str) else f"${{{_format_value(one)}}}" for one in parts)
+    return _format_value(delimiter.join(texts))

@@ -12,8 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
-from servable.project.folder import state_folder
-from servable.project.provided import running_local_aws
+from servable.project.folder import find_state_folder
+from servable.project.provided import find_local_aws
 
 if TYPE_CHECKING:
     from servable.project.provided import LocalAws
@@ -31,7 +31,10 @@ AwsError = (BotoCoreError, ClientError)
 
 
 class Account:
-    """boto3 clients for one account and region. `aws`: the local AWS, if it is used instead of AWS."""
+    """The boto3 clients for one account and Region.
+
+    `aws`: the local AWS, if it is used instead of AWS.
+    """
 
     def __init__(
         self,
@@ -41,10 +44,10 @@ class Account:
         aws: "LocalAws | None" = None,
         endpoint_url: str | None = None,
     ) -> None:
-        """`number`: the expected account id, 12 digits. No request is sent yet.
+        """Store the expected account ID `number` (12 digits); no request is sent yet.
 
-        `endpoint_url`: the URL of all AWS APIs; None: AWS's own endpoints.
-        Raises `PackagingError` if the shell's AWS configuration cannot be read.
+        `endpoint_url`: the URL of all AWS APIs; None means AWS's own endpoints. Raises
+        `PackagingError` if the shell's AWS configuration cannot be read.
         """
         self.endpoint_url = endpoint_url if aws is None else aws.url
         self.region = region
@@ -58,12 +61,12 @@ class Account:
             raise PackagingError(Path("AWS configuration"), problem, "check AWS_PROFILE") from None
 
     def client(self, service: str) -> Any:
-        """Return the boto3 client of a service; one client is kept for each."""
+        """Return the boto3 client of a service; repeated calls return the same client."""
         if service not in self._clients:
-            self._clients[service] = self._client(service)
+            self._clients[service] = self._create_client(service)
         return self._clients[service]
 
-    def _client(self, service: str) -> Any:
+    def _create_client(self, service: str) -> Any:
         if self._aws is not None:
             return self._aws.client(service, account=self.number, region=self.region)
         assert self._session is not None  # one or the other
@@ -75,30 +78,36 @@ class Account:
         return self._session.client(service, config=config, endpoint_url=self.endpoint_url)
 
     @property
-    def embedded(self) -> bool:
-        """Whether the local AWS, or another endpoint URL, answers instead of AWS."""
+    def has_custom_endpoint(self) -> bool:
+        """Return whether requests go to the local AWS or another URL instead of AWS."""
         address = self.endpoint_url or self.client("sts").meta.endpoint_url
         return self.endpoint_url is not None or urlsplit(address).hostname in LOOPBACK
 
-    def variables(self) -> dict[str, str] | None:
-        """Environment variables for a process that uses this account; None: those of this process."""
+    def build_process_variables(self) -> dict[str, str] | None:
+        """Return environment variables for a process that uses this account.
+
+        None means that the process can inherit this process's variables.
+        """
         if self._aws is None:
             return None
         return self._aws.environment_over(os.environ, account=self.number, region=self.region)
 
-    def identity(self) -> dict[str, Any]:
-        """Return Account and Arn of the caller (sts:GetCallerIdentity). Raises one of `AwsError`."""
+    def fetch_identity(self) -> dict[str, Any]:
+        """Return the caller's Account and Arn (sts:GetCallerIdentity).
+
+        Raises one of `AwsError`.
+        """
         identity: dict[str, Any] = self.client("sts").get_caller_identity()
         return identity
 
-    def meant(self) -> None:
-        """Raise `PackagingError` if the credentials are missing or belong to another account."""
+    def check_credentials(self) -> None:
+        """Raise `PackagingError` if the credentials are missing or of a different account."""
         try:
-            account = str(self.identity()["Account"])
+            account = str(self.fetch_identity()["Account"])
         except AwsError as wrong:
             problem = f"could not be asked: {wrong}"
             checks = "`servable doctor` with the environment's name checks them"
-            remedy = remedy_for(wrong, f"give valid credentials; {checks}")
+            remedy = choose_remedy(wrong, f"give valid credentials; {checks}")
             raise PackagingError(Path("AWS"), problem, remedy) from None
         if account != self.number:
             problem = (
@@ -106,26 +115,29 @@ class Account:
             )
             raise PackagingError(Path("AWS"), problem, f"use credentials of {self.number}")
 
-    def pages(self, service: str, operation: str, key: str, **parameters: Any) -> Iterator[Any]:
+    def iterate_items(
+        self, service: str, operation: str, key: str, **parameters: Any
+    ) -> Iterator[Any]:
         """Yield every item of a paginated operation."""
         for page in self.client(service).get_paginator(operation).paginate(**parameters):
             yield from page.get(key, [])
 
-    def all_unless_absent(
-        self, service: str, operation: str, key: str, **parameters: Any
-    ) -> list[Any]:
-        """Return the items of `pages`; none if AWS answers that the resource does not exist."""
-        return unless_absent(lambda: list(self.pages(service, operation, key, **parameters))) or []
+    def list_or_empty(self, service: str, operation: str, key: str, **parameters: Any) -> list[Any]:
+        """Return the items of a paginated operation, or [] if the resource doesn't exist."""
+        return (
+            fetch_or_none(lambda: list(self.iterate_items(service, operation, key, **parameters)))
+            or []
+        )
 
 
-def account_of(
+def open_account(
     environment: Environment, *, local: bool = False, endpoint_url: str | None = None
 ) -> Account:
-    """Return the account of an environment. `local`: use the running local AWS.
+    """Return the account of an environment, as boto3 clients.
 
-    Raises `PackagingError` if the local AWS is not running.
+    `local`: use the running local AWS. Raises `PackagingError` if the local AWS is not running.
     """
-    aws = running_local_aws(state_folder()) if local else None
+    aws = find_local_aws(find_state_folder()) if local else None
     if local and aws is None:
         problem = "the local AWS is not running"
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")
@@ -133,8 +145,11 @@ def account_of(
     return Account(region=region, number=number, aws=aws, endpoint_url=endpoint_url)
 
 
-def remedy_for(error: Exception, otherwise: str) -> str:
-    """Return the remedy for a failed call: `otherwise`, unless a local AWS has stopped."""
+def choose_remedy(error: Exception, otherwise: str) -> str:
+    """Return the remedy for a failed call.
+
+    It is `otherwise`, unless the call went to a local AWS that has stopped.
+    """
     url = str(getattr(error, "kwargs", {}).get("endpoint_url", ""))
     if not (isinstance(error, EndpointConnectionError) and urlsplit(url).hostname in LOOPBACK):
         return otherwise
@@ -144,8 +159,11 @@ def remedy_for(error: Exception, otherwise: str) -> str:
     )
 
 
-def absent(error: ClientError) -> bool:
-    """Whether an error says that the resource does not exist; each service has its own code for it."""
+def is_not_found(error: ClientError) -> bool:
+    """Return whether an error means that the resource doesn't exist.
+
+    Each service has its own error code for it.
+    """
     code = str(error.response.get("Error", {}).get("Code", ""))
     message = str(error.response.get("Error", {}).get("Message", ""))
     words = ("NotFound", "NoSuch", "DoesNotExist", "NonExist", "404", "UnknownResource")
@@ -154,11 +172,14 @@ def absent(error: ClientError) -> bool:
     return any(word in code for word in words) or any(phrase in message for phrase in phrases)
 
 
-def unless_absent(call: Callable[..., Answered], **parameters: Any) -> Answered | None:
-    """Return the answer of a call, or None if the resource does not exist. Raises one of `AwsError`."""
+def fetch_or_none(call: Callable[..., Answered], **parameters: Any) -> Answered | None:
+    """Return the response of a call, or None if the resource doesn't exist.
+
+    Raises one of `AwsError` for every other error.
+    """
     try:
         return call(**parameters)
     except ClientError as error:
-        if absent(error):
+        if is_not_found(error):
             return None
         raise

@@ -1,4 +1,4 @@
-"""What a shell completes besides commands and options: environments, keys of `--set`, and revisions.
+"""Shell completions besides commands and options: environments, keys of `--set`, and revisions.
 
 A shell calls these functions at every press of the Tab key, so each imports what it needs itself.
 """
@@ -10,30 +10,30 @@ from typing import Any
 
 import click
 
-from servable.project.folder import FOLDER, standing_in
+from servable.project.folder import FOLDER, find_project_folder
 
 
 def complete_environments(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Return the names of the project's environments that start with `incomplete`."""
-    return [name for name in _environments(context) if name.startswith(incomplete)]
+    return [name for name in _list_environments(context) if name.startswith(incomplete)]
 
 
 def complete_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the keys, each followed by `=`, that `--set` takes and that start with `incomplete`.
+    """Return the keys that `--set` takes and that start with `incomplete`, each followed by `=`.
 
     While no environment is named, return the names of all environments, each followed by a dot.
     """
-    environments = _environments(context)
+    environments = _list_environments(context)
     prefix = next((f"{name}." for name in environments if incomplete.startswith(f"{name}.")), "")
-    name = prefix.removesuffix(".") or _named(context)
+    name = prefix.removesuffix(".") or _find_named_environment(context)
     if name not in environments:
         return [f"{each}." for each in environments if each.startswith(incomplete)]
-    from infra.parameters.sources import read
+    from infra.parameters.sources import read_source
 
-    files = _folder(context)
-    keys = _keys((), read(files.parent, files, name).values)
+    files = _find_environments_folder(context)
+    keys = _iterate_keys((), read_source(files.parent, files, name).values)
     return [f"{prefix}{key}=" for key in keys if f"{prefix}{key}".startswith(incomplete)]
 
 
@@ -42,7 +42,7 @@ def complete_revisions(
 ) -> list[str]:
     """Return HEAD and the branches and tags of the project that start with `incomplete`."""
     with context.scope(cleanup=False):
-        root = standing_in()
+        root = find_project_folder()
     command = ["git", "-C", str(root), "for-each-ref", "--format=%(refname:lstrip=2)"]
     kinds = ["refs/heads", "refs/tags", "refs/remotes"]
     try:
@@ -64,25 +64,26 @@ ENVIRONMENT = click.argument("environment", metavar="ENV", shell_complete=comple
 """The environment that a command works on."""
 
 
-def _environments(context: click.Context) -> list[str]:
-    from infra.parameters.sources import names
+def _list_environments(context: click.Context) -> list[str]:
+    from infra.parameters.sources import list_environment_names
 
-    return names(_folder(context))
+    return list_environment_names(_find_environments_folder(context))
 
 
-def _folder(context: click.Context) -> Path:
+def _find_environments_folder(context: click.Context) -> Path:
     """Return the folder of the environment files, without checking that it exists."""
     with context.scope(cleanup=False):
-        root = standing_in()
+        root = find_project_folder()
     given = context.params.get("folder") or FOLDER
     here = Path.cwd() / given
     return here if given != FOLDER and here.is_dir() else root / given
 
 
-def _named(context: click.Context) -> str | None:
-    """Return the environment that the command line names; None if it names none or several.
+def _find_named_environment(context: click.Context) -> str | None:
+    """Return the environment that the command line names, or None if it names none or several.
 
-    Click leaves the arguments in `args` where the option that is being completed has no value yet.
+    Click leaves the arguments in `args` where the option that is being completed has no value
+    yet.
     """
     words = list(context.args)
     for parameter in ("environment", "names", "what"):
@@ -91,14 +92,17 @@ def _named(context: click.Context) -> str | None:
     return words[0] if len(words) == 1 else None
 
 
-def _keys(at: tuple[str, ...], values: dict[str, Any]) -> Iterator[str]:
-    """Yield every key below the table `at`; names that a file chooses are those in `values`."""
-    from infra.parameters.keys import keys_at
+def _iterate_keys(at: tuple[str, ...], values: dict[str, Any]) -> Iterator[str]:
+    """Yield every key below the table `at`.
 
-    for name in keys_at(at) or sorted(values):
+    For tables whose names the file chooses, the names come from `values`.
+    """
+    from infra.parameters.keys import list_keys
+
+    for name in list_keys(at) or sorted(values):
         key = (*at, name)
         inside = values.get(name)
-        if keys_at(key) or keys_at((*key, "NAME")):
-            yield from _keys(key, inside if isinstance(inside, dict) else {})
+        if list_keys(key) or list_keys((*key, "NAME")):
+            yield from _iterate_keys(key, inside if isinstance(inside, dict) else {})
         else:
             yield ".".join(key)

@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ def diff(file: str, before: str, after: str) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    write_beside(file, text.encode())
+    write_atomically(file, text.encode())
 
 
 def _put(document: Any, change: KeyChange, note: str) -> None:

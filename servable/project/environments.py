@@ -1,6 +1,7 @@
-"""The project, the environments that a command works on with the keys of this run, and their cdk commands.
+"""The project, its environments with the keys set for this run, and their CDK commands.
 
-Functions import what reads and checks environments: the help of a command does not wait for it.
+Functions import the code that reads and checks environments, so that the help of a command
+doesn't wait for it.
 """
 
 import shlex
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from infra.parameters.finding import meant
+from infra.parameters.finding import suggest_name
 from servable.project.completion import complete_keys
-from servable.project.folder import FOLDER, is_project, standing_in
+from servable.project.folder import FOLDER, find_project_folder, is_project
 
 if TYPE_CHECKING:
     from infra.parameters.loading import Loaded, ValidFile
@@ -37,14 +38,14 @@ SET = click.option(
 )
 
 
-def project(folder: str) -> tuple[Path, Path]:
+def find_project(folder: str) -> tuple[Path, Path]:
     """Return (project folder, folder of its environment files), both absolute.
 
-    `folder`: relative to the working folder or to the project. Paths in an environment are relative
-    to the project. Environment files outside the project belong to the nearest project, or folder
-    with a cdk.json, above them. Raises click.UsageError.
+    `folder`: relative to the working folder or to the project. Paths in an environment are
+    relative to the project. Environment files outside the project belong to the nearest project,
+    or folder with a cdk.json, above them. Raises click.UsageError.
     """
-    root = standing_in()
+    root = find_project_folder()
     if folder == FOLDER:
         # The project's own folder, even if the working folder has one of the same name; a link too.
         if not (root / FOLDER).is_dir():
@@ -65,24 +66,27 @@ def project(folder: str) -> tuple[Path, Path]:
     return (above[0] if above else root, files)
 
 
-def unknown(name: str, known: Collection[str]) -> click.UsageError:
-    """Return the error for an environment that does not exist; it lists the known ones."""
+def build_unknown_error(name: str, known: Collection[str]) -> click.UsageError:
+    """Return the error for an environment that doesn't exist; it lists the known environments."""
     if not known:
         return click.UsageError(f"there is no environment {name!r}, nor any other; {FIRST}")
     return click.UsageError(
-        f"there is no environment {name!r}; allowed: {', '.join(known)}; {meant(name, known)}"
+        f"there is no environment {name!r}; allowed: {', '.join(known)}; {suggest_name(name, known)}"
     )
 
 
-def named(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
-    """Return the environment of this name. Raises click.UsageError if there is none."""
+def find_environment(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
+    """Return the environment with this name.
+
+    Raises click.UsageError if there is none.
+    """
     known = {environment.name: environment for environment in loaded}
     if name not in known:
-        raise unknown(name, known)
+        raise build_unknown_error(name, known)
     return known[name]
 
 
-def loaded_with(
+def load_environments(
     sets: tuple[str, ...], root: Path, files: Path, *, name: str | None = None
 ) -> "list[Loaded]":
     """Return every environment of the folder, with the overrides that cdk.json gives.
@@ -91,12 +95,14 @@ def loaded_with(
     environment has.
     """
     from infra.parameters.loading import load
-    from infra.parameters.overrides import from_options, strangers
+    from infra.parameters.overrides import find_unknown_environments, from_options
 
-    overrides = from_options(dict(_parted(option, of=name) for option in sets))
+    overrides = from_options(dict(_split_option(option, of=name) for option in sets))
     loaded = load(root, files, overrides, "--set", read_kept(root))
     if name is None:  # else each key is of `name`, and `named` refuses a name that is unknown
-        lost = strangers(overrides, [environment.name for environment in loaded], "--set")
+        lost = find_unknown_environments(
+            overrides, [environment.name for environment in loaded], "--set"
+        )
         if lost:
             raise click.UsageError("\n".join(map(str, lost)))
     return loaded
@@ -110,33 +116,41 @@ def read_kept(root: Path) -> "Overrides":
     return overrides.read_kept(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> "tuple[ValidFile, Path]":
-    """Return (an environment whose file loads, the folder of its file).
-
-    `sets`: KEY=VALUE, or ENV.KEY=VALUE. Raises click.UsageError for an unknown name, and
-    ClickException for a file that does not load.
-    """
-    from infra.parameters.loading import ValidFile
-    from infra.preflight.rendering import listed
-
-    root, files = project(folder)
-    loaded = named(loaded_with(sets, root, files, name=name), name)
-    if not isinstance(loaded, ValidFile):
-        raise click.ClickException(f"{loaded.file}: does not load:\n{listed(loaded.findings)}")
-    return loaded, files
-
-
-def environment_with_endpoint(
+def load_environment(
     name: str, folder: str, sets: tuple[str, ...] = ()
 ) -> "tuple[ValidFile, Path]":
-    """Return what `one_environment` does. Raises click.UsageError for an environment of batches alone."""
-    loaded, files = one_environment(name, folder, sets)
-    refuse_without_endpoint(loaded)
+    """Return (an environment whose file is valid, the folder of its file).
+
+    `sets`: KEY=VALUE or ENV.KEY=VALUE. Raises click.UsageError for an unknown name and
+    ClickException for a file that doesn't load.
+    """
+    from infra.parameters.loading import ValidFile
+    from infra.preflight.rendering import format_findings
+
+    root, files = find_project(folder)
+    loaded = find_environment(load_environments(sets, root, files, name=name), name)
+    if not isinstance(loaded, ValidFile):
+        raise click.ClickException(
+            f"{loaded.file}: does not load:\n{format_findings(loaded.findings)}"
+        )
     return loaded, files
 
 
-def refuse_without_endpoint(loaded: "ValidFile") -> None:
-    """Raise click.UsageError for an environment of batches alone."""
+def load_endpoint_environment(
+    name: str, folder: str, sets: tuple[str, ...] = ()
+) -> "tuple[ValidFile, Path]":
+    """Return (an environment that has an endpoint, the folder of its file).
+
+    Raises click.UsageError for an environment that has only batch jobs, and what
+    `load_environment` raises.
+    """
+    loaded, files = load_environment(name, folder, sets)
+    require_endpoint(loaded)
+    return loaded, files
+
+
+def require_endpoint(loaded: "ValidFile") -> None:
+    """Raise click.UsageError for an environment that has only batch jobs and no endpoint."""
     if not loaded.environment.variants:
         raise click.UsageError(
             f"{loaded.file}: it has no [variants.NAME], and so no endpoint; `servable batch {loaded.name}` "
@@ -144,15 +158,22 @@ def refuse_without_endpoint(loaded: "ValidFile") -> None:
         )
 
 
-def refused(loaded: "Loaded") -> list[str]:
-    """Return the errors of `servable check`, without those that packing corrects."""
-    from infra.preflight.check import check, errors
+def list_errors(loaded: "Loaded") -> list[str]:
+    """Return the errors of `servable check`, except the one that packing corrects."""
+    from infra.preflight.check import check, select_errors
 
-    return [str(finding) for finding in errors(check(loaded)) if finding.rule != MENDED_BY_PACKING]
+    return [
+        str(finding)
+        for finding in select_errors(check(loaded))
+        if finding.rule != MENDED_BY_PACKING
+    ]
 
 
-def _parted(option: str, of: str | None = None) -> tuple[str, str]:
-    """Return ("ENV.KEY", VALUE) of an option. `of`: the environment's name, if it may be left out."""
+def _split_option(option: str, of: str | None = None) -> tuple[str, str]:
+    """Return ("ENV.KEY", VALUE) from the text of a `--set` option.
+
+    `of`: the environment's name, if the option may leave it out.
+    """
     key, equals, value = option.partition("=")
     if of is not None and key:
         key = f"{of}.{key.removeprefix(f'{of}.')}"
@@ -166,18 +187,21 @@ def _parted(option: str, of: str | None = None) -> tuple[str, str]:
     )
 
 
-def cdk() -> str:
-    """Return `cdk` if a shell here finds it; otherwise `npx cdk`, which runs the project's own."""
+def find_cdk_command() -> str:
+    """Return `cdk` if the shell finds it, otherwise `npx cdk`, which runs the project's."""
     return "cdk" if shutil.which("cdk") else "npx cdk"
 
 
-def stage_command(
+def format_stage_command(
     verb: str, name: str, *, folder: str = FOLDER, overrides: Mapping[str, str] | None = None
 ) -> str:
-    """Return the command that does `verb`, for example deploy, with every stack of an environment.
+    """Return the CDK command that does `verb`, such as deploy, with all stacks of an environment.
 
-    `folder`: of the environment files, if it isn't the usual one. `overrides`: KEY to value.
+    `folder`: the folder of the environment files, if it isn't the default. `overrides`: KEY to
+    value.
     """
     options = [f"environments={folder}"] if folder != FOLDER else []
     options += [f"{name}.{key}={value}" for key, value in (overrides or {}).items()]
-    return " ".join([f"{cdk()} {verb} '{name}/*'", *(f"-c {shlex.quote(o)}" for o in options)])
+    return " ".join(
+        [f"{find_cdk_command()} {verb} '{name}/*'", *(f"-c {shlex.quote(o)}" for o in options)]
+    )

@@ -1,4 +1,4 @@
-"""The project folder of the working folder. This module imports nothing that is slow."""
+"""Find the project folder. This module imports nothing that is slow."""
 
 from pathlib import Path
 
@@ -11,7 +11,10 @@ FOLDER = "environments"
 
 
 def is_project(folder: Path) -> bool:
-    """Whether a folder is a project: its environments/ holds TOML files or their schema, or is empty."""
+    """Return whether a folder is a project.
+
+    Its environments/ folder contains TOML files or their schema, or is empty.
+    """
     try:
         inside = [name.name for name in (folder / FOLDER).iterdir()]
     except OSError:
@@ -19,9 +22,12 @@ def is_project(folder: Path) -> bool:
     return not inside or any(name.endswith(".toml") or name == "schema.json" for name in inside)
 
 
-def standing_in() -> Path:
-    """Return the folder of --project; else the nearest project at or above the working folder (as git
-    finds its repository); else the working folder."""
+def find_project_folder() -> Path:
+    """Return the folder of the current project.
+
+    It is the folder of --project; otherwise the nearest project at or above the working folder
+    (as git finds its repository); otherwise the working folder.
+    """
     here = Path.cwd()
     context = click.get_current_context(silent=True)
     given: str | None = context.find_root().params.get("project") if context else None
@@ -30,6 +36,6 @@ def standing_in() -> Path:
     return next((folder for folder in (here, *here.parents) if is_project(folder)), here)
 
 
-def state_folder() -> Path:
-    """Return the folder for a project's local state, for example its local AWS."""
-    return standing_in() / MADE
+def find_state_folder() -> Path:
+    """Return the folder for a project's local state, for example of its local AWS."""
+    return find_project_folder() / MADE

@@ -1,7 +1,7 @@
-"""What the package servable-local provides to the command: containers and the local AWS.
+"""The parts of the package servable-local that commands use: containers and the local AWS.
 
-Only this module imports it. The base installation doesn't have it: a name is imported when it is read,
-and the ModuleNotFoundError becomes the sentence that names the extra to install.
+Only this module imports that package. The base installation doesn't have it: a name is imported
+when it is read, and the ModuleNotFoundError becomes the sentence that names the extra to install.
 """
 
 import importlib
@@ -39,10 +39,10 @@ __all__ = [
     "batch_variables",
     "commands",
     "fetched_packages",
+    "find_local_aws",
     "launch",
     "launch_image",
     "limits_of",
-    "running_local_aws",
     "transform",
 ]
 _MODULES = {
@@ -65,8 +65,11 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def running_local_aws(folder: Path) -> "LocalAws | None":
-    """Return the local AWS whose state is in a folder; None if none runs or it isn't installed."""
+def find_local_aws(folder: Path) -> "LocalAws | None":
+    """Return the local AWS whose state is in a folder, or None if none runs there.
+
+    It is also None if servable-local isn't installed.
+    """
     try:
         from servable_local.aws import status
     except ModuleNotFoundError:
@@ -75,7 +78,7 @@ def running_local_aws(folder: Path) -> "LocalAws | None":
 
 
 class _NoLaunchError(Exception):
-    """What a container's launch raises where none can be launched: never raised."""
+    """The stand-in for `LaunchError` where containers can't be launched; it is never raised."""
 
 
 def __getattr__(name: str) -> Any:

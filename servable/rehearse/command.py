@@ -12,19 +12,19 @@ import click
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from infra.parameters.rehearsal_scenario import stated_day
+from infra.parameters.rehearsal_scenario import read_stated_day
 from model_packaging.refusal import PackagingError
-from servable.captured.lines import CaptureLineError, record_of, seconds_of, variant_of
-from servable.console.signals import as_ctrl_c
+from servable.captured.lines import CaptureLineError, find_variant, parse_record, parse_seconds
+from servable.console.signals import enable_ctrl_c
 from servable.load.options import LOCAL, numbers, with_options
 from servable.project import environment_edit
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint
-from servable.rehearse.comparison import compare, list_policies, plan_trials, propose_edit
+from servable.project.environments import ENVIRONMENTS, SET, load_endpoint_environment
+from servable.rehearse.comparison import compare_policies, list_policies, plan_trials, propose_edit
 from servable.rehearse.output import (
     build_comparison_json,
+    create_progress_printer,
     find_comparison_verdict,
-    make_progress,
     show_comparison,
     show_day,
 )
@@ -39,13 +39,18 @@ from servable.replay.places import (
     CapturePlace,
     PlaceError,
     SkippedLines,
-    captured_files,
-    captured_lines,
-    place_of,
-    skipped_lines,
+    format_skipped,
+    iterate_capture_files,
+    iterate_captured_lines,
+    open_place,
 )
 from servable.verdict import EXIT_CODES
-from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled, from_file
+from servable_scaling.rehearsal.traffic import (
+    MOST_MINUTES,
+    TrafficError,
+    fill_minutes,
+    read_traffic,
+)
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 # Minutes are kept so long. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
@@ -64,13 +69,15 @@ def read_captured(
     share: float = 1.0,
     percent: float = 100.0,
 ) -> list[float]:
-    """Return the endpoint's requests by the minute, from the first captured day's midnight (UTC).
+    """Return the endpoint's requests per minute, from the first captured day's midnight (UTC).
 
-    `name`: of the place, for messages. Of files that name variants only those of `variant` count, whose
-    `share` of the endpoint's requests they are; files that name none have the endpoint's. `skipped` takes
-    what is no captured request, as a replay's does. `percent`: of the requests were captured; the others
-    are added. Raises TrafficError, PlaceError.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+    `name`: the name of the place, for messages. If files name variants, only those of `variant`
+    count, which are a `share` of the endpoint's requests; files without a variant have all
+    requests of the endpoint. `skipped` collects the lines that aren't captured requests.
+    `percent`: the captured percentage of the requests; the others are added. Raises TrafficError,
+    PlaceError.
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
     (eventMetadata.inferenceTime, 2026-11-22)
     """
     others: set[str] = set()
@@ -83,7 +90,7 @@ def read_captured(
             f"or the place of {variant}'s"
         )
     if not times:
-        first = "".join(f"; {one}" for one in skipped.all[:1])
+        first = "".join(f"; {one}" for one in skipped.counts[:1])
         raise TrafficError(
             f"{name}: no record of data capture{first}; allowed: a .jsonl file, a folder of them, or "
             "s3://BUCKET/PREFIX"
@@ -98,21 +105,24 @@ def read_captured(
             f"{name}: the records are of {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
             "their own"
         )
-    return filled({minute: count * 100 / percent for minute, count in counts.items()})
+    return fill_minutes({minute: count * 100 / percent for minute, count in counts.items()})
 
 
 def _read_times(
     place: CapturePlace, skipped: SkippedLines, variant: str, others: set[str]
 ) -> Iterator[tuple[datetime, bool]]:
-    """Yield (when a request was answered, whether its file names the variant); add variants left out."""
-    for file in captured_files(place, skipped):
-        of = variant_of(file.name)
+    """Yield (time of the response, whether its file names the variant) for each request.
+
+    Variants whose files are skipped are added to `others`.
+    """
+    for file in iterate_capture_files(place, skipped):
+        of = find_variant(file.name)
         if of not in (None, variant):
             others.add(str(of))
             continue
-        for number, _, line in captured_lines(place, file, skipped):
+        for number, _, line in iterate_captured_lines(place, file, skipped):
             try:
-                seconds = seconds_of(record_of(line)["eventMetadata"]["inferenceTime"])
+                seconds = parse_seconds(parse_record(line)["eventMetadata"]["inferenceTime"])
                 yield datetime.fromtimestamp(seconds, UTC), of is not None
             except _FOREIGN:
                 skipped.add(file.name, number, "no captured request with its inferenceTime")
@@ -121,10 +131,11 @@ def _read_times(
 def read_invocations(
     cloudwatch: Any, *, endpoint: str, variants: Sequence[str], day: datetime, now: datetime
 ) -> list[float]:
-    """Return the endpoint's requests by the minute of one day (UTC), as SageMaker counted them.
+    """Return the endpoint's requests per minute of one day (UTC), as SageMaker counted them.
 
-    Raises TrafficError where CloudWatch has none; botocore's errors.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-22)
+    Raises TrafficError if CloudWatch has none, and botocore's errors.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
+    (2026-11-22)
     """
     midnight = day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
     if midnight < now - KEPT_DAYS * DAY:
@@ -151,7 +162,7 @@ def read_invocations(
             f"endpoint {endpoint}: CloudWatch has no requests of {midnight:%Y-%m-%d} (UTC); give a day with "
             "traffic, or the account and region of the endpoint"
         )
-    return filled(counts)
+    return fill_minutes(counts)
 
 
 def _build_query(number: int, endpoint: str, variant: str) -> dict[str, Any]:
@@ -170,7 +181,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def choose_day(
     loaded: ValidFile, placed: Placement, place: str | None, *, local: bool
 ) -> list[float]:
-    """Return the endpoint's requests by the minute.
+    """Return the endpoint's requests per minute from the chosen source.
 
     `place`: a date, a CSV file, or captured requests; None: the day that [traffic] states. Raises
     UsageError, ClickException.
@@ -184,7 +195,7 @@ def choose_day(
         if dated:
             return _read_cloudwatch(loaded, place, local=local)
         if Path(place).suffix.lower() == ".csv" and not place.startswith("s3://"):
-            return from_file(Path(place))
+            return read_traffic(Path(place))
         return _read_captured(loaded, placed, place, local=local)
     except (TrafficError, PlaceError, PackagingError, OSError) as wrong:
         raise click.ClickException(str(wrong)) from None
@@ -196,7 +207,7 @@ def _read_stated(loaded: ValidFile) -> list[float]:
         if "traffic.day" in loaded.overrides:
             raise click.UsageError("--set traffic.profile and --set traffic.day: give one of them")
         traffic = traffic.model_copy(update={"day": None})  # the profile is for this run
-    stated = stated_day(traffic)
+    stated = read_stated_day(traffic)
     if stated is None:
         raise click.UsageError(
             f"[traffic] of {loaded.file} states no day; write profile and peak_rps into it, or give "
@@ -210,22 +221,22 @@ def _read_captured(loaded: ValidFile, placed: Placement, place: str, *, local: b
 
     def connect_s3() -> Any:
         # Only here: it needs boto3, of the extra [aws].
-        from servable.project.account import account_of
+        from servable.project.account import open_account
 
-        return account_of(environment, local=local, endpoint_url=None).client("s3")
+        return open_account(environment, local=local, endpoint_url=None).client("s3")
 
     known, skipped = environment.capture, SkippedLines()
     # A shadow variant's requests are the endpoint's, and of a variant without weight nothing is known.
-    share = (None if placed.variant.shadow else environment.share(placed.name)) or 1.0
+    share = (None if placed.variant.shadow else environment.compute_share(placed.name)) or 1.0
     found = read_captured(
-        place_of(place, connect_s3),
+        open_place(place, connect_s3),
         place,
         skipped,
         variant=placed.name,
         share=share,
         percent=known.sample_percent if known else 100,
     )
-    for sentence in skipped_lines(skipped.all):
+    for sentence in format_skipped(skipped.counts):
         click.echo(sentence, err=True)
     return found
 
@@ -238,11 +249,11 @@ def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float
             f"--day {date} isn't a date; write YYYY-MM-DD, such as 2026-11-20"
         ) from None
     # Only here: it needs boto3, of the extra [aws].
-    from servable.project.account import AwsError, account_of, remedy_for
+    from servable.project.account import AwsError, choose_remedy, open_account
 
     environment = loaded.environment
-    account = account_of(environment, local=local, endpoint_url=None)
-    account.meant()
+    account = open_account(environment, local=local, endpoint_url=None)
+    account.check_credentials()
     try:
         return read_invocations(
             account.client("cloudwatch"),
@@ -252,7 +263,7 @@ def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float
             now=datetime.now(UTC),
         )
     except AwsError as wrong:
-        remedy = remedy_for(wrong, "allow cloudwatch:GetMetricData to these credentials")
+        remedy = choose_remedy(wrong, "allow cloudwatch:GetMetricData to these credentials")
         raise click.ClickException(f"CloudWatch: {wrong}; {remedy}") from None
 
 
@@ -324,13 +335,13 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
         raise click.UsageError("--write goes with --compare, and not with --set")
-    loaded, files = environment_with_endpoint(environment, folder, sets)
+    loaded, files = load_endpoint_environment(environment, folder, sets)
     placed = find_variant(loaded, options.variant)
     requests = choose_day(loaded, placed, options.day, local=options.local)
     instance = choose_instance(loaded, placed, options.per_instance)
     result = rehearse_variant(loaded, placed, requests, instance, options.deploy_at)
     if options.compared:
-        return _compare(loaded, files, placed, requests, result, options)
+        return _compare_policies(loaded, files, placed, requests, result, options)
     if options.json_wanted:
         click.echo(json.dumps(build_json(result), default=datetime.isoformat))
     else:
@@ -351,7 +362,7 @@ def _parse_instance(text: str) -> tuple[float, ...]:
     return found
 
 
-def _compare(
+def _compare_policies(
     loaded: ValidFile,
     files: Path,
     placed: Placement,
@@ -364,10 +375,10 @@ def _compare(
     trials, left_out, priced = plan_trials(
         loaded, files, placed, policies, requests, result.measured, options.deploy_at
     )
-    as_ctrl_c()
+    enable_ctrl_c()
     try:
-        progress = make_progress()
-        comparison = compare(trials, progress, left_out=left_out, priced=priced)
+        progress = create_progress_printer()
+        comparison = compare_policies(trials, progress, left_out=left_out, priced=priced)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was written", err=True)
         return 130

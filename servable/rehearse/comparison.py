@@ -1,4 +1,7 @@
-"""Policies compared: minimums and targets of an environment file on the same random days, on every core."""
+"""Compare policies (minimums and targets of an environment file) on the same random days.
+
+The days are computed on all cores.
+"""
 
 import ctypes
 import itertools
@@ -16,19 +19,23 @@ from pathlib import Path
 import click
 import tomlkit
 
-from infra.parameters.finding import meant
-from infra.parameters.loading import ValidFile, load_one
+from infra.parameters.finding import suggest_name
+from infra.parameters.loading import ValidFile, load_environment
 from infra.parameters.placement import Placement
-from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
-from servable.measured.student_t import t975
+from infra.parameters.rehearsal_scenario import (
+    MeasuredInstance,
+    build_scenario,
+    list_scaling_delays,
+)
+from servable.measured.student_t import compute_t975
 from servable.project import environment_edit
 from servable.project.environment_edit import KeyChange
-from servable.project.environments import refused
+from servable.project.environments import list_errors
 from servable.rehearse.rehearsal import find_variant
 from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.scenario import Scenario
-from servable_scaling.rehearsal.traffic import random_day
+from servable_scaling.rehearsal.traffic import generate_random_day
 
 # Random days of a comparison, the same for every policy.
 DAYS = 20
@@ -46,7 +53,10 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Keys of the environment file with their values as TOML; no keys: the policy of the file."""
+    """Keys of the environment file with their values as TOML.
+
+    A policy without keys is the policy of the file.
+    """
 
     label: str
     sets: Mapping[str, str]
@@ -54,7 +64,10 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyTrial:
-    """A policy as it runs. `per_hour`: dollars of an instance, or 1 to count hours."""
+    """A policy and its scenario.
+
+    `per_hour`: dollars of an instance, or 1 to count hours.
+    """
 
     policy: Policy
     scenario: Scenario
@@ -63,7 +76,10 @@ class PolicyTrial:
 
 @dataclass(frozen=True)
 class DayResult:
-    """`cost`: dollars, or instance hours where no price is known."""
+    """The result of one day.
+
+    `cost`: dollars, or instance hours if no price is known.
+    """
 
     cost: float
     broken_minutes: float
@@ -73,7 +89,7 @@ class DayResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyResult:
-    """A policy with its days, in the order of their seeds."""
+    """A policy with the results of its days, in the order of their seeds."""
 
     trial: PolicyTrial
     days: Sequence[DayResult]
@@ -83,23 +99,26 @@ class PolicyResult:
         return statistics.fmean(day.cost for day in self.days)
 
     @property
-    def broken(self) -> float:
-        """Minutes a day outside of the objective."""
+    def broken_minutes(self) -> float:
+        """Return the average minutes per day that miss the objective."""
         return statistics.fmean(day.broken_minutes for day in self.days)
 
     @property
-    def refused(self) -> float:
+    def rejected_share(self) -> float:
         return statistics.fmean(day.refused_share for day in self.days)
 
     @property
-    def passes(self) -> bool:
-        """Whether the policy meets the objective on every day."""
+    def is_passing(self) -> bool:
+        """Return whether the policy meets the objective on every day."""
         return all(day.broken_minutes <= HELD_MINUTES for day in self.days)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advantage:
-    """The best minus the file's policy, on days that did not choose it: 95 % intervals."""
+    """The best policy minus the file's policy, with 95 % intervals.
+
+    It is measured on days that weren't used to choose the best policy.
+    """
 
     cost: tuple[float, float, float]
     broken: tuple[float, float, float]
@@ -109,7 +128,10 @@ class Advantage:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyComparison:
-    """`compared`: the file's policy first. `left_out`: {policy: why}."""
+    """The compared policies and the best one.
+
+    `compared`: the file's policy comes first. `left_out`: {policy: reason}.
+    """
 
     compared: Sequence[PolicyResult]
     best: PolicyResult | None
@@ -121,7 +143,10 @@ class PolicyComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyProposal:
-    """The environment file with the best policy. `diff`: empty where the file's policy stays."""
+    """The environment file with the best policy.
+
+    `diff`: empty if the file's policy stays.
+    """
 
     diff: str
     after: str
@@ -129,11 +154,14 @@ class PolicyProposal:
 
 
 def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
-    """Return the file's policy, then every combination of the values. Raises UsageError."""
-    if placed.variant.sleeps:
+    """Return the file's policy, followed by every combination of the values.
+
+    Raises UsageError.
+    """
+    if placed.variant.can_sleep:
         raise click.UsageError(
             f"--compare: {placed.name} scales to zero, so that it has no minimum; try other minutes with "
-            f"--set {placed.key('sleep_after_minutes')}=MINUTES"
+            f"--set {placed.build_key('sleep_after_minutes')}=MINUTES"
         )
     given = [_parse_values(option) for option in filter(None, options)]
     chosen = dict(given or _list_usual(placed))
@@ -157,7 +185,7 @@ def _parse_values(option: str) -> tuple[str, list[str]]:
     if name not in ("minimum", "target"):
         raise click.UsageError(
             f"--compare {option}: allowed: minimum=2,4 (instances) and target=50,70 (percent of the "
-            f"measured maximum); {meant(name, ['minimum', 'target'])}; try any other key with --set"
+            f"measured maximum); {suggest_name(name, ['minimum', 'target'])}; try any other key with --set"
         )
     values = [value.strip() for value in text.split(",")]
     for value in values:
@@ -178,12 +206,12 @@ def _is_percent(value: str) -> bool:
 
 
 def _list_usual(placed: Placement) -> list[tuple[str, list[str]]]:
-    """Return up to four minimums, and targets for a variant that scales."""
+    """Return up to four minimums and, for a variant that scales, targets."""
     variant = placed.variant
-    least, most = variant.capacity if variant.scales else (variant.min_instances, None)
+    least, most = variant.capacity if variant.is_scaled else (variant.min_instances, None)
     minimums = sorted({least, least + 1, 2 * least, 3 * least})
     counts = [str(count) for count in minimums if most is None or count <= most]
-    if variant.scaling is None or not variant.scales:
+    if variant.scaling is None or not variant.is_scaled:
         return [("minimum", counts)]
     own = f"{100 * variant.scaling.safety_factor:g}"
     return [("target", list(dict.fromkeys([own, *map(str, TARGETS)]))), ("minimum", counts)]
@@ -192,8 +220,8 @@ def _list_usual(placed: Placement) -> list[tuple[str, list[str]]]:
 def _find_key(name: str, placed: Placement) -> str:
     """Return the key of the environment file; for a component, the key that counts its copies."""
     if name == "target":
-        return placed.key("scaling.safety_factor")
-    return placed.key("min_copies" if placed.variant.component else "min_instances")
+        return placed.build_key("scaling.safety_factor")
+    return placed.build_key("min_copies" if placed.variant.component else "min_instances")
 
 
 def plan_trials(
@@ -205,35 +233,44 @@ def plan_trials(
     measured: MeasuredInstance,
     deploy_at: int | None = None,
 ) -> tuple[list[PolicyTrial], dict[str, str], bool]:
-    """Return (the policies that `servable check` accepts, {policy: why it is left out}, priced)."""
-    before, left_out = set(refused(loaded)), {}
-    price = loaded.environment.prices.instance(placed.instance.name, loaded.environment.region)
+    """Return (the trials that `servable check` accepts, {policy: why it is left out}, priced).
+
+    priced: whether the instance's price is known. A policy with the same scenario as an earlier
+    one is dropped.
+    """
+    before, left_out = set(list_errors(loaded)), {}
+    price = loaded.environment.prices.find_instance_price(
+        placed.instance.name, loaded.environment.region
+    )
     trials: list[PolicyTrial] = []
     for policy in policies:
         sets = {**loaded.overrides, **policy.sets}
-        again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
+        again = load_environment(loaded.root, folder, loaded.name, sets, "--compare")
         if not isinstance(again, ValidFile):
             left_out[policy.label] = str(again.findings[0])
             continue
-        problems = [problem for problem in refused(again) if problem not in before]
+        problems = [problem for problem in list_errors(again) if problem not in before]
         if policy.sets and problems:
             left_out[policy.label] = problems[0]
             continue
         where = find_variant(again, placed.name)
-        *_, slowest = paces(where)
-        planned = scenario(
+        *_, slowest = list_scaling_delays(where)
+        planned = build_scenario(
             again.environment, where, requests, measured, deploy_at, pace=slowest
-        ).unwatched()
+        ).reduce_to_scaling()
         if not any(other.scenario == planned for other in trials):
             per_hour = 1.0 if price is None else price.usd_per_hour
             trials.append(PolicyTrial(policy=policy, scenario=planned, per_hour=per_hour))
     return trials, left_out, price is not None
 
 
-def compare(
+def compare_policies(
     trials: Sequence[PolicyTrial], progress: Progress, *, left_out: Mapping[str, str], priced: bool
 ) -> PolicyComparison:
-    """Choose the best policy on some days, and judge it on others. The file's policy is the first trial."""
+    """Choose the best policy on some days, and check it on different days.
+
+    The first trial is the file's policy.
+    """
     compared = compute_days(trials, 0, progress)
     file: PolicyResult | None = None
     best = advantage = None
@@ -243,9 +280,9 @@ def compare(
         again = file
         if result.trial is not trials[0]:
             (again,) = compute_days([result.trial], 1, progress)
-        if again.passes:
+        if again.is_passing:
             best = result
-            advantage = None if again is file else judge(file, again)
+            advantage = None if again is file else compute_advantage(file, again)
             break
     return PolicyComparison(
         compared=compared, best=best, advantage=advantage, left_out=left_out, priced=priced
@@ -253,30 +290,30 @@ def compare(
 
 
 def choose_passing(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Return the policies that meet the objective on every day, the cheapest first."""
-    passing = [result for result in compared if result.passes]
-    return sorted(passing, key=lambda result: (result.cost, result.broken))
+    """Return the policies that meet the objective on every day, cheapest first."""
+    passing = [result for result in compared if result.is_passing]
+    return sorted(passing, key=lambda result: (result.cost, result.broken_minutes))
 
 
-def judge(file: PolicyResult, best: PolicyResult) -> Advantage:
-    """Compare the best policy with the file's.
+def compute_advantage(file: PolicyResult, best: PolicyResult) -> Advantage:
+    """Compare the best policy with the file's policy.
 
-    The best must be cheaper where the file's policy meets the objective on every day; otherwise it must
-    have fewer minutes outside.
+    The best must be cheaper if the file's policy meets the objective on every day; otherwise it
+    must have fewer minutes outside.
     """
     pairs = list(zip(best.days, file.days, strict=True))
     cost = compute_interval([ours.cost - theirs.cost for ours, theirs in pairs])
     broken = compute_interval(
         [ours.broken_minutes - theirs.broken_minutes for ours, theirs in pairs]
     )
-    holds = cost[2] < 0 and best.passes if file.passes else broken[2] < 0
+    holds = cost[2] < 0 and best.is_passing if file.is_passing else broken[2] < 0
     return Advantage(cost=cost, broken=broken, holds=holds)
 
 
 def compute_interval(differences: Sequence[float]) -> tuple[float, float, float]:
-    """Return (mean, low, high): 95 % of Student's t."""
+    """Return (mean, low, high), where low to high is the 95 % interval of Student's t."""
     mean = statistics.fmean(differences)
-    quantile = t975(len(differences) - 1)
+    quantile = compute_t975(len(differences) - 1)
     half = quantile * statistics.stdev(differences) / math.sqrt(len(differences))
     return mean, mean - half, mean + half
 
@@ -284,9 +321,9 @@ def compute_interval(differences: Sequence[float]) -> tuple[float, float, float]
 def compute_days(
     trials: Sequence[PolicyTrial], turn: int, progress: Progress
 ) -> list[PolicyResult]:
-    """Compute every policy over every day, on all cores. Each `turn` has days of its own, of equal sizes.
+    """Compute every policy over every day, on all cores.
 
-    KeyboardInterrupt ends the processes.
+    Each `turn` has its own days, of equal sizes. KeyboardInterrupt ends the processes.
     """
     seeds = range(turn * DAYS, (turn + 1) * DAYS)
     results: dict[tuple[int, int], DayResult] = {}
@@ -329,18 +366,18 @@ _MODELS: dict[InstanceModel, InstanceModel] = {}
 
 def _compute_day(trial: PolicyTrial, seed: int, quantile: float) -> DayResult:
     model = _MODELS.setdefault(trial.scenario.model, trial.scenario.model)
-    requests = random_day(trial.scenario.requests, seed, quantile=quantile)
+    requests = generate_random_day(trial.scenario.requests, seed, quantile=quantile)
     day = rehearse(replace(trial.scenario, model=model, requests=requests))
     sent = sum(minute.requests for minute in day.minutes)
     return DayResult(
         cost=day.instance_hours * trial.per_hour,
-        broken_minutes=day.expected_broken,
-        refused_share=day.refused / sent if sent else 0.0,
+        broken_minutes=day.expected_broken_minutes,
+        refused_share=day.refused_requests / sent if sent else 0.0,
     )
 
 
 def propose_edit(loaded: ValidFile, comparison: PolicyComparison) -> PolicyProposal:
-    """Return the file with the best policy, where there is one and its advantage holds."""
+    """Return the file with the best policy, or unchanged if no policy has a shown advantage."""
     file = loaded.root / loaded.file
     before = after = file.read_text(encoding="utf-8")
     best, advantage = comparison.best, comparison.advantage

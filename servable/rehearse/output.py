@@ -1,4 +1,7 @@
-"""A rehearsed day on one screen, a line for each hour, then alarms, cost, and verdict; compared policies."""
+"""Print a rehearsed day on one screen, and compared policies.
+
+A day has a line per hour, followed by alarms, cost, and verdict.
+"""
 
 import math
 import time
@@ -12,7 +15,10 @@ from servable.rehearse.comparison import PolicyComparison, PolicyProposal, Polic
 from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, PacedDay, Rehearsal
 from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
-from servable_scaling.rehearsal.scenario import longest_wait_seconds, mean_wait_seconds
+from servable_scaling.rehearsal.scenario import (
+    compute_longest_wait_seconds,
+    compute_mean_wait_seconds,
+)
 from servable_scaling.rehearsal.traffic import DAY_SIGMA, SHIFT_MINUTES
 
 ROWS = 24
@@ -38,7 +44,10 @@ def show_day(result: Rehearsal) -> None:
 
 
 def list_rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each part of the day: its busiest and slowest minutes, and the sum of refused."""
+    """Yield a row for each part of the day.
+
+    A row has the part's busiest and slowest minutes and the sum of rejected requests.
+    """
     minutes, broken = result.day.minutes, set(result.day.broken)
     long = math.ceil(len(minutes) / ROWS)
     for begin in range(0, len(minutes), long):
@@ -63,7 +72,7 @@ def _format_slowest(some: Sequence[RehearsedMinute], name: str) -> str:
 
 
 def list_conclusions(result: Rehearsal) -> Iterator[str]:
-    """Yield conclusions about the day, each in a sentence; the verdict is the last."""
+    """Yield one sentence per conclusion about the day; the last is the verdict."""
     day, instance, scenario = result.day, result.measured, result.scenario
     yield (
         f"an instance: {instance.rate_rps:g} requests/s, p50 {instance.p50_ms:g} ms, "
@@ -75,7 +84,7 @@ def list_conclusions(result: Rehearsal) -> Iterator[str]:
         yield (
             f"a start of {pace.start_minutes} min, metrics seen after {pace.metric_delay_seconds} s: "
             f"{len(paced.day.broken):,} minutes outside, "
-            f"{paced.day.refused / sent if sent else 0:.2%} refused{_format_waits(paced)}"
+            f"{paced.day.refused_requests / sent if sent else 0:.2%} refused{_format_waits(paced)}"
         )
     yield from _list_sleep(result)
     if len(result.paced) > 1:
@@ -104,7 +113,10 @@ def join_minutes(minutes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def find_asleep(result: Rehearsal) -> list[tuple[int, int]]:
-    """Return the runs of minutes in which no copy answers; none for a variant that never sleeps."""
+    """Return the runs of minutes in which no copy responds.
+
+    Returns [] for a variant that never scales to zero.
+    """
     if result.scenario.sleep is None:
         return []
     minutes = enumerate(result.day.minutes)
@@ -112,20 +124,27 @@ def find_asleep(result: Rehearsal) -> list[tuple[int, int]]:
 
 
 def _format_waits(paced: PacedDay) -> str:
-    """Format how many callers find no copy, and how long they wait; empty if the variant never sleeps."""
+    """Format how many callers find no copy, and how long they wait.
+
+    Returns "" if the variant never scales to zero.
+    """
     day, sleep = paced.day, paced.scenario.sleep
     if sleep is None:
         return ""
-    longest, mean = longest_wait_seconds(day.waits) / 60, mean_wait_seconds(day.waits) / 60
+    longest, mean = (
+        compute_longest_wait_seconds(day.waits) / 60,
+        compute_mean_wait_seconds(day.waits) / 60,
+    )
     answered = sum(wait.callers for wait in day.waits)
     return (
-        f"; {day.waiting:,.0f} callers find no copy: {answered:,.0f} wait {mean:.1f} min on the average, at "
+        f"; {day.waiting_callers:,.0f} callers find no copy: {answered:,.0f} wait {mean:.1f} min "
+        "on the average, at "
         f"most {longest:.1f}, and {day.gave_up:,.0f} fail after {sleep.wake_seconds:g} s"
     )
 
 
 def _list_sleep(result: Rehearsal) -> Iterator[str]:
-    """Yield how long the variant sleeps, and what that saves."""
+    """Yield how long the variant is scaled to zero, and what that saves."""
     sleep, spans = result.scenario.sleep, find_asleep(result)
     if sleep is None or result.awake_hours is None:
         return
@@ -149,7 +168,7 @@ def state_verdict(result: Rehearsal) -> str:
     day, most = result.day, result.scenario.p99_ms
     objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"
     similar = (
-        f"{result.similar_broken:,.1f} minutes a day outside on {SIMILAR_DAYS} days like it, up to "
+        f"{result.similar_broken_minutes:,.1f} minutes a day outside on {SIMILAR_DAYS} days like it, up to "
         f"{LARGEST:.0%} larger and {SHIFT_MINUTES} min earlier or later"
     )
     if result.verdict == "holds":
@@ -163,12 +182,12 @@ def state_verdict(result: Rehearsal) -> str:
         minutes = minutes.replace(" of ", f" to {len(day.broken):,} of ")
     begins = f"breaks at {format_clock(paced.day.broken[0])}"
     if most is None:
-        return f"{begins}: requests are refused {minutes}, {day.refused:,.0f} in all"
-    return f"{begins}: {objective} is missed {minutes}; {day.refused:,.0f} requests are refused"
+        return f"{begins}: requests are refused {minutes}, {day.refused_requests:,.0f} in all"
+    return f"{begins}: {objective} is missed {minutes}; {day.refused_requests:,.0f} requests are refused"
 
 
 def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
-    """Explain why the verdict isn't certain, and what would make it so."""
+    """Explain why the verdict isn't certain, and how to get a certain one."""
     broken = [len(paced.day.broken) for paced in result.paced]
     if any(broken):
         keys = " and ".join(result.unstated)
@@ -176,7 +195,7 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
             f"{objective} is missed in {min(broken):,} to {max(broken):,} minutes, as soon as instances "
             f"come; state {keys} as you saw them"
         )
-    if max(paced.day.expected_broken for paced in result.paced) > MOST_BROKEN_MINUTES:
+    if max(paced.day.expected_broken_minutes for paced in result.paced) > MOST_BROKEN_MINUTES:
         return (
             f"the day is within {LATENCY_MARGIN:.0%} of {objective} and 1 % refused, or its minutes have so "
             "few requests that one of them decides; measure the instance with `servable load`, or leave "
@@ -189,8 +208,8 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
 SILENT_SECONDS = 3.0
 
 
-def make_progress() -> Progress:
-    """Return a callback that prints progress on stderr every few seconds."""
+def create_progress_printer() -> Progress:
+    """Return a callback that prints the progress to stderr every few seconds."""
     shown_at = time.monotonic()
 
     def show(done: int, whole: int, seconds_left: float) -> None:
@@ -203,7 +222,7 @@ def make_progress() -> Progress:
 
 
 def list_comparison_heads(comparison: PolicyComparison) -> tuple[str, ...]:
-    """Return the heads of the columns."""
+    """Return the headings of the table of compared policies."""
     cost = "$ a day" if comparison.priced else "hours a day"
     return "policy", cost, "minutes outside", "refused", ""
 
@@ -213,15 +232,15 @@ def format_row(result: PolicyResult, comparison: PolicyComparison) -> tuple[str,
     return (
         result.trial.policy.label,
         f"{result.cost:,.2f}",
-        f"{result.broken:,.1f}",
-        f"{result.refused:.2%}",
+        f"{result.broken_minutes:,.1f}",
+        f"{result.rejected_share:.2%}",
         "best" if result is comparison.best else "",
     )
 
 
 def sort_by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
-    """Return the policies, the cheapest first."""
-    return sorted(comparison.compared, key=lambda result: (result.cost, result.broken))
+    """Return the policies, cheapest first."""
+    return sorted(comparison.compared, key=lambda result: (result.cost, result.broken_minutes))
 
 
 def show_comparison(comparison: PolicyComparison, proposal: PolicyProposal, *, write: bool) -> None:
@@ -256,13 +275,14 @@ def _count_policies(count: int) -> str:
 
 
 def state_comparison_verdict(comparison: PolicyComparison) -> str:
-    """Say whether the best policy is better than the file's, with the intervals."""
+    """Describe whether the best policy is better than the file's, with the intervals."""
     days = len(comparison.compared[0].days)
     if comparison.best is None:
-        nearest = min(comparison.compared, key=lambda result: (result.broken, result.cost))
+        nearest = min(comparison.compared, key=lambda result: (result.broken_minutes, result.cost))
         return (
             f"none of them holds the objective on all of {days} days and as many others; the nearest is "
-            f"{nearest.trial.policy.label}, with {nearest.broken:,.1f} minutes a day outside; try larger "
+            f"{nearest.trial.policy.label}, with {nearest.broken_minutes:,.1f} minutes a day "
+            "outside; try larger "
             "minimums, a schedule, or a larger max_instances"
         )
     label, advantage = comparison.best.trial.policy.label, comparison.advantage
@@ -284,7 +304,7 @@ def state_comparison_verdict(comparison: PolicyComparison) -> str:
 
 
 def find_comparison_verdict(comparison: PolicyComparison) -> Verdict:
-    """Return whether a policy meets the objective on every day."""
+    """Return "holds" if a policy meets the objective on every day, else "does not hold"."""
     return "does not hold" if comparison.best is None else "holds"
 
 
@@ -304,8 +324,8 @@ def build_comparison_json(
                 "policy": result.trial.policy.label,
                 "keys": dict(result.trial.policy.sets),
                 "cost_a_day": result.cost,
-                "minutes_outside_a_day": result.broken,
-                "refused_share": result.refused,
+                "minutes_outside_a_day": result.broken_minutes,
+                "refused_share": result.rejected_share,
                 "best": result is comparison.best,
                 "by_day": [vars(day) for day in result.days],
             }

@@ -1,4 +1,4 @@
-"""The page of a rehearsed day: requests, instances, latency, alarms, scaling; and compared policies."""
+"""Write the page of a rehearsed day: requests, instances, latency, alarms, scaling, policies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ def write_page(
     comparison: PolicyComparison | None = None,
     proposal: PolicyProposal | None = None,
 ) -> Path:
-    """Write report.html and pictures/*.png into `folder`. Return the page."""
+    """Write report.html and pictures/*.png into `folder`, and return the page's path."""
     title = f"{result.environment}, {result.variant}: a day rehearsed"
     where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
     # The page shows the verdict's word before the sentence.
@@ -73,9 +73,9 @@ def _build_scaling_tab(result: Rehearsal) -> Tab:
 
 
 def _draw_pictures(result: Rehearsal) -> list[Picture]:
-    """Draw the minutes that matter, enlarged, and then the whole day."""
+    """Draw the most relevant minutes, enlarged, and then the whole day."""
     count = len(result.day.minutes)
-    begin, end, why = _find_what_matters(result)
+    begin, end, why = _find_relevant_minutes(result)
     pictures = []
     if end - begin < count:
         title = f"{why}: {format_clock(begin)} to {format_clock(end)}"
@@ -86,15 +86,19 @@ def _draw_pictures(result: Rehearsal) -> list[Picture]:
     return pictures
 
 
-def _find_what_matters(result: Rehearsal) -> tuple[int, int, str]:
-    """Return (first minute, end, why): the longest run outside of the objective, or what is nearest to it."""
+def _find_relevant_minutes(result: Rehearsal) -> tuple[int, int, str]:
+    """Return (first minute, end, reason) of the minutes to enlarge.
+
+    They surround the longest run outside of the objective, or the minutes that come nearest to
+    it.
+    """
     minutes = result.day.minutes
     if broken := join_minutes(result.day.broken):
         first, last = max(broken, key=lambda run: run[1] - run[0])
         why = "The longest time outside of the objective"
         if last - first >= LONGEST_MINUTES:
             last, why = first + LONGEST_MINUTES, "The start of the longest time outside"
-    elif result.day.waiting:
+    elif result.day.waiting_callers:
         first = last = max(range(len(minutes)), key=lambda at: minutes[at].waiting)
         why = "When most callers find no copy"
     else:
@@ -107,7 +111,7 @@ def _find_what_matters(result: Rehearsal) -> tuple[int, int, str]:
 
 def _draw_minutes(result: Rehearsal, begin: int, end: int, title: str) -> bytes:
     minutes, times = result.day.minutes[begin:end], range(begin, end)
-    figure = document.figure(high=10.0)
+    figure = document.create_figure(high=10.0)
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
     sent = [minute.requests / 60 for minute in minutes]
     traffic.plot(times, sent, color=document.BLUE, label="sent")
@@ -126,22 +130,25 @@ def _draw_minutes(result: Rehearsal, begin: int, end: int, title: str) -> bytes:
     if (most := result.scenario.p99_ms) is not None:
         label = f"objective: p99 at most\n{most:g} ms"
         latency.axhline(most, color=document.RED, linestyle="--", label=label)
-    document.logarithmic(latency, "y")
+    document.set_logarithmic(latency, "y")
     for axes in (traffic, fleet, latency):
         _mark_minutes(axes, result, (end - begin) * NARROWEST_SHARE, named=axes is latency)
-    document.finish(traffic, title=f"{title}\nRequests", y="per second", zero="y")
+    document.format_axes(traffic, title=f"{title}\nRequests", y="per second", zero="y")
     fleet.yaxis.set_major_locator(MaxNLocator(integer=True))
-    document.finish(fleet, title="Instances", y="instances", zero="y")
-    document.finish(latency, title="Latency", x="time of the day", y="ms (log)")
+    document.format_axes(fleet, title="Instances", y="instances", zero="y")
+    document.format_axes(latency, title="Latency", x="time of the day", y="ms (log)")
     step = next((step for step in TIME_STEPS if (end - begin) / step < MOST_TIMES), TIME_STEPS[-1])
     latency.set_xlim(begin, end)
     latency.set_xticks(range(-(-begin // step) * step, end + 1, step))
     latency.xaxis.set_major_formatter(lambda minute, _: format_clock(round(minute)))
-    return document.png(figure)
+    return document.render_png(figure)
 
 
 def _mark_minutes(axes: Axes, result: Rehearsal, narrowest: float, *, named: bool) -> None:
-    """Shade the minutes asleep and outside of the objective, and mark those in which alarms wake somebody."""
+    """Shade the minutes asleep and outside of the objective, and mark those with a page.
+
+    A page is an alarm that wakes the on-call engineer.
+    """
     for number, (first, last) in enumerate(find_asleep(result)):
         name = "asleep: no copy\nanswers" if named and not number else None
         axes.axvspan(first, last + 1, color=document.BLUE, alpha=0.1, lw=0, label=name)
@@ -168,11 +175,15 @@ def _build_alarms_tab(result: Rehearsal) -> Tab:
 
 
 def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal) -> Tab:
-    """Build the tab of compared policies: cost against minutes outside of the objective."""
+    """Build the tab that compares policies: cost against minutes outside of the objective."""
     rows = []
     for policy in sort_by_cost(comparison):
         name, cost, broken, refused, mark = format_row(policy, comparison)
-        numbers = ((cost, policy.cost), (broken, policy.broken), (refused, policy.refused))
+        numbers = (
+            (cost, policy.cost),
+            (broken, policy.broken_minutes),
+            (refused, policy.rejected_share),
+        )
         rows.append(Row((name, *numbers, mark), "chosen" if mark else ""))
     png = _draw_policies(comparison)
     return Tab(
@@ -186,11 +197,11 @@ def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal
 
 
 def _draw_policies(comparison: PolicyComparison) -> bytes:
-    figure = document.figure()
+    figure = document.create_figure()
     axes = figure.subplots()
 
     def draw(policies: Sequence[PolicyResult], label: str, **look: Any) -> None:
-        costs, broken = [one.cost for one in policies], [one.broken for one in policies]
+        costs, broken = [one.cost for one in policies], [one.broken_minutes for one in policies]
         axes.plot(costs, broken, linestyle="", label=label if policies else None, **look)
 
     draw(comparison.compared[1:], "compared", marker="o", color=document.GREY)
@@ -201,6 +212,8 @@ def _draw_policies(comparison: PolicyComparison) -> bytes:
         draw([comparison.best], label, color=document.BLUE, **ring)
     title = f"Each policy on the same {len(comparison.compared[0].days)} random days"
     x = f"{'$' if comparison.priced else 'instance hours'} a day"
-    document.finish(axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy")
+    document.format_axes(
+        axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy"
+    )
     axes.set_ylim(bottom=-0.07 * axes.get_ylim()[1])  # the ring around a zero is whole
-    return document.png(figure)
+    return document.render_png(figure)

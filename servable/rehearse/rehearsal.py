@@ -1,4 +1,4 @@
-"""A day of one variant: what was measured, what its environment file says, and what came of it."""
+"""Rehearse a day of one variant with its measured instance and its environment file."""
 
 import math
 import statistics
@@ -10,20 +10,24 @@ from typing import Any
 import click
 
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import Placement, placement
+from infra.parameters.placement import Placement, find_placement
 from infra.parameters.rehearsal_scenario import (
     MeasuredInstance,
-    ScalingPace,
-    deployment_seconds,
-    never_asleep,
-    paces,
-    scenario,
-    unstated,
+    ScalingDelays,
+    build_scenario,
+    disable_sleep,
+    estimate_deployment_seconds,
+    list_missing_keys,
+    list_scaling_delays,
 )
 from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
-from servable_scaling.rehearsal.scenario import Scenario, longest_wait_seconds, mean_wait_seconds
-from servable_scaling.rehearsal.traffic import random_day
+from servable_scaling.rehearsal.scenario import (
+    Scenario,
+    compute_longest_wait_seconds,
+    compute_mean_wait_seconds,
+)
+from servable_scaling.rehearsal.traffic import generate_random_day
 
 LOADS = Path(".servable") / "load"
 # The article's retrieval model on ml.c5.9xlarge; it names a rate and no latency, which are a choice of ours.
@@ -37,16 +41,19 @@ MOST_BROKEN_MINUTES = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class PacedDay:
-    """The given day with instances that come at one pace."""
+    """The given day, rehearsed with one pace of starting instances."""
 
-    pace: ScalingPace
+    pace: ScalingDelays
     scenario: Scenario
     day: RehearsedDay
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """The day with what is needed to show it. `paced`: the day at each pace, the slowest last."""
+    """The rehearsed day with the data that is needed to show it.
+
+    `paced`: the day at each pace, the slowest last.
+    """
 
     environment: str
     variant: str
@@ -76,26 +83,30 @@ class Rehearsal:
         return None if self.usd_per_hour is None else hours * self.usd_per_hour
 
     @property
-    def similar_broken(self) -> float:
-        """Minutes outside a day, on the average of days like the given one."""
+    def similar_broken_minutes(self) -> float:
+        """Return the average minutes per day outside of the objective, on similar days.
+
+        NaN: there are no similar days.
+        """
         return statistics.fmean(self.similar) if self.similar else math.nan
 
     @property
     def verdict(self) -> Verdict:
         if all(paced.day.broken for paced in self.paced):
             return "does not hold"
-        expected = [paced.day.expected_broken for paced in self.paced]
+        expected = [paced.day.expected_broken_minutes for paced in self.paced]
         if any(paced.day.broken for paced in self.paced) or max(expected) > MOST_BROKEN_MINUTES:
             return "cannot be told"
-        return "holds" if self.similar_broken <= MOST_BROKEN_MINUTES else "cannot be told"
+        return "holds" if self.similar_broken_minutes <= MOST_BROKEN_MINUTES else "cannot be told"
 
 
 def choose_instance(
     loaded: ValidFile, placed: Placement, given: Sequence[float] | None
 ) -> MeasuredInstance:
-    """Return the numbers that are given, or those of the newest `servable load`, the file, or an example.
+    """Return the instance's rate and latencies, from the best available source.
 
-    `given`: the rate, and perhaps p50 and p99 in milliseconds.
+    The sources are `given`, the newest `servable load`, the file, and an example. `given`: the
+    rate, and perhaps p50 and p99 in milliseconds.
     """
     newest = _read_newest_load(loaded.root, loaded.name)
     scaling = placed.variant.scaling
@@ -122,7 +133,10 @@ def choose_instance(
 
 
 def _read_newest_load(root: Path, name: str) -> MeasuredInstance | None:
-    """Return the maximum of requests/s, and the latencies of the lightest load, of the newest load test."""
+    """Return the measured instance from the newest load test, or None if there is none.
+
+    It has the maximum requests/s, and the latencies of the lightest load.
+    """
     files = sorted(root.glob(f"{LOADS}/**/curve.json"), key=lambda file: file.stat().st_mtime)
     if not files:
         return None
@@ -138,17 +152,22 @@ def _read_newest_load(root: Path, name: str) -> MeasuredInstance | None:
             lightest = steps[0].latencies
             return MeasuredInstance(
                 rate_rps=max(step.throughput_rps.value for step in steps),
-                p50_ms=lightest.percentile_ms(50),
-                p99_ms=lightest.percentile_ms(99),
+                p50_ms=lightest.compute_percentile_ms(50),
+                p99_ms=lightest.compute_percentile_ms(99),
                 source="servable load" + (" of this computer" if curve.asked.relative else ""),
             )
     return None
 
 
 def find_variant(loaded: ValidFile, name: str | None) -> Placement:
-    """Return the named variant, or the first that has instances. Raises ClickException."""
+    """Return the named variant, or the first that has instances.
+
+    Raises click.UsageError for an unknown name, ClickException if no variant can be rehearsed.
+    """
     environment = loaded.environment
-    names = [key for key, variant in environment.served.items() if variant.serverless is None]
+    names = [
+        key for key, variant in environment.serving_variants.items() if variant.serverless is None
+    ]
     if name is not None and name not in names:
         allowed = ", ".join(names) or "none: all are serverless"
         raise click.UsageError(f"--variant {name}: no variant with instances; allowed: {allowed}")
@@ -156,7 +175,7 @@ def find_variant(loaded: ValidFile, name: str | None) -> Placement:
         raise click.ClickException(
             f"{loaded.file}: only real-time variants with instances are rehearsed; this environment has none"
         )
-    placed = placement(environment, name or names[0])
+    placed = find_placement(environment, name or names[0])
     if placed is None:
         raise click.ClickException(f"{loaded.file}: run `servable check {loaded.name}` first")
     return placed
@@ -169,44 +188,44 @@ def rehearse_variant(
     instance: MeasuredInstance,
     deploy_at: int | None = None,
 ) -> Rehearsal:
-    """Run the day at each pace, and days like it at the slowest.
+    """Rehearse the day at each pace, and similar days at the slowest pace.
 
-    Raises ClickException for a policy that cannot be read.
+    Raises ClickException for a policy that can't be read.
     """
     environment = loaded.environment
-    if placed.variant.sleeps and deploy_at is not None:
+    if placed.variant.can_sleep and deploy_at is not None:
         raise click.UsageError(
             f"--deploy-at: {loaded.file}: {placed.name} sleeps, and AWS does not document how long new "
             "copies take beside the old ones; leave it out"
         )
-    row = environment.prices.instance(placed.instance.name, environment.region)
+    row = environment.prices.find_instance_price(placed.instance.name, environment.region)
     paced: list[PacedDay] = []
-    *_, slowest = several = paces(placed)
+    *_, slowest = several = list_scaling_delays(placed)
     try:
         for pace in several:
-            planned = scenario(environment, placed, requests, instance, deploy_at, pace)
+            planned = build_scenario(environment, placed, requests, instance, deploy_at, pace)
             if paced:  # what one day has computed of an instance is the same for the others
                 planned = replace(planned, model=paced[0].scenario.model)
-            day = rehearse(planned if pace == slowest else planned.unwatched())
+            day = rehearse(planned if pace == slowest else planned.reduce_to_scaling())
             paced.append(PacedDay(pace=pace, scenario=planned, day=day))
         held = not any(each.day.broken for each in paced)
-        similar = [day.expected_broken for day in rehearse_similar(planned)] if held else []
+        similar = [day.expected_broken_minutes for day in rehearse_similar(planned)] if held else []
         awake_hours = None
         if planned.sleep is not None:
-            awake = never_asleep(environment, placed)
-            always = placement(awake, placed.name) or placed
-            planned = scenario(awake, always, requests, instance, pace=slowest)
-            awake_hours = rehearse(planned.unwatched()).instance_hours
+            awake = disable_sleep(environment, placed)
+            always = find_placement(awake, placed.name) or placed
+            planned = build_scenario(awake, always, requests, instance, pace=slowest)
+            awake_hours = rehearse(planned.reduce_to_scaling()).instance_hours
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     count = paced[-1].day.deployed_with
-    seconds = None if count is None else deployment_seconds(environment, placed, count)
+    seconds = None if count is None else estimate_deployment_seconds(environment, placed, count)
     return Rehearsal(
         environment=loaded.name,
         variant=placed.name,
         measured=instance,
         paced=paced,
-        unstated=unstated(placed),
+        unstated=list_missing_keys(placed),
         similar=similar,
         deployment_minutes=None if seconds is None else round(seconds / 60),
         usd_per_hour=None if row is None else row.usd_per_hour,
@@ -215,12 +234,12 @@ def rehearse_variant(
 
 
 def rehearse_similar(planned: Scenario) -> Iterator[RehearsedDay]:
-    """Rehearse days like the planned one, each of another size."""
-    quick = planned.unwatched()
+    """Rehearse days like the planned one, each with a different size."""
+    quick = planned.reduce_to_scaling()
     for seed in range(SIMILAR_DAYS):
         quantile = (seed + 0.5) / SIMILAR_DAYS
         whole = planned.sleep is not None
-        requests = random_day(planned.requests, seed, quantile=quantile, whole=whole)
+        requests = generate_random_day(planned.requests, seed, quantile=quantile, whole=whole)
         yield rehearse(replace(quick, requests=requests))
 
 
@@ -239,8 +258,8 @@ def build_json(result: Rehearsal) -> dict[str, Any]:
                 "start_minutes": paced.pace.start_minutes,
                 "metric_delay_seconds": paced.pace.metric_delay_seconds,
                 "broken_minutes": len(paced.day.broken),
-                "expected_broken_minutes": paced.day.expected_broken,
-                "refused": paced.day.refused,
+                "expected_broken_minutes": paced.day.expected_broken_minutes,
+                "refused": paced.day.refused_requests,
             }
             for paced in result.paced
         ],
@@ -249,7 +268,7 @@ def build_json(result: Rehearsal) -> dict[str, Any]:
         "objective": {"p99_ms": scenario.p99_ms},
         "broken_minutes": day.broken,
         "woken_minutes": day.woken,
-        "refused": day.refused,
+        "refused": day.refused_requests,
         "instance_hours": day.instance_hours,
         "sleep": None if scenario.sleep is None else _build_sleep_json(result),
         "usd": result.usd,
@@ -274,9 +293,9 @@ def _build_sleep_json(result: Rehearsal) -> dict[str, Any]:
     return {
         **vars(sleep),
         "asleep_minutes": sum(not minute.answering for minute in result.day.minutes),
-        "waiting_callers": result.day.waiting,
+        "waiting_callers": result.day.waiting_callers,
         "failed_callers": result.day.gave_up,
-        "mean_wait_seconds": mean_wait_seconds(waits),
-        "longest_wait_seconds": longest_wait_seconds(waits),
+        "mean_wait_seconds": compute_mean_wait_seconds(waits),
+        "longest_wait_seconds": compute_longest_wait_seconds(waits),
         "instance_hours_without_sleep": result.awake_hours,
     }

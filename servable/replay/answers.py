@@ -1,11 +1,11 @@
-"""The answers of a replay: a log that a kill cannot spoil, and what is counted of them.
+"""The responses of a replay: a log that survives a kill, and counts.
 
     for pair in read_pairs(run_folder):
-        compare(pair.expected, pair.answered)
+        compare(pair.expected_response, pair.answered)
 
-Each line is a record of data capture with two more keys, so that the file can itself be replayed: "replayed",
-the answers that came, and "check", the CRC-32 of what stands before it. Lines are only ever appended; a line
-that is cut off or damaged is passed over.
+Each line is a record of data capture with two more keys, so that the file can itself be replayed:
+"replayed", the responses that came, and "check", the CRC-32 of the text before it. Lines are only
+appended; a line that is cut off or damaged is skipped.
 """
 
 import base64
@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from model_packaging.beside import private_folder, private_opener
+from model_packaging.beside import create_private_folder, open_private
 from servable.captured.lines import (
     CapturedRequest,
     CaptureLineError,
     RecordedAnswer,
-    request_of,
-    write_line,
+    format_line,
+    parse_request,
 )
 from servable.measured.precision import Latencies
 from servable.replay.index import CaptureIndex
@@ -38,7 +38,7 @@ _CHECK_BYTES = len(_CHECK % 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPair:
-    """One replayed request: the answer that is expected and the answer that came."""
+    """One replayed request: the expected response and the actual response."""
 
     request: CapturedRequest
     answered: RecordedAnswer
@@ -49,20 +49,27 @@ class AnswerPair:
     """Delay of the request behind its scheduled time; not part of either latency."""
 
     @property
-    def expected(self) -> RecordedAnswer | None:
-        """The other target's answer, else the captured one. None: only Input was captured."""
+    def expected_response(self) -> RecordedAnswer | None:
+        """Return the other target's response, or otherwise the captured one.
+
+        None: only Input was captured.
+        """
         return self.other or self.request.answer
 
 
 class AnswerLog:
-    """The file of a run, open for appending."""
+    """The response log of a run, open for appending."""
 
     def __init__(
         self, folder: Path, seen: Callable[[AnswerPair], None] = lambda pair: None
     ) -> None:
-        """`seen` gets what an earlier process has kept. Raises OSError; BlockingIOError: it is in use."""
-        private_folder(folder)
-        self._file = open(folder / ANSWERS, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
+        """Open the log and lock it.
+
+        `seen` gets the pairs that an earlier process saved. Raises OSError; BlockingIOError if
+        another process uses the log.
+        """
+        create_private_folder(folder)
+        self._file = open(folder / ANSWERS, "ab", buffering=0, opener=open_private)  # noqa: SIM115
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.answered: defaultdict[str, set[int]] = defaultdict(set)
         """Lines of each captured file."""
@@ -73,20 +80,23 @@ class AnswerLog:
             self._file.truncate(sum(len(line) for line in lines if line.endswith(b"\n")))
 
     def append(self, pair: AnswerPair) -> None:
-        """Keep one answer. Raises OSError."""
+        """Save one pair.
+
+        Raises OSError.
+        """
         kept: dict[str, Any] = {
             "file": pair.request.file,
             "line": pair.request.line,
             "sendLagMs": round(pair.send_lag_ms, 3),
-            "answered": _written(pair.answered),
+            "answered": _convert_response(pair.answered),
         }
         if pair.other is not None:
-            kept["other"] = _written(pair.other)
-        text = write_line(pair.request, {"replayed": kept})[:-1]
+            kept["other"] = _convert_response(pair.other)
+        text = format_line(pair.request, {"replayed": kept})[:-1]
         self._file.write(text + _CHECK % zlib.crc32(text))
 
     def close(self) -> None:
-        """Write everything to the disk."""
+        """Flush everything to the disk, and close the file."""
         os.fsync(self._file.fileno())
         self._file.close()
 
@@ -98,23 +108,26 @@ class AnswerLog:
 
 
 def read_pairs(folder: Path) -> Iterator[AnswerPair]:
-    """Yield a run's answers so far, in their order, one at a time. Raises OSError."""
-    for record in _records(folder / ANSWERS):
+    """Yield a run's pairs so far, in their order, one at a time.
+
+    Raises OSError.
+    """
+    for record in _iterate_records(folder / ANSWERS):
         kept = record["replayed"]
         try:
-            request = request_of(record, file=kept["file"], number=kept["line"])
+            request = parse_request(record, file=kept["file"], number=kept["line"])
         except CaptureLineError:
             continue  # an older version kept what no header may hold
         yield AnswerPair(
             request=request,
-            answered=_read(kept["answered"]),
-            other=_read(kept["other"]) if "other" in kept else None,
+            answered=_parse_response(kept["answered"]),
+            other=_parse_response(kept["other"]) if "other" in kept else None,
             send_lag_ms=kept["sendLagMs"],
         )
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of the whole lines."""
+def _iterate_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of the undamaged lines."""
     with path.open("rb") as file:
         for line in file:
             text = line[:-_CHECK_BYTES]
@@ -122,7 +135,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _written(answer: RecordedAnswer) -> dict[str, Any]:
+def _convert_response(answer: RecordedAnswer) -> dict[str, Any]:
     return {
         "status": answer.status,
         "contentType": answer.content_type,
@@ -132,7 +145,7 @@ def _written(answer: RecordedAnswer) -> dict[str, Any]:
     }
 
 
-def _read(written: dict[str, Any]) -> RecordedAnswer:
+def _parse_response(written: dict[str, Any]) -> RecordedAnswer:
     return RecordedAnswer(
         body=base64.b64decode(written["body"]),
         content_type=written["contentType"],
@@ -146,7 +159,7 @@ _AT_ONCE = 1000
 
 
 class ReplaySummary:
-    """`add` each answer; the rest is what they were."""
+    """The counts and latencies of a replay: call `add` for each pair."""
 
     def __init__(self) -> None:
         self.answered = 0
@@ -159,37 +172,37 @@ class ReplaySummary:
     def add(self, pair: AnswerPair) -> None:
         self.answered += 1
         answer, captured = pair.answered, pair.request.answer
-        if answer.failed:
+        if answer.has_failed:
             # What was refused then and is refused now is no failure. An endpoint says 424 for any refusal
             # of its container: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
-            if answer.error or captured is None or not captured.failed:
+            if answer.error or captured is None or not captured.has_failed:
                 self.failures[answer.error or str(answer.status)] += 1
         elif answer.latency_ms is not None:
             self._new.append((answer.latency_ms, pair.send_lag_ms))
             if len(self._new) >= _AT_ONCE:
-                self._fold()
+                self._add_latencies()
 
-    def _fold(self) -> None:
-        self._latencies += Latencies.of(latency for latency, _ in self._new)
-        self._lags += Latencies.of(lag for _, lag in self._new)
+    def _add_latencies(self) -> None:
+        self._latencies += Latencies.from_milliseconds(latency for latency, _ in self._new)
+        self._lags += Latencies.from_milliseconds(lag for _, lag in self._new)
         self._new = []
 
     @property
     def latencies(self) -> Latencies:
-        """Latencies of successful answers, each from the moment its request was sent."""
-        self._fold()
+        """Return the latencies of successful responses, each measured from sending."""
+        self._add_latencies()
         return self._latencies
 
     @property
     def send_lags(self) -> Latencies:
-        """Delays of the requests behind their scheduled times."""
-        self._fold()
+        """Return the delays of the requests behind their scheduled times."""
+        self._add_latencies()
         return self._lags
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayResult:
-    """A replay that has ended, or was interrupted."""
+    """The result of a replay that has ended or was interrupted."""
 
     folder: Path
     index: CaptureIndex
@@ -199,7 +212,10 @@ class ReplayResult:
     interrupted: bool
 
     def as_object(self) -> dict[str, Any]:
-        """Return the object that `--json` prints; milliseconds are None if nothing was answered."""
+        """Return the object that `--json` prints.
+
+        Its milliseconds are None if there was no response.
+        """
         latencies, lags = self.summary.latencies, self.summary.send_lags
         return {
             "folder": str(self.folder),
@@ -208,14 +224,14 @@ class ReplayResult:
             "interrupted": self.interrupted,
             "seconds": round(self.seconds, 3),
             "failures": dict(self.summary.failures),
-            "latency_ms": _percentiles(latencies),
-            "send_lag_ms": _percentiles(lags),
+            "latency_ms": _compute_percentiles(latencies),
+            "send_lag_ms": _compute_percentiles(lags),
             "lines_read": self.index.lines_read,
-            "skipped": [asdict(skipped) for skipped in self.index.skipped],
+            "skipped": [asdict(skipped) for skipped in self.index.skip_counts],
         }
 
-    def lines(self) -> list[str]:
-        """Return the summary as lines for people."""
+    def format_lines(self) -> list[str]:
+        """Return the summary as lines for display."""
         summary, latencies, lags = self.summary, self.summary.latencies, self.summary.send_lags
         lines = [f"{summary.answered:,} of {len(self.index):,} requests answered"]
         for kind, count in summary.failures.most_common():
@@ -228,7 +244,7 @@ class ReplayResult:
         return [*lines, f"{self.folder}: requests and answers, readable by you alone"]
 
 
-def _percentiles(latencies: Latencies) -> dict[str, float] | None:
+def _compute_percentiles(latencies: Latencies) -> dict[str, float] | None:
     if not latencies.count:
         return None
     return {"p50": latencies.p50_ms, "p99": latencies.p99_ms, "max": latencies.max_ms}

@@ -11,52 +11,59 @@ from typing import Any
 import boto3
 import click
 
-from infra.packing import servable
+from infra.packing import build_servable
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import Replay
-from infra.parameters.sources import names
-from model_packaging.beside import private_folder
+from infra.parameters.sources import list_environment_names
+from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-from servable.console.lines import progress_line
-from servable.console.signals import as_ctrl_c
+from servable.console.lines import show_progress_line
+from servable.console.signals import enable_ctrl_c
 from servable.load.load_generator import LoadError
 from servable.load.options import AS_JSON, LOCAL, TargetOptions, is_url, with_options
 from servable.load.reached import ReadyTarget, reached_by
-from servable.project.account import account_of
+from servable.project.account import open_account
 from servable.project.completion import complete_environments, complete_targets
 from servable.project.environments import (
     ENVIRONMENTS,
     SET,
-    environment_with_endpoint,
-    one_environment,
-    project,
+    find_project,
+    load_endpoint_environment,
+    load_environment,
 )
-from servable.project.folder import standing_in
+from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError
-from servable.project.revision import checked_out
+from servable.project.revision import check_out_revision
 from servable.replay.answers import ANSWERS, ReplayResult
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import ReplayVerdict, judge
-from servable.replay.compare.output import as_object, format_lines, write_worst
-from servable.replay.index import CaptureIndex, capture_notes
-from servable.replay.places import PlaceError, place_of, skipped_lines
-from servable.replay.run import RUNS, ReplayError, ReplayPace, announced, progress_of, run_folder
+from servable.replay.compare.gate import ReplayVerdict, check_limits
+from servable.replay.compare.output import build_json, format_lines, write_worst
+from servable.replay.index import CaptureIndex, list_capture_notes
+from servable.replay.places import PlaceError, format_skipped, open_place
+from servable.replay.run import (
+    RUNS,
+    ReplayError,
+    ReplayPace,
+    describe_plan,
+    prepare_run_folder,
+    show_progress,
+)
 from servable.replay.run import replay as send_requests
 from servable.verdict import VERDICTS
 from servable_tensors import UNNAMED_OUTPUT
 
 
 @contextmanager
-def other_target(
+def prepare_other_target(
     against: str, loaded: ValidFile | None, folder: str, output: Path, options: TargetOptions
 ) -> Iterator[ReadyTarget]:
-    """Prepare the other target while the block lasts. `loaded`: the environment that is judged; None: an
-    address.
+    """Prepare the other target, which exists within the `with` block.
 
-    An environment's name comes before a git revision of the same name. A revision is packed as it was, and
-    runs on this computer. Raises click.UsageError, and what preparing a target raises.
+    `loaded`: the environment that is checked; None: it is an address. An environment's name takes
+    precedence over a git revision with the same name. A revision is packed as it was, and runs on
+    this computer. Raises click.UsageError, and the errors of preparing a target.
     """
     what, other = against, None
     with ExitStack() as held:
@@ -65,19 +72,23 @@ def other_target(
                 raise click.UsageError(
                     f"--against {against}: beside an address only another address can be asked"
                 )
-            root, files = project(folder)
-            if against in names(files):
-                other = one_environment(against, folder)[0]
+            root, files = find_project(folder)
+            if against in list_environment_names(files):
+                other = load_environment(against, folder)[0]
                 options = dataclasses.replace(options, variant=None)
             else:
-                before = held.enter_context(checked_out(root, files, against)).get(loaded.name)
+                before = held.enter_context(check_out_revision(root, files, against)).get(
+                    loaded.name
+                )
                 if not isinstance(before, ValidFile):
                     raise click.UsageError(
                         f"--against {against}: environment {loaded.name} was not there, or did not load"
                     )
                 what, other = loaded.name, before
                 options = dataclasses.replace(options, target="local")
-        yield held.enter_context(reached_by(what, other, [], private_folder(output), options))
+        yield held.enter_context(
+            reached_by(what, other, [], create_private_folder(output), options)
+        )
 
 
 OPTIONS = (
@@ -156,20 +167,23 @@ def replay(what: str, folder: str, **values: Any) -> int:
     --gate, with code 1 if a limit is exceeded, and with code 3 if too little was compared for a verdict.
     """
     options = _check_options(what, ReplayOptions(**values))
-    loaded = None if is_url(what) else environment_with_endpoint(what, folder, options.sets)[0]
+    loaded = None if is_url(what) else load_endpoint_environment(what, folder, options.sets)[0]
     if (place := _choose_place(what, loaded, options)) is None:
         click.echo(f"gate: {what} has no [replay] captured in its file, so nothing is replayed")
         return 0
-    as_ctrl_c()
+    enable_ctrl_c()
     try:
-        return _run(what, loaded, folder, dataclasses.replace(options, place=place))
+        return _run_replay(what, loaded, folder, dataclasses.replace(options, place=place))
     except (LaunchError, LoadError, PackagingError, PlaceError, ReplayError) as error:
         click.echo(f"servable replay: {error}", err=True)
         return 2
 
 
 def _check_options(what: str, options: ReplayOptions) -> ReplayOptions:
-    """Raise click.UsageError for options that cannot be combined; fill in the target."""
+    """Return the options with the target filled in.
+
+    Raises click.UsageError for options that can't be combined.
+    """
     if options.local:
         options = dataclasses.replace(options, target="deployed")
     if is_url(what) and (options.variant or options.sets or options.target != "local"):
@@ -180,10 +194,13 @@ def _check_options(what: str, options: ReplayOptions) -> ReplayOptions:
 
 
 def _choose_place(what: str, loaded: ValidFile | None, options: ReplayOptions) -> str | None:
-    """Return the place of the requests, None for a gate without one. Raises click.UsageError."""
+    """Return the path or S3 URI of the requests, or None for a gate without one.
+
+    Raises click.UsageError.
+    """
     if options.place:
         return options.place
-    stated = _limits(loaded).captured
+    stated = _find_limits(loaded).captured
     if stated is not None and loaded is not None:
         return stated if "://" in stated else str(loaded.root / stated)
     if options.gate and loaded is not None:
@@ -193,49 +210,49 @@ def _choose_place(what: str, loaded: ValidFile | None, options: ReplayOptions) -
     )
 
 
-def _limits(loaded: ValidFile | None) -> Replay:
+def _find_limits(loaded: ValidFile | None) -> Replay:
     return Replay() if loaded is None else loaded.environment.replay
 
 
-def _run(what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions) -> int:
-    """Replay, compare, print, and write the page. Returns the exit code."""
-    limits = _limits(loaded)
-    outputs = _output_names(loaded, options.variant)
+def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions) -> int:
+    """Replay, compare, print, and write the page; return the exit code."""
+    limits = _find_limits(loaded)
+    outputs = _list_output_names(loaded, options.variant)
     only = outputs[0] if len(outputs) == 1 else UNNAMED_OUTPUT
     comparison = Comparison(limits, only_output=only)
-    result = _send(what, loaded, folder, options, comparison)
+    result = _prepare_and_send(what, loaded, folder, options, comparison)
     comparison.finish()
-    gate = judge(comparison, limits, result.index.lines) if options.gate else None
+    gate = check_limits(comparison, limits, result.index.line_counts) if options.gate else None
     code = int(bool(result.summary.failures)) if gate is None else gate.exit_code
     if options.as_json:
         verdict = "cannot be told" if result.interrupted else VERDICTS[code]
-        found = {**result.as_object(), "comparison": as_object(comparison, limits, gate)}
+        found = {**result.as_object(), "comparison": build_json(comparison, limits, gate)}
         click.echo(json.dumps({"verdict": verdict, **found}))
     else:
-        for line in [*result.lines(), *format_lines(comparison)]:
+        for line in [*result.format_lines(), *format_lines(comparison)]:
             click.echo(line)
     if result.interrupted:
         click.echo("interrupted; the same command continues with the remaining requests", err=True)
         return 130
     if gate is not None and not options.as_json:
-        for line in (gate.held, *gate.lines):
+        for line in (gate.outcome, *gate.lines):
             click.echo(f"gate: {line}")
     title = f"{what} against {options.against or 'captured answers'}"
     _write_report(result.folder, comparison, gate, title=title, where=f"captured: {options.place}")
     return code
 
 
-def _output_names(loaded: ValidFile | None, variant: str | None) -> list[str]:
-    """Return the names of the model's outputs; none if the model isn't on this computer."""
+def _list_output_names(loaded: ValidFile | None, variant: str | None) -> list[str]:
+    """Return the names of the model's outputs, or [] if the model isn't on this computer."""
     if loaded is None:
         return []
     environment = loaded.environment
-    placed = environment.served.get(variant or next(iter(environment.served)))
+    placed = environment.serving_variants.get(variant or next(iter(environment.serving_variants)))
     model = environment.models.get(placed.model) if placed else None
     if placed is None or model is None or model.saved_model is None:
         return []
     try:
-        newest = list(servable(placed.model, model).versions().values())[-1]
+        newest = list(build_servable(placed.model, model).find_versions().values())[-1]
         names = read(newest).signatures.get(DEFAULT_SIGNATURE)
     except (PackagingError, OSError, IndexError):
         return []  # serving the model reports what is wrong
@@ -245,37 +262,37 @@ def _output_names(loaded: ValidFile | None, variant: str | None) -> list[str]:
 def _write_report(
     folder: Path, comparison: Comparison, gate: ReplayVerdict | None, *, title: str, where: str
 ) -> None:
-    """Write the page, and the requests that differ most as a capture file."""
-    from servable.replay.compare.page import write  # a second of imports
+    """Write the page, and write the requests that differ most as a capture file."""
+    from servable.replay.compare.page import write_page  # a second of imports
 
-    worst = write_worst([worst.pair.request for worst in comparison.worst], folder)
-    page = write(folder, comparison, title=title, where=where, gate=gate)
+    worst = write_worst([worst.pair.request for worst in comparison.worst_requests], folder)
+    page = write_page(folder, comparison, title=title, where=where, gate=gate)
     if worst is not None:
         click.echo(f"{worst}: the requests that differ most; pass it to --captured", err=True)
     click.echo(f"{page}: report with pictures", err=True)
 
 
-def _send(
+def _prepare_and_send(
     what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions, comparison: Comparison
 ) -> ReplayResult:
     index = _read_index(loaded, options)
-    root = loaded.root if loaded else standing_in()
+    root = loaded.root if loaded else find_project_folder()
     with ExitStack() as held:
         # Without --variant all variants share the requests, whichever variant was captured.
         reached = held.enter_context(
-            reached_by(what, loaded, [], private_folder(root / RUNS), options)
+            reached_by(what, loaded, [], create_private_folder(root / RUNS), options)
         )
         several = [reached]
         if options.against is not None:
             output = root / RUNS / "against"
-            other = other_target(options.against, loaded, folder, output, options)
+            other = prepare_other_target(options.against, loaded, folder, output, options)
             several.append(held.enter_context(other))
-        pace = ReplayPace(as_fast=options.as_fast, objective_ms=_objective_ms(loaded))
-        run = run_folder(root, what, _question(what, loaded, several, options))
+        pace = ReplayPace(as_fast=options.as_fast, objective_ms=_find_objective_ms(loaded))
+        run = prepare_run_folder(root, what, _describe_run(what, loaded, several, options))
         if (run / ANSWERS).exists():
             click.echo(f"continuing {run}; delete this folder to start over", err=True)
-        click.echo(announced(index, pace), err=True)
-        progress = held.enter_context(progress_of(index, pace))
+        click.echo(describe_plan(index, pace), err=True)
+        progress = held.enter_context(show_progress(index, pace))
         return send_requests(
             index,
             [ready.target for ready in several],
@@ -288,30 +305,33 @@ def _send(
         )
 
 
-def _objective_ms(loaded: ValidFile | None) -> float | None:
+def _find_objective_ms(loaded: ValidFile | None) -> float | None:
     return loaded.environment.alarms.p99_latency_ms if loaded else None
 
 
 def _read_index(loaded: ValidFile | None, options: ReplayOptions) -> CaptureIndex:
-    """Read the place once, and name what was skipped. Raises PlaceError, ReplayError."""
+    """Read the captured requests once, and print what was skipped.
+
+    Raises PlaceError, ReplayError.
+    """
     place = options.place
     assert place is not None  # filled in from the file
 
-    def s3() -> Any:
+    def connect_s3() -> Any:
         if loaded is None:
             return boto3.client("s3")
-        return account_of(loaded.environment, local=options.local).client("s3")
+        return open_account(loaded.environment, local=options.local).client("s3")
 
-    with progress_line() as show:
+    with show_progress_line() as show:
         index = CaptureIndex(
-            place_of(place, s3),
+            open_place(place, connect_s3),
             lambda done, total: show(
                 lambda: f"reading {options.place}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
             ),
         )
     variants = loaded.environment.variants if loaded else {}
     shadows = {name for name, variant in variants.items() if variant.shadow}
-    for sentence in [*skipped_lines(index.skipped), *capture_notes(index, shadows)]:
+    for sentence in [*format_skipped(index.skip_counts), *list_capture_notes(index, shadows)]:
         click.echo(sentence, err=True)
     if not len(index):
         raise ReplayError(
@@ -321,21 +341,21 @@ def _read_index(loaded: ValidFile | None, options: ReplayOptions) -> CaptureInde
     return index
 
 
-def _question(
+def _describe_run(
     what: str, loaded: ValidFile | None, several: list[ReadyTarget], options: ReplayOptions
 ) -> dict[str, Any]:
-    """Return everything by which answers differ: what is sent, where to, how fast."""
+    """Return everything that responses depend on: the requests, the targets, and the rate."""
     names = ("place", "target", "local", "variant", "against", "as_fast", "redact", "sets")
     deployed = None
     if options.target == "deployed" and loaded is not None:
         environment = loaded.environment
-        client = account_of(environment, local=options.local).client("sagemaker")
+        client = open_account(environment, local=options.local).client("sagemaker")
         # A new deployment has a new configuration.
         described = client.describe_endpoint(EndpointName=environment.endpoint.name)
         deployed = described["EndpointConfigName"]
     return {
         "what": what,
         "models": [one.asked.model_sha256 or deployed for one in several],
-        "p99_latency_ms": _objective_ms(loaded),
+        "p99_latency_ms": _find_objective_ms(loaded),
         **{name: getattr(options, name) for name in names},
     }

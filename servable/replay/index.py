@@ -1,8 +1,9 @@
 """Index the lines of captured requests, sorted by time.
 
-A first pass reads every line, names what it skips, and keeps 40 bytes of each request; bodies
-are read again when their turn comes. So files of several variants and hours are merged in whatever order they
-were written, the number of requests is known before the first is sent, and memory does not grow with bodies.
+A first pass reads every line, reports what it skips, and keeps 40 bytes of each request. Bodies
+are read again when they are sent. Files of several variants and hours are thus merged in any
+order, the number of requests is known before the first is sent, and memory doesn't grow with
+bodies.
 """
 
 import datetime
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.captured.lines import CapturedRequest, CaptureLineError, read_line
-from servable.console.terminal import escaped_name
+from servable.console.terminal import escape_name
 from servable.replay.places import (
     SUFFIX,
     CaptureFile,
@@ -24,8 +25,8 @@ from servable.replay.places import (
     ReadLines,
     SkipCount,
     SkippedLines,
-    captured_files,
-    captured_lines,
+    iterate_capture_files,
+    iterate_captured_lines,
 )
 
 # An endpoint has ten: https://docs.aws.amazon.com/general/latest/gr/sagemaker.html (2026-11-22).
@@ -37,10 +38,13 @@ Report = Callable[[int, int], None]
 
 
 class CaptureIndex:
-    """The requests of a place in the order of their time; iterating reads each."""
+    """The captured requests, sorted by time; iterating reads each."""
 
     def __init__(self, place: CapturePlace, report: Report = lambda done, of: None) -> None:
-        """Read the place once. Raises PlaceError."""
+        """Read the place once.
+
+        Raises PlaceError.
+        """
         self._place = place
         self._skipped = SkippedLines()
         self.lines_read = 0
@@ -50,10 +54,10 @@ class CaptureIndex:
         self._times = array("d")
         self._place_of = array("Q")
         """File, line, offset, size of each request, one after the other."""
-        self._files = list(captured_files(place, self._skipped))
+        self._files = list(iterate_capture_files(place, self._skipped))
         total, done = sum(file.size for file in self._files), 0
         for number, file in enumerate(self._files):
-            for line, offset, content in captured_lines(place, file, self._skipped):
+            for line, offset, content in iterate_captured_lines(place, file, self._skipped):
                 if line % _LINES_PER_REPORT == 0:
                     report(done + offset, total)
                 self._read_line(number, file, line, offset, content)
@@ -79,37 +83,43 @@ class CaptureIndex:
         times, places = np.asarray(self._times), np.asarray(self._place_of).reshape(-1, 4)
         # A captured second keeps the order of its lines.
         order = np.lexsort((places[:, 1], places[:, 0], times))
-        moved = spread(times[order])
+        moved = spread_times(times[order])
         again = np.argsort(moved, kind="stable")
         self._sorted = places[order][again]
         self.times: NDArray[np.float64] = moved[again]
         """Time at which each was sent, in seconds since 1970, rising."""
 
     @property
-    def skipped(self) -> list[SkipCount]:
-        """Skipped lines, by file and reason."""
-        return self._skipped.all
+    def skip_counts(self) -> list[SkipCount]:
+        """Return the skipped lines, by file and reason."""
+        return self._skipped.counts
 
     @property
-    def lines(self) -> ReadLines:
-        """How many lines were read and skipped; files of data capture that could not be read at all."""
-        whole = (count.file for count in self.skipped if not count.lines)
+    def line_counts(self) -> ReadLines:
+        """Return the counts of read and skipped lines, and the files that weren't read at all.
+
+        Only files of data capture count as unread files.
+        """
+        whole = (count.file for count in self.skip_counts if not count.lines)
         return ReadLines(
             read=self.lines_read,
-            skipped=sum(count.lines for count in self.skipped),
+            skipped=sum(count.lines for count in self.skip_counts),
             unread_files=tuple(file for file in whole if file.endswith(SUFFIX)),
         )
 
     def __len__(self) -> int:
         return len(self.times)
 
-    def key(self, number: int) -> tuple[str, int]:
+    def find_location(self, number: int) -> tuple[str, int]:
         """Return (file, line) of a request, without reading it."""
         file, line = (int(value) for value in self._sorted[number][:2])
         return self._files[file].name, line
 
-    def request(self, number: int) -> CapturedRequest:
-        """Read a request. Raises PlaceError, also where the file has changed since."""
+    def read_request(self, number: int) -> CapturedRequest:
+        """Read a request.
+
+        Raises PlaceError, also if the file has changed since the first pass.
+        """
         file, line, offset, size = (int(value) for value in self._sorted[number])
         name = self._files[file].name
         content = self._place.read(self._files[file], offset, size)
@@ -122,13 +132,14 @@ class CaptureIndex:
 
     def __iter__(self) -> Iterator[CapturedRequest]:
         for number in range(len(self)):
-            yield self.request(number)
+            yield self.read_request(number)
 
 
-def spread(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Spread the moments that are whole seconds evenly over their second; `times` rise.
+def spread_times(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spread times that are whole seconds evenly over their second.
 
-    SageMaker writes whole seconds. Sent as written, all requests of a second would come at once.
+    `times` must be in ascending order. SageMaker writes whole seconds; sent as written, all
+    requests of a second would be sent at once.
     """
     seconds, first, counts = np.unique(times, return_index=True, return_counts=True)
     shares = (np.arange(len(times)) - np.repeat(first, counts) + 0.5) / np.repeat(counts, counts)
@@ -142,17 +153,19 @@ _SHOWN_VARIANTS = 5
 _LEAST_GAP_SECONDS = 600.0
 
 
-def capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each thing to know: requests that are there twice, and hours without any.
+def list_capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterator[str]:
+    """Yield notes on the captured variants, on repeated requests, and on a long gap.
 
-    SageMaker captures nothing while an instance's disk is full, and writes nothing of that: it looks as if
-    nobody had called. `shadows`: names of the environment's shadow variants.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
-    (2026-11-24): capturing stops at high levels of disk usage; disk utilization is to stay below 75 %.
+    SageMaker captures nothing while an instance's disk is full, and doesn't report it: it looks
+    as if there had been no requests. `shadows`: names of the environment's shadow variants.
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+    (2026-11-24): capturing stops at high levels of disk usage; disk utilization should stay below
+    75 %.
     """
     counts = index.variants
     if len(counts) > 1:
-        several = [f"{escaped_name(name)} {n:,}" for name, n in counts.most_common(_SHOWN_VARIANTS)]
+        several = [f"{escape_name(name)} {n:,}" for name, n in counts.most_common(_SHOWN_VARIANTS)]
         yield f"captured by variant: {', '.join(several)}"
         for name in sorted(shadows & counts.keys()):
             yield (
@@ -165,14 +178,14 @@ def capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterator[str
     longest, at = float(gaps.max()), int(gaps.argmax())
     # Hardly one recording in 1,000 of requests at random moments has such a gap.
     if longest > max(_LEAST_GAP_SECONDS, float(gaps.mean()) * math.log(1000 * len(gaps))):
-        began = utc_text(float(index.times[at]))
+        began = format_utc(float(index.times[at]))
         yield (
             f"nothing was captured in the {longest / 60:,.0f} minutes from {began}: nobody called, or the "
             "instance's disk was too full to capture (look at DiskUtilization, which should stay below 75 %)"
         )
 
 
-def utc_text(seconds: float) -> str:
-    """Return a moment for a message, as 2026-11-21 09:00:00 UTC."""
+def format_utc(seconds: float) -> str:
+    """Format a time for a message, for example "2026-11-21 09:00:00 UTC"."""
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")

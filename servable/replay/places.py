@@ -1,9 +1,11 @@
-"""PLACE, where captured requests lie: a file, a folder, or an S3 prefix; read in parts, never whole.
+"""Read captured requests from PLACE: a file, a folder, or an S3 prefix; in parts, never whole.
 
-What reading skips is named by file and reason, and counted; reading goes on.
+What reading skips is reported by file and reason, and counted; reading continues.
 
-SageMaker writes s3://PREFIX/ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME.jsonl, by the hour of the invocation, in UTC.
-Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
+SageMaker writes s3://PREFIX/ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME.jsonl, by the hour of the
+invocation, in UTC. Source:
+https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+(2026-11-22)
 """
 
 import sys
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servable.console.terminal import escaped_name
+from servable.console.terminal import escape_name
 
 # More files than a screen shows are in the run's folder.
 SHOWN = 10
@@ -51,24 +53,24 @@ class ReadLines:
 
 
 class SkippedLines:
-    """`add` each line as it comes; `all` has a SkipCount for each file and reason."""
+    """Skipped lines: call `add` for each; `counts` has a SkipCount per file and reason."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], SkipCount] = {}
 
     def add(self, file: str, line: int, reason: str) -> None:
-        """Count a line, from 1; 0 is the whole file."""
-        file = escaped_name(file)
+        """Count a skipped line; `line` starts at 1, and 0 means the whole file."""
+        file = escape_name(file)
         count = self._counts.setdefault((file, reason), SkipCount(file, reason, 0, line))
         count.lines += 1 if line else 0
 
     @property
-    def all(self) -> list[SkipCount]:
+    def counts(self) -> list[SkipCount]:
         return list(self._counts.values())
 
 
-def skipped_lines(skipped: Sequence[SkipCount]) -> list[str]:
-    """Return a sentence for each file and reason, those of many files cut short."""
+def format_skipped(skipped: Sequence[SkipCount]) -> list[str]:
+    """Return a sentence for each file and reason; a long list is cut short."""
     lines = [str(count) for count in skipped[:SHOWN]]
     if len(skipped) > SHOWN:
         lines.append(f"and {len(skipped) - SHOWN:,} more; --json lists all")
@@ -86,16 +88,22 @@ _MOST_PARTS = 256
 
 
 class PlaceError(Exception):
-    """PLACE cannot be read. `str()` is a whole sentence."""
+    """The error if PLACE can't be read.
+
+    `str()` is a whole sentence.
+    """
 
 
 class UnreadableFileError(PlaceError):
-    """The disk refuses one file; the others can be read."""
+    """The error if one file can't be read; other files may be readable."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """A file of a place. `name`: as messages show it, a path or s3://bucket/key."""
+    """A file of captured requests.
+
+    `name`: as messages show it, a path or s3://bucket/key.
+    """
 
     name: str
     size: int
@@ -107,8 +115,11 @@ class LocalPlace:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def files(self) -> list[CaptureFile]:
-        """Return all files, by name. Raises PlaceError."""
+    def list_files(self) -> list[CaptureFile]:
+        """Return all files, sorted by name.
+
+        Raises PlaceError.
+        """
         if not self._path.exists():
             raise PlaceError(
                 f"{self._path}: there is no such file or folder; allowed: a file or folder of captured "
@@ -119,30 +130,36 @@ class LocalPlace:
             paths = sorted(path for path in self._path.rglob("*") if path.is_file())
         return [CaptureFile(str(path), path.stat().st_size) for path in paths]
 
-    def chunks(self, file: CaptureFile) -> Iterator[bytes]:
-        """Yield the bytes of a file from its beginning. Raises PlaceError."""
-        with _read_errors(file), Path(file.name).open("rb") as opened:
+    def iterate_chunks(self, file: CaptureFile) -> Iterator[bytes]:
+        """Yield the bytes of a file from its beginning.
+
+        Raises PlaceError.
+        """
+        with _convert_read_errors(file), Path(file.name).open("rb") as opened:
             while chunk := opened.read(_CHUNK_BYTES):
                 yield chunk
 
     def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset`. Raises PlaceError."""
-        with _read_errors(file), Path(file.name).open("rb", buffering=0) as opened:
+        """Return `size` bytes from `offset`.
+
+        Raises PlaceError.
+        """
+        with _convert_read_errors(file), Path(file.name).open("rb", buffering=0) as opened:
             opened.seek(offset)
             return opened.read(size)
 
 
 class S3Place:
-    """A prefix, read with boto3; nothing of it is written to the disk."""
+    """An S3 prefix, read with boto3; nothing is written to the disk."""
 
     def __init__(self, uri: str, client: Any) -> None:
         self._bucket, _, self._prefix = uri.removeprefix("s3://").partition("/")
         self._client = client
         self._parts: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
-    def files(self) -> list[CaptureFile]:
+    def list_files(self) -> list[CaptureFile]:
         pages = self._client.get_paginator("list_objects_v2")
-        with _read_errors(CaptureFile(f"s3://{self._bucket}/{self._prefix}", 0)):
+        with _convert_read_errors(CaptureFile(f"s3://{self._bucket}/{self._prefix}", 0)):
             listed = [
                 CaptureFile(f"s3://{self._bucket}/{entry['Key']}", entry["Size"])
                 for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix)
@@ -151,25 +168,25 @@ class S3Place:
             ]
         return sorted(listed, key=lambda file: file.name)
 
-    def chunks(self, file: CaptureFile) -> Iterator[bytes]:
-        with _read_errors(file):
-            body = self._client.get_object(Bucket=self._bucket, Key=self._key(file))["Body"]
+    def iterate_chunks(self, file: CaptureFile) -> Iterator[bytes]:
+        with _convert_read_errors(file):
+            body = self._client.get_object(Bucket=self._bucket, Key=self._find_key(file))["Body"]
             yield from body.iter_chunks(_CHUNK_BYTES)
 
     def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
         first, last = offset // _PART_BYTES, (offset + size - 1) // _PART_BYTES
-        whole = b"".join(self._part(file, number) for number in range(first, last + 1))
+        whole = b"".join(self._read_part(file, number) for number in range(first, last + 1))
         begin = offset - first * _PART_BYTES
         return whole[begin : begin + size]
 
-    def _part(self, file: CaptureFile, number: int) -> bytes:
+    def _read_part(self, file: CaptureFile, number: int) -> bytes:
         kept = self._parts.pop((file.name, number), None)
         if kept is None:
             begin = number * _PART_BYTES
             end = min(file.size, begin + _PART_BYTES) - 1
-            with _read_errors(file):
+            with _convert_read_errors(file):
                 answer = self._client.get_object(
-                    Bucket=self._bucket, Key=self._key(file), Range=f"bytes={begin}-{end}"
+                    Bucket=self._bucket, Key=self._find_key(file), Range=f"bytes={begin}-{end}"
                 )
                 kept = answer["Body"].read()
         self._parts[(file.name, number)] = kept
@@ -177,7 +194,7 @@ class S3Place:
             self._parts.popitem(last=False)
         return kept
 
-    def _key(self, file: CaptureFile) -> str:
+    def _find_key(self, file: CaptureFile) -> str:
         return file.name.removeprefix(f"s3://{self._bucket}/")
 
 
@@ -185,8 +202,8 @@ CapturePlace = LocalPlace | S3Place
 
 
 @contextmanager
-def _read_errors(file: CaptureFile) -> Iterator[None]:
-    """Turn errors of the disk or of AWS into a PlaceError."""
+def _convert_read_errors(file: CaptureFile) -> Iterator[None]:
+    """Convert errors of the disk or of AWS to a PlaceError."""
     try:
         yield
     except OSError as error:
@@ -202,13 +219,19 @@ def _read_errors(file: CaptureFile) -> Iterator[None]:
         ) from None
 
 
-def place_of(place: str, client: Callable[[], Any]) -> CapturePlace:
-    """Return the place that was given. `client`: makes the boto3 client of S3, if it is one there."""
+def open_place(place: str, client: Callable[[], Any]) -> CapturePlace:
+    """Return the place for a path or S3 URI.
+
+    `client`: creates the boto3 client of S3; called only for an S3 URI.
+    """
     return S3Place(place, client()) if place.startswith("s3://") else LocalPlace(Path(place))
 
 
-def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield (number from 1, offset, the line with its end); None for a line that is too long."""
+def split_lines(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield (number from 1, offset, line with its newline).
+
+    The line is None if it is too long.
+    """
     number, offset, rest, dropped = 1, 0, b"", 0
     for chunk in chunks:
         parts = (rest + chunk).split(b"\n")
@@ -222,24 +245,28 @@ def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]
         yield number, offset, None if dropped else rest
 
 
-def captured_files(place: CapturePlace, skipped: SkippedLines) -> Iterator[CaptureFile]:
-    """Yield the files of data capture; others are skipped by name. Raises PlaceError."""
-    for file in place.files():
+def iterate_capture_files(place: CapturePlace, skipped: SkippedLines) -> Iterator[CaptureFile]:
+    """Yield the files of data capture; add other files to `skipped`.
+
+    Raises PlaceError.
+    """
+    for file in place.list_files():
         if file.name.endswith(SUFFIX):
             yield file
         else:
             skipped.add(file.name, 0, f"its name does not end in {SUFFIX}")
 
 
-def captured_lines(
+def iterate_captured_lines(
     place: CapturePlace, file: CaptureFile, skipped: SkippedLines
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (number from 1, offset, line) of a file, empty lines apart. Raises PlaceError.
+    """Yield (number from 1, offset, line) for each line of a file that isn't empty.
 
-    What is too long, and what the disk refuses, is skipped by name.
+    Lines that are too long, and a file that the disk can't read, are added to `skipped`. Raises
+    PlaceError.
     """
     try:
-        for number, offset, line in lines_of(place.chunks(file)):
+        for number, offset, line in split_lines(place.iterate_chunks(file)):
             if line is None:
                 skipped.add(file.name, number, "it is longer than any line of data capture")
             elif line.strip():

@@ -1,6 +1,7 @@
-"""A run of `servable replay`: its folder, which a killed run leaves for the next, the sending, the progress.
+"""Run `servable replay`: its folder, sending the requests, and the progress.
 
-A process of its own sends: captured requests go in, answers come out as they arrive.
+The folder of a killed run is continued by the next run. A separate process sends the captured
+requests and returns the responses as they arrive.
 """
 
 import dataclasses
@@ -19,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from model_packaging.beside import write_beside
-from servable.captured.lines import CapturedRequest, RecordedAnswer, line_id
-from servable.console.lines import REFRESH_SECONDS, duration, progress_line
+from model_packaging.beside import write_atomically
+from servable.captured.lines import CapturedRequest, RecordedAnswer, build_line_id
+from servable.console.lines import REFRESH_SECONDS, format_duration, show_progress_line
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, ReplayResult, ReplaySummary, read_pairs
 from servable.replay.frames import frame, read_frame
-from servable.replay.index import CaptureIndex, utc_text
+from servable.replay.index import CaptureIndex, format_utc
 
 _END_SECONDS = 5.0
 _MODULE = "servable.replay.replay_worker"
@@ -34,7 +35,7 @@ _MODULE = "servable.replay.replay_worker"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayPace:
-    """Pace of requests: at their captured moments, or as fast as the objective allows."""
+    """The rate of requests: at their captured times, or as fast as the objective allows."""
 
     as_fast: bool = False
     """Not at the captured moments: as many at once as p99 stays within the objective."""
@@ -43,7 +44,10 @@ class ReplayPace:
 
 
 class ReplaySender:
-    """Send requests to one target, or to two in turns. Memory: bounded by what the process takes in."""
+    """Sends requests to one target, or to two in turns.
+
+    Its memory is bounded by what the process accepts.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,10 @@ class ReplaySender:
         *,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the process. `variables`: its environment; default: this process's. Raises LoadError."""
+        """Start the sending process.
+
+        `variables`: its environment; default: this process's. Raises LoadError.
+        """
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._waiting: dict[int, CapturedRequest] = {}
         self._failed: BaseException | None = None
@@ -74,8 +81,8 @@ class ReplaySender:
             "objective_ms": pace.objective_ms,
         }
         try:
-            self._write({"plan": plan})
-            self._heard()
+            self._write_frame({"plan": plan})
+            self._receive()
         except BaseException:  # Ctrl-C while waiting leaves nothing either
             self.close()
             raise
@@ -85,24 +92,26 @@ class ReplaySender:
         return self._process.pid
 
     def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
-        """Yield each request with its answers, in the order of the answers.
+        """Yield each request with its responses, in the order of the responses.
 
-        `requests`: (captured moment in seconds, request), rising; read by a thread, as they are sent. Raises
-        LoadError, and what reading `requests` raises.
+        `requests`: (captured time in seconds, request), in ascending order; a thread reads them
+        as they are sent. Raises LoadError, and what reading `requests` raises.
         """
-        self._feeder = feeder = threading.Thread(target=self._feed, args=(requests,), daemon=True)
+        self._feeder = feeder = threading.Thread(
+            target=self._send_requests, args=(requests,), daemon=True
+        )
         feeder.start()
         while True:
-            message, bodies = self._heard()
+            message, bodies = self._receive()
             if "ended" in message:
                 break
             answered = message["answered"]
-            yield _pair(self._waiting.pop(answered["number"]), answered, bodies)
+            yield _build_pair(self._waiting.pop(answered["number"]), answered, bodies)
         feeder.join()
         if self._failed is not None:
             raise self._failed
 
-    def _feed(self, requests: Iterable[tuple[float, CapturedRequest]]) -> None:
+    def _send_requests(self, requests: Iterable[tuple[float, CapturedRequest]]) -> None:
         first: float | None = None
         try:
             for number, (moment, request) in enumerate(requests):
@@ -114,7 +123,7 @@ class ReplaySender:
                     "accept": request.accept,
                     "target_model": request.target_model,
                 }
-                self._write(
+                self._write_frame(
                     {"number": number, "due": moment - first, "headers": headers}, request.body
                 )
         except LoadError:
@@ -122,24 +131,24 @@ class ReplaySender:
         except BaseException as error:  # what is sent is answered before it is raised
             self._failed = error
         with suppress(LoadError):
-            self._write({"end": True})
+            self._write_frame({"end": True})
 
-    def _write(self, message: dict[str, Any], body: bytes = b"") -> None:
+    def _write_frame(self, message: dict[str, Any], body: bytes = b"") -> None:
         try:
             self._input.write(frame(message, body))
             self._input.flush()
         except (OSError, ValueError):  # ended, or closed meanwhile
-            raise self._ended() from None
+            raise self._build_end_error() from None
 
-    def _heard(self) -> tuple[dict[str, Any], bytes]:
+    def _receive(self) -> tuple[dict[str, Any], bytes]:
         received = read_frame(self._output)  # type: ignore[arg-type]  # a buffered reader
         if received is None:
-            raise self._ended()
+            raise self._build_end_error()
         if "error" in received[0]:
             raise LoadError(received[0]["error"])
         return received
 
-    def _ended(self) -> LoadError:
+    def _build_end_error(self) -> LoadError:
         if self._words.closed:  # asked by the thread that is fed no more
             return LoadError("the replay has ended")
         self._words.seek(0)
@@ -147,7 +156,10 @@ class ReplaySender:
         return LoadError("\n".join(["the sending process of the replay has ended.", *lines]))
 
     def close(self) -> None:
-        """End the process. Idempotent."""
+        """End the sending process.
+
+        Further calls have no effect.
+        """
         self._process.kill()
         self._process.wait(_END_SECONDS)
         if self._feeder is not None:
@@ -164,7 +176,7 @@ class ReplaySender:
         self.close()
 
 
-def _pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> AnswerPair:
+def _build_pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> AnswerPair:
     body = io.BytesIO(bodies)
     answers = [
         RecordedAnswer(
@@ -192,14 +204,17 @@ Progress = Callable[[ReplaySummary, float], None]
 
 
 class ReplayError(Exception):
-    """The replay cannot go on. `str()` is a whole sentence: what failed, what to do."""
+    """The error if the replay can't continue.
+
+    `str()` is a whole sentence: what failed and what to do.
+    """
 
 
-def run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Path:
-    """Return the folder of the unfinished run of this question, or the path of a new one.
+def prepare_run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Path:
+    """Return the folder of the unfinished run of this question, or of a new run.
 
-    `question`: everything by which answers differ; a different one starts a new run. A finished run isn't
-    continued: the same question starts a new run.
+    `question`: everything that responses depend on; a different question starts a new run. A
+    finished run isn't continued: the same question starts a new run.
     """
     # A relative path means other files in another folder.
     asked = json.dumps([question, str(Path.cwd())], sort_keys=True)
@@ -207,23 +222,23 @@ def run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Path:
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     stem = f"{safe.strip('-')[:60]}-{key}"
     for folder in sorted((root / RUNS).glob(f"{stem}-*"), reverse=True):
-        if not _finished(folder):
+        if not _is_finished(folder):
             return folder
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     folder = root / RUNS / f"{stem}-{now}"
-    _write(folder, {"question": dict(question), "finished": False})
+    _write_run(folder, {"question": dict(question), "finished": False})
     return folder
 
 
-def _finished(folder: Path) -> bool:
+def _is_finished(folder: Path) -> bool:
     try:
         return bool(json.loads((folder / RUN).read_bytes())["finished"])
     except (OSError, ValueError, KeyError):
         return True  # not a run of ours, or not one to go on with
 
 
-def _write(folder: Path, content: Mapping[str, Any]) -> None:
-    write_beside(folder / RUN, (json.dumps(content, indent=1) + "\n").encode())
+def _write_run(folder: Path, content: Mapping[str, Any]) -> None:
+    write_atomically(folder / RUN, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def replay(
@@ -237,12 +252,13 @@ def replay(
     progress: Progress = lambda summary, moment: None,
     seen: Callable[[AnswerPair], None] = lambda pair: None,
 ) -> ReplayResult:
-    """Send what the folder has no answer to yet, and keep each answer as it comes.
+    """Send the requests without a saved response, and save each response as it arrives.
 
-    `targets`: one, or two that are invoked in turns. `variables`: environment of the sending process; None:
-    that of this process. `redact`: leave out the callers' ids and attributes. `seen` gets every pair of
-    answers, those of an earlier process first. After Ctrl-C the result says `interrupted`, and the next call
-    continues; requests under way are then sent again. Raises ReplayError, LoadError, PlaceError.
+    `targets`: one, or two that are invoked in turns. `variables`: environment of the sending
+    process; None: that of this process. `redact`: leave out the callers' IDs and attributes.
+    `seen` gets every pair of responses, those of an earlier process first. After Ctrl-C the
+    result is marked `interrupted`, and the next call continues; requests without a response yet
+    are then sent again. Raises ReplayError, LoadError, PlaceError.
     """
     began = time.monotonic()
     summary = ReplaySummary()
@@ -256,9 +272,9 @@ def replay(
             for pair in read_pairs(folder):
                 seen(pair)
             with ReplaySender(targets, pace, variables=variables) as sender:
-                for pair in sender.replay(_unanswered(index, log)):
+                for pair in sender.replay(_iterate_unanswered(index, log)):
                     if redact:  # also in what is printed
-                        pair = dataclasses.replace(pair, request=without_identity(pair.request))
+                        pair = dataclasses.replace(pair, request=remove_identity(pair.request))
                     log.append(pair)
                     summary.add(pair)
                     seen(pair)
@@ -274,48 +290,50 @@ def replay(
     )
     if not interrupted:
         run = json.loads((folder / RUN).read_bytes())
-        _write(folder, run | {"finished": True, "result": result.as_object()})
+        _write_run(folder, run | {"finished": True, "result": result.as_object()})
     return result
 
 
-def _unanswered(index: CaptureIndex, log: AnswerLog) -> Iterator[tuple[float, CapturedRequest]]:
+def _iterate_unanswered(
+    index: CaptureIndex, log: AnswerLog
+) -> Iterator[tuple[float, CapturedRequest]]:
     for number in range(len(index)):
-        file, line = index.key(number)
+        file, line = index.find_location(number)
         if line not in log.answered.get(file, ()):
-            yield float(index.times[number]), index.request(number)
+            yield float(index.times[number]), index.read_request(number)
 
 
-def without_identity(request: CapturedRequest) -> CapturedRequest:
-    """Return the request without what its caller wrote: custom attributes and the inference id."""
+def remove_identity(request: CapturedRequest) -> CapturedRequest:
+    """Return the request without its caller's custom attributes and inference ID."""
     own = request.event_id != request.inference_id
-    event_id = request.event_id if own else line_id(request.file, request.line)
+    event_id = request.event_id if own else build_line_id(request.file, request.line)
     return dataclasses.replace(
         request, event_id=event_id, inference_id=None, custom_attributes=None
     )
 
 
 @contextmanager
-def progress_of(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
-    """Yield what a replay calls after each answer; a thread shows it, in gaps too."""
+def show_progress(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
+    """Yield a callback for each response; a thread shows the progress, also during gaps."""
     tick = _Ticker(index, pace)
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(REFRESH_SECONDS):
-            show(tick.text)
+            show(tick.format_text)
 
-    with progress_line() as show:
+    with show_progress_line() as show:
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
-            yield tick.answered
+            yield tick.record_response
         finally:
             ended.set()
             watcher.join()
 
 
 class _Ticker:
-    """Progress of a replay under way, with an estimate of its end."""
+    """The progress of a running replay, with an estimate of its end."""
 
     def __init__(self, index: CaptureIndex, pace: ReplayPace) -> None:
         self._index, self._pace = index, pace
@@ -323,13 +341,13 @@ class _Ticker:
         self._moment = float(index.times[0])
         self._done = self._before = self._failed = 0
 
-    def answered(self, summary: ReplaySummary, moment: float) -> None:
+    def record_response(self, summary: ReplaySummary, moment: float) -> None:
         if not self._done:
             self._before = summary.answered - 1  # an earlier process has answered these
         self._done, self._failed = summary.answered, sum(summary.failures.values())
         self._moment, self._at = moment, time.monotonic()
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         now, total = time.monotonic(), len(self._index)
         rate = (self._done - self._before) / (now - self._began)
         left = (total - self._done) / rate if rate else 0.0
@@ -338,18 +356,18 @@ class _Ticker:
             left = max(0.0, left - (now - self._at))
         return (
             f"{self._done:,} of {total:,} answered, {self._failed:,} failed; {rate:,.0f} requests/s; "
-            f"about {duration(left)} left"
+            f"about {format_duration(left)} left"
         )
 
 
-def announced(index: CaptureIndex, pace: ReplayPace) -> str:
-    """Describe what is about to be sent, and how long that takes."""
+def describe_plan(index: CaptureIndex, pace: ReplayPace) -> str:
+    """Describe the requests to be sent, and how long that takes."""
     first, last = float(index.times[0]), float(index.times[-1])
-    what = f"{len(index):,} requests from {utc_text(first)} to {utc_text(last)}"
+    what = f"{len(index):,} requests from {format_utc(first)} to {format_utc(last)}"
     if pace.as_fast:
         limit = (
             f"while p99 is within {pace.objective_ms:g} ms" if pace.objective_ms else "32 at once"
         )
         return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps what was answered"
-    captured = f"at the captured pace: {duration(last - first)}"
+    captured = f"at the captured pace: {format_duration(last - first)}"
     return f"{what}, {captured}; Ctrl-C keeps what was answered"

@@ -1,4 +1,4 @@
-"""`servable report RUN [OTHER]`: the page of a run, or of two beside each other."""
+"""`servable report RUN [OTHER]`: write the page of a run, or of two runs side by side."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
         raise click.UsageError(f"{len(runs)} runs: a report shows one, or compares two")
     objective = Objective(most_ms=p99_ms) if p99_ms else None
     try:
-        contents = distinguished([content_of(folder, objective) for folder in runs])
+        contents = add_start_labels([read_content(folder, objective) for folder in runs])
     except ReportError as error:
         click.echo(f"servable report: {error}", err=True)
         return 2
@@ -40,11 +40,17 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
 
 
 class ReportError(Exception):
-    """Why there is no page. `str()` is a whole sentence: what failed, what to do."""
+    """The error if there is no page.
+
+    `str()` is a whole sentence: what failed and what to do.
+    """
 
 
-def content_of(folder: Path, objective: Objective | None = None) -> Content:
-    """Read the folder of a run. Raises ReportError."""
+def read_content(folder: Path, objective: Objective | None = None) -> Content:
+    """Read the folder of a run.
+
+    Raises ReportError.
+    """
     try:
         if (folder / RUN).exists():
             return Content.read(folder / RUN)
@@ -60,8 +66,11 @@ def content_of(folder: Path, objective: Objective | None = None) -> Content:
     return Content(label=folder.name, curve=curve, knee=at)
 
 
-def distinguished(contents: Sequence[Content]) -> list[Content]:
-    """Label runs of the same variant with when each began."""
+def add_start_labels(contents: Sequence[Content]) -> list[Content]:
+    """Return the runs, with start times in their labels if the labels are equal.
+
+    The labels stay as they are if the start times don't distinguish the runs either.
+    """
     starts = [content.curve.asked.started_at for content in contents]
     labels = {content.label for content in contents}
     if len(labels) == len(contents) or len(set(starts)) < len(contents):

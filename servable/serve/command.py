@@ -14,20 +14,20 @@ from typing import Any, NoReturn
 
 import click
 
-from infra.packing import archive_inputs
+from infra.packing import build_archive_inputs
 from infra.parameters.loading import ValidFile
-from model_packaging.beside import private_folder, private_opener
+from model_packaging.beside import create_private_folder, open_private
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import LEFT_OUT
-from servable.console.signals import as_ctrl_c
+from servable.console.signals import enable_ctrl_c
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
+from servable.project.environments import ENVIRONMENTS, SET, list_errors, load_endpoint_environment
 from servable.project.provided import EndpointProcess, LaunchError, Recording
 from servable.serve.serve import (
     READY_TIMEOUT_SECONDS,
     Faults,
     PreparedVariant,
-    prepared,
+    prepare_variant,
     serve_image,
     serve_locally,
 )
@@ -41,7 +41,10 @@ _SETTLE_SECONDS = 0.05
 
 
 def take_snapshot(paths: Iterable[Path]) -> Snapshot:
-    """Return the state of these files, and of those in these folders that an archive takes."""
+    """Return the modification times and sizes of these files.
+
+    For folders, it covers the files that an archive would include.
+    """
     found: dict[Path, tuple[int, int]] = {}
     waiting = list(paths)
     while waiting:
@@ -58,14 +61,17 @@ def take_snapshot(paths: Iterable[Path]) -> Snapshot:
 
 
 def list_changes(before: Snapshot, after: Snapshot) -> list[Path]:
-    """Return the files that are new, changed, or gone."""
+    """Return the files that were added, changed, or deleted."""
     return sorted(
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )
 
 
 class Reloader:
-    """Watches the files of one served environment. Call `poll` until the process ends."""
+    """Watches the files of one served environment.
+
+    Call `poll` repeatedly until the process ends.
+    """
 
     def __init__(
         self,
@@ -75,9 +81,11 @@ class Reloader:
         archive: Path | None,
         since: float,
     ) -> None:
-        """`load`: return the environment and the folder of its file. `archive`: served, not packed.
+        """Start watching the files of the served variant.
 
-        `since`: the time, in seconds since 1970, before the files were read.
+        `load`: returns the environment and the folder of its file. `archive`: an archive that is
+        served instead of a packed one. `since`: the time, in seconds since 1970, before the files
+        were read.
         """
         self._process, self._load_file, self._archive = process, load, archive
         self._served = served
@@ -92,7 +100,7 @@ class Reloader:
 
     def _watch(self, loaded: ValidFile, files: Path) -> None:
         environment = loaded.environment
-        model = environment.models[environment.served[self._served.variant].model]
+        model = environment.models[environment.serving_variants[self._served.variant].model]
         self._code = model.code.path if model.code and self._archive is None else None
         used = [model, *(environment.models[name] for name in model.also_serves)]
         self._watched = [files]
@@ -122,7 +130,7 @@ class Reloader:
         except click.ClickException as error:
             what = f"not applied: {error.format_message()}"
         except (LaunchError, PackagingError, OSError) as error:
-            what = f"not applied: {self._served.explained(str(error))}"
+            what = f"not applied: {self._served.explain_failure(str(error))}"
         else:
             self._unapplied.clear()
             what += f" ({time.monotonic() - began:.1f} s)"
@@ -130,9 +138,9 @@ class Reloader:
 
     def _reload(self) -> str:
         loaded, files = self._load_file()
-        if problems := refused(loaded):
+        if problems := list_errors(loaded):
             raise click.ClickException("\n".join(problems))
-        name, known = self._served.variant, loaded.environment.served
+        name, known = self._served.variant, loaded.environment.serving_variants
         if name not in known:
             raise click.ClickException(f"there is no variant {name!r}; allowed: {', '.join(known)}")
         self._watch(loaded, files)
@@ -142,7 +150,7 @@ class Reloader:
             self._apply(None, self._served, model)
             self._served = replace(self._served, archive=None)  # it isn't packed
             return "reloaded the code"
-        served = prepared(loaded, variant=self._served.variant, archive=self._archive)
+        served = prepare_variant(loaded, variant=self._served.variant, archive=self._archive)
         if served == self._served and self._archive not in self._unapplied:
             return "changes nothing that is served"
         if served.archive is None:
@@ -156,10 +164,12 @@ class Reloader:
         return code is not None and path.is_relative_to(code) and path.name not in _REQUIREMENTS
 
     def _write_code(self, loaded: ValidFile, folder: Path) -> None:
-        """Write the code/ of the archive into `folder`, without packing the model."""
-        model = loaded.environment.served[self._served.variant].model
+        """Write the archive's code/ into `folder`, without packing the model."""
+        model = loaded.environment.serving_variants[self._served.variant].model
         folder.mkdir()
-        for entry in archive_inputs(loaded.environment, model, loaded.root).code_tree().entries:
+        for entry in (
+            build_archive_inputs(loaded.environment, model, loaded.root).build_code_tree().entries
+        ):
             target = folder / entry.name
             if entry.is_folder:
                 target.mkdir(parents=True, exist_ok=True)
@@ -183,7 +193,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """Values of the options, each under its parameter's name."""
+    """The parsed command-line options, each under its parameter's name."""
 
     variant: str | None
     archive: Path | None
@@ -269,14 +279,14 @@ class ServeOptions:
 def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Serve ENV on 127.0.0.1 with the deployed container environment variables, until Ctrl-C."""
     options = ServeOptions(**values)
-    loaded, _ = environment_with_endpoint(environment, folder, sets)
-    if problems := refused(loaded):
+    loaded, _ = load_endpoint_environment(environment, folder, sets)
+    if problems := list_errors(loaded):
         click.echo("\n".join(problems), err=True)
         return 1
-    as_ctrl_c()
+    enable_ctrl_c()
     began = time.time()
     try:
-        served = prepared(loaded, variant=options.variant, archive=options.archive)
+        served = prepare_variant(loaded, variant=options.variant, archive=options.archive)
         if options.docker and options.record:
             raise click.UsageError("--record records the local container: leave out --docker")
         if options.reload and (options.docker or served.members):
@@ -284,8 +294,8 @@ def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -
             raise click.UsageError(f"--reload doesn't work with {which}; leave out --reload")
         if options.docker:
             with serve_image(served, port=options.port) as container:
-                _say(served, container.url, options.as_json)
-                while container.running:
+                _print_address(served, container.url, options.as_json)
+                while container.is_running:
                     time.sleep(1.0)
             raise LaunchError("the container has ended")
         faults = Faults(
@@ -301,31 +311,31 @@ def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -
             log=options.log,
             memory_limit_mib=options.memory_limit_mib,
             faults=faults,
-            record=_record(options),
+            record=_build_recording(options),
         ) as process:
-            _say(served, process.url, options.as_json, process)
+            _print_address(served, process.url, options.as_json, process)
             reloader = None
             if options.reload:
-                load = partial(environment_with_endpoint, environment, folder, sets)
+                load = partial(load_endpoint_environment, environment, folder, sets)
                 reloader = Reloader(process, served, load, options.archive, began)
-            _until_it_ends(process, faults, reloader)
+            _wait_for_end(process, faults, reloader)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)
         return 1
 
 
-def _record(options: ServeOptions) -> Recording | None:
+def _build_recording(options: ServeOptions) -> Recording | None:
     if options.record is None:
         return None
     file = options.record.absolute()
-    private_folder(file.parent)
+    create_private_folder(file.parent)
     # Asked for by name, so a folder that cannot be written to is named now.
-    with open(file, "ab", opener=private_opener):
+    with open(file, "ab", opener=open_private):
         pass
     return Recording(file=str(file), most_bytes=int(1e6 * options.record_megabytes))
 
 
-def _say(
+def _print_address(
     served: PreparedVariant, url: str, as_json: bool, process: EndpointProcess | None = None
 ) -> None:
     if as_json:
@@ -339,9 +349,9 @@ def _say(
     sys.stdout.flush()
 
 
-def _until_it_ends(process: EndpointProcess, faults: Faults, reloader: Reloader | None) -> NoReturn:
+def _wait_for_end(process: EndpointProcess, faults: Faults, reloader: Reloader | None) -> NoReturn:
     began = time.monotonic()
-    while process.running:
+    while process.is_running:
         time.sleep(0.2)
         if reloader:
             reloader.poll()

@@ -1,7 +1,7 @@
 """Serve a variant of an environment on this computer, in the local container or the AWS image.
 
-Its models are packed. An archive in S3 is downloaded once for this computer: verified, resumable, and
-with progress.
+Its models are packed. An archive in S3 is downloaded once for this computer. The download is
+verified, can be resumed, and shows its progress.
 """
 
 import fcntl
@@ -22,10 +22,10 @@ from typing import Any, BinaryIO
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.batch.job import BatchJob
-from infra.parameters.finding import meant
+from infra.parameters.finding import suggest_name
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Artifact
-from infra.parameters.placement import placement
+from infra.parameters.placement import find_placement
 from infra.policy.container import MULTI_MODEL_SWITCH
 from infra.policy.hosting import Hosting
 from model_packaging import dependencies
@@ -33,8 +33,8 @@ from model_packaging.archive import pack_tree
 from model_packaging.beside import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
-from servable.console.lines import bytes_progress, progress_line
-from servable.package.package import package
+from servable.console.lines import build_byte_progress, show_progress_line
+from servable.package.package import pack_models
 from servable.project.account import Account
 from servable.project.provided import (
     STDERR,
@@ -53,22 +53,23 @@ Report = Callable[[int, int], None]
 """Called with the bytes that are there and the size of the object."""
 
 
-def cached(artifact: Artifact) -> Path:
-    """Return the archive's path on this computer, once it is downloaded: named as its hash."""
+def find_cached_path(artifact: Artifact) -> Path:
+    """Return the path of a downloaded archive on this computer, which is named after its hash."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "servable" / "archives" / f"{artifact.sha256}.tar.gz"
 
 
-def downloaded(artifact: Artifact, account: Account) -> Path:
-    """Return the archive on this computer; download it with a progress bar if it is not there.
+def download_archive(artifact: Artifact, account: Account) -> Path:
+    """Return the archive on this computer; download it with a progress bar if it's missing.
 
-    Raises `PackagingError` if it cannot be read, or if its bytes are not those that the file names.
+    Raises `PackagingError` if the archive can't be read, or if its hash differs from the one in
+    the environment file.
     """
-    target = cached(artifact)
+    target = find_cached_path(artifact)
     if target.exists():
         return target
     try:
-        with bytes_progress() as bar:
+        with build_byte_progress() as bar:
             task = bar.add_task(f"download {artifact.uri}", total=None)
             s3 = account.client("s3")
             return fetch(
@@ -87,10 +88,11 @@ def downloaded(artifact: Artifact, account: Account) -> Path:
 
 
 def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
-    """Download to TARGET.part, from where an earlier call ended, and rename it if its hash is right.
+    """Download the archive to TARGET.part, and rename the file if its hash is right.
 
-    A second process that wants the same archive waits for the first. Raises boto3's errors, and
-    `PackagingError` for another hash; the part is then deleted.
+    The download continues where an earlier call ended. A second process that wants the same
+    archive waits for the first. Raises boto3's errors. If the hash is wrong, it deletes the part
+    and raises `PackagingError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -99,7 +101,7 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
         if target.exists():  # the other process has just finished
             part.unlink(missing_ok=True)
             return target
-        digest = _received(artifact, s3, file, report)
+        digest = _receive_rest(artifact, s3, file, report)
         if digest != artifact.sha256:
             part.unlink()
             raise PackagingError(
@@ -115,8 +117,8 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
     return target
 
 
-def _received(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> str:
-    """Append what is missing to `file`, and return the SHA-256 of the whole in hex."""
+def _receive_rest(artifact: Artifact, s3: Any, file: BinaryIO, report: Report) -> str:
+    """Append the missing bytes to `file`, and return the SHA-256 of the whole file in hex."""
     bucket, _, key = artifact.uri.removeprefix("s3://").partition("/")
     size = s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
     file.seek(0, os.SEEK_END)
@@ -147,7 +149,10 @@ FAILED_RECORD = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedVariant:
-    """One variant. `archive`: None in multi-model mode, where `members` has one for each model."""
+    """One variant, ready to be served.
+
+    `archive`: None in multi-model mode, where `members` has one archive for each model.
+    """
 
     variant: str
     archive: Path | None
@@ -164,8 +169,12 @@ class PreparedVariant:
     warm_up: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the warm-up requests that were packed here, by model."""
 
-    def explained(self, reason: str) -> str:
-        """Explain why a container does not start, with key and file of a failing warm-up request."""
+    def explain_failure(self, reason: str) -> str:
+        """Explain why a container doesn't start.
+
+        If a warm-up request fails, the explanation names its key and file; otherwise it is
+        `reason`.
+        """
         failed = FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):
@@ -178,39 +187,43 @@ class PreparedVariant:
         )
 
 
-def prepared(
+def prepare_variant(
     loaded: ValidFile,
     *,
     variant: str | None = None,
     archive: Path | None = None,
     download: bool = True,
 ) -> PreparedVariant:
-    """Pack the models of a variant, unless `archive` is given. Raises `PackagingError`.
+    """Pack the models of a variant, unless `archive` is given.
 
-    `variant` None: the environment's first. An archive in S3 is downloaded once for this computer;
-    without `download` it is used only if it is there.
+    Raises `PackagingError`. `variant` None: the environment's first. An archive in S3 is
+    downloaded once for this computer; without `download` it is used only if it was downloaded
+    before.
     """
     environment = loaded.environment
-    name = variant or next(iter(environment.served))
-    if name not in environment.served:
-        known = environment.served
+    name = variant or next(iter(environment.serving_variants))
+    if name not in environment.serving_variants:
+        known = environment.serving_variants
         problem = f"there is no variant {name!r}; allowed: {', '.join(known)}"
-        raise PackagingError(Path(loaded.file), problem, meant(name, known))
-    chosen = environment.served[name]
-    placed = placement(environment, name)
+        raise PackagingError(Path(loaded.file), problem, suggest_name(name, known))
+    chosen = environment.serving_variants[name]
+    placed = find_placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
-    decided = placed.hosting(environment.region)
-    served = _prepared(loaded, name, chosen.model, decided, archive, download=download)
+    decided = placed.build_hosting(environment.region)
+    served = _prepare_model(loaded, name, chosen.model, decided, archive, download=download)
     return replace(served, startup_timeout_seconds=placed.variant.startup_timeout_seconds)
 
 
-def prepared_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:
-    """Pack the model of a batch, with the job's container variables, as `prepared` does."""
-    decided = job.hosting(loaded.environment.region)
-    return _prepared(loaded, job.name, job.batch.model, decided, None, download=download)
+def prepare_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:
+    """Pack the model of a batch, with the job's container variables.
+
+    Otherwise it works like `prepare_variant`.
+    """
+    decided = job.build_hosting(loaded.environment.region)
+    return _prepare_model(loaded, job.name, job.batch.model, decided, None, download=download)
 
 
-def _prepared(
+def _prepare_model(
     loaded: ValidFile,
     name: str,
     served: str,
@@ -219,12 +232,15 @@ def _prepared(
     *,
     download: bool,
 ) -> PreparedVariant:
-    """Prepare a model. `name`: of the variant or batch, `served`: of its model."""
+    """Prepare a model.
+
+    `name`: the name of the variant or batch. `served`: the name of its model.
+    """
     environment = loaded.environment
     model = environment.models[served]
     if model.artifact is not None and archive is None:
-        archive = _from_s3(loaded, served, model.artifact, download=download)
-    packed = {} if archive else _packed(loaded, {served, *(model.multi_model or [])})
+        archive = _find_s3_archive(loaded, served, model.artifact, download=download)
+    packed = {} if archive else _pack_models(loaded, {served, *(model.multi_model or [])})
     variables = dict(decided.variables)
     if model.multi_model:
         variables[MULTI_MODEL_SWITCH] = "true"
@@ -240,12 +256,12 @@ def _prepared(
     )
 
 
-def _from_s3(loaded: ValidFile, model: str, artifact: Artifact, *, download: bool) -> Path:
+def _find_s3_archive(loaded: ValidFile, model: str, artifact: Artifact, *, download: bool) -> Path:
     environment = loaded.environment
     if download:
         account = Account(region=environment.region, number=environment.account)
-        return downloaded(artifact, account)
-    if not (there := cached(artifact)).exists():
+        return download_archive(artifact, account)
+    if not (there := find_cached_path(artifact)).exists():
         problem = f"models.{model} is an archive in S3, {artifact.uri}, that was not downloaded yet"
         fix = f"`servable serve {loaded.name}` downloads it once for this computer"
         raise PackagingError(Path(loaded.file), problem, fix)
@@ -253,20 +269,20 @@ def _from_s3(loaded: ValidFile, model: str, artifact: Artifact, *, download: boo
 
 
 def _fetch_packages(loaded: ValidFile, name: str) -> None:
-    """Fetch compiled packages for this Python from the index that requirements.txt names."""
+    """Fetch compiled packages for this Python from the index that requirements.txt specifies."""
     model = loaded.environment.models[name]
     if model.code is None or model.install != "vendored":
         return
     root, code = loaded.root, model.code.path
-    lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
-    if lib is not None and (index := dependencies.sources(code)):
+    lib = dependencies.build_lib_folder(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
+    if lib is not None and (index := dependencies.list_source_options(code)):
         # The container reports at its start what could not be fetched.
         list(fetched_packages(lib, index=index))
 
 
-def _packed(loaded: ValidFile, wanted: set[str]) -> dict[str, Path]:
+def _pack_models(loaded: ValidFile, wanted: set[str]) -> dict[str, Path]:
     paths = {}
-    for packed in package(loaded):
+    for packed in pack_models(loaded):
         if packed.model not in wanted:
             continue
         _fetch_packages(loaded, packed.model)
@@ -312,9 +328,12 @@ def serve_locally(
     faults: Faults = Faults(),
     record: Recording | None = None,
 ) -> Iterator[EndpointProcess]:
-    """Run the local container. In multi-model mode every model is loaded. Raises `LaunchError`."""
+    """Run the local container.
+
+    In multi-model mode, every model is loaded. Raises `LaunchError`.
+    """
     try:
-        with progress_line() as show:
+        with show_progress_line() as show:
             launched = launch(
                 served.archive,
                 served.variables,
@@ -330,15 +349,18 @@ def serve_locally(
             )
         with tempfile.TemporaryDirectory(prefix="servable-models-") as models, launched as process:
             for name, archive in served.members.items():
-                _load(process, name, archive, Path(models) / name / "model")
+                _load_model(process, name, archive, Path(models) / name / "model")
             faults.inject(process)
             yield process
     except LaunchError as error:
-        raise LaunchError(served.explained(str(error))) from None
+        raise LaunchError(served.explain_failure(str(error))) from None
 
 
 def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
-    """Run the AWS image in Docker. Raises `LaunchError`, which says what is missing."""
+    """Run the AWS image in Docker.
+
+    Raises `LaunchError`, whose message says what is missing.
+    """
     if served.archive is None:
         raise LaunchError(
             "--docker does not serve several models behind one endpoint; leave it out"
@@ -350,7 +372,7 @@ def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
     )
 
 
-def _load(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:
+def _load_model(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:
     """Load a model as SageMaker does on its first request: fetch, unpack, POST /models."""
     folder.mkdir(parents=True)
     try:

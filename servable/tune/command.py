@@ -12,20 +12,20 @@ from typing import Any
 import click
 
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import Placement, placements
+from infra.parameters.placement import Placement, list_placements
 from model_packaging.refusal import PackagingError
 from servable.console.lines import SILENT_SECONDS
-from servable.console.signals import as_ctrl_c
+from servable.console.signals import enable_ctrl_c
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
 from servable.load.objective import Objective, usd_per_million
 from servable.load.options import ABOVE_0, AS_JSON, BODY, CONTENT_TYPE, LOCAL, with_options
 from servable.load.temporary.endpoints import TemporaryError
-from servable.measured.precision import readable
+from servable.measured.precision import format_number
 from servable.project import environment_edit
-from servable.project.account import account_of
+from servable.project.account import open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, environment_with_endpoint, refused
+from servable.project.environments import ENVIRONMENTS, SET, list_errors, load_endpoint_environment
 from servable.project.provided import LaunchError
 from servable.tune.container_space import Machines
 from servable.tune.recommendation import headline
@@ -51,7 +51,7 @@ def speaker(most_trials: int) -> TuneProgress:
 
     def trial(one: Trial, seconds_left: float | None) -> None:
         about = one.measured.about
-        found = f"{readable(about['rps']['value'])} requests/s" if "rps" in about else "-"
+        found = f"{format_number(about['rps']['value'])} requests/s" if "rps" in about else "-"
         if about.get("usd") and "usd_per_million" in about:
             found += f", {about['usd_per_million']:.3g} $ per million"
         line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}"
@@ -68,8 +68,8 @@ def speaker(most_trials: int) -> TuneProgress:
     def step(load: float, known: dict[str, Any]) -> None:
         # Else a measurement that is under way looks like one that hangs.
         if time.monotonic() - said_at > SILENT_SECONDS:
-            users = f"{readable(load)} user{'s' if load != 1 else ''}"
-            say_line(f"     at {users}, {readable(known['rps'])} requests/s so far")
+            users = f"{format_number(load)} user{'s' if load != 1 else ''}"
+            say_line(f"     at {users}, {format_number(known['rps'])} requests/s so far")
 
     return TuneProgress(began=began, trial=trial, stage=say_line, step=step)
 
@@ -240,19 +240,19 @@ def tune(
     """
     here, local = values.pop("target") == "local", values.pop("local")
     _refuse_combinations(here, local=local, dollars=dollars, types=values["instance_types"])
-    loaded, _ = environment_with_endpoint(environment, folder, sets)
-    if problems := refused(loaded):
+    loaded, _ = load_endpoint_environment(environment, folder, sets)
+    if problems := list_errors(loaded):
         click.echo("\n".join(problems), err=True)
         return 2
     placement = _placement(loaded, variant)
-    as_ctrl_c()
+    enable_ctrl_c()
     try:
         bodies, names = bodies_of(
             values.pop("files"), content_type=values.pop("content_type"), loaded=loaded
         )
-        account = None if here else account_of(loaded.environment, local=local)
+        account = None if here else open_account(loaded.environment, local=local)
         if account is not None:
-            account.meant()
+            account.check_credentials()
         elif minutes is None:
             minutes = LOCAL_MINUTES
         options = TuneOptions(
@@ -293,7 +293,7 @@ def _refuse_combinations(
 
 
 def _placement(loaded: ValidFile, variant: str | None) -> Placement:
-    placed = {one.name: one for one in placements(loaded.environment) if not one.pool}
+    placed = {one.name: one for one in list_placements(loaded.environment) if not one.pool}
     name = variant or next(iter(placed), "")
     if name not in placed:
         raise click.UsageError(f"there is no variant {name!r}; allowed: {', '.join(placed)}")

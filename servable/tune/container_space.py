@@ -10,12 +10,12 @@ from typing import Any
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import Placement, placements
-from infra.policy.container import Batching, ContainerSettings, is_upstream, worker_class_of
-from infra.policy.derived_settings import derive
-from infra.policy.sizing import memory
-from infra.preflight.check import check, check_all, errors
-from model_packaging.inputs import wants_ours
+from infra.parameters.placement import Placement, list_placements
+from infra.policy.container import Batching, ContainerSettings, find_worker_class, is_upstream
+from infra.policy.derived_settings import derive_settings
+from infra.policy.sizing import compute_memory
+from infra.preflight.check import check, check_all, select_errors
+from model_packaging.inputs import needs_our_handler
 from servable.load.load_target import Body
 from servable.tune.search.search import rules_of_thumb
 from servable.tune.search.space import (
@@ -138,7 +138,7 @@ def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
     if peak_rps is None or most_ms is None:
         return math.inf
     weights = sum(other.weight for other in environment.variants.values()) or 1.0
-    return peak_rps * variant.weight / weights * most_ms / 1000 / variant.most_instances
+    return peak_rps * variant.weight / weights * most_ms / 1000 / variant.instance_limit
 
 
 def _transport(
@@ -146,7 +146,7 @@ def _transport(
 ) -> Mapping[str, tuple[Value, ...] | str]:
     """Return values of the handler's transport, or of its size limit; or reasons to try none."""
     model, written = placement.model, placement.variant.container
-    if model.handler is None and not (model.code and wants_ours(model.code.path)):
+    if model.handler is None and not (model.code and needs_our_handler(model.code.path)):
         why = f'models.{placement.variant.model} has no handler = "servable" to read it'
         return {TRANSPORT: why, FROM_BYTES: why}
     text = {one.content_type.partition(";")[0].strip() in RELAYED for one in bodies}
@@ -194,7 +194,7 @@ def space(
 def settings_at(point: Point, placement: Placement) -> ContainerSettings:
     """Return the container's settings with a point's instead of the variant's own, derived anew."""
     written = _with(placement.variant.container, point)
-    return derive(
+    return derive_settings(
         written,
         instance=placement.instance,
         served=placement.served,
@@ -206,7 +206,9 @@ def current(placement: Placement) -> Point:
     """Return today's deployment as a point: the file's settings, and derived ones for the rest."""
     settings = placement.settings
     threads = settings.gunicorn_threads or 1
-    kind = worker_class_of(settings, placement.tensorflow, multi_model=placement.served.multi_model)
+    kind = find_worker_class(
+        settings, placement.tensorflow, multi_model=placement.served.multi_model
+    )
     # Gunicorn itself takes gthread for a sync worker with threads.
     kind = "gthread" if kind == "sync" and threads > 1 else kind
     point: dict[str, Value] = {
@@ -273,13 +275,13 @@ def _allowed(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]
     @functools.cache
     def allowed(names: tuple[str, ...], part: tuple[tuple[str, Value], ...]) -> bool:
         settings = settings_at(dict(part), placement)
-        needed = memory(
+        needed = compute_memory(
             placement.instance,
             placement.served,
             processes=settings.tfs_processes or 1,
             workers=0 if placement.served.has_code is False else settings.gunicorn_workers or 1,
         )
-        if names == TOGETHER[0] and needed and needed.needed_gib > placement.instance.memory_gib:
+        if names == TOGETHER[0] and needed and needed.total_gib > placement.instance.memory_gib:
             return False
         return not (part and _rejects(loaded, placement, dict(part)) - now)
 
@@ -356,7 +358,7 @@ def machines(
     """Return the machines. Raises ValueError for an unknown type, or one that `servable check` rejects."""
     today = str(placement.variant.instance_type)
     kinds = {today: Machine(loaded=loaded, placement=placement)}
-    allowed = {finding.rule for finding in errors(check(loaded))}
+    allowed = {finding.rule for finding in select_errors(check(loaded))}
     for kind in instance_types:
         if kind not in kinds:
             kinds[kind] = _on(loaded, placement, kind, allowed)
@@ -375,8 +377,8 @@ def machines(
 def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -> Machine:
     name, today = placement.name, placement.instance
     other = _changed(loaded, name, instance_type=kind)
-    wrong = [finding for finding in errors(check(other)) if finding.rule not in allowed]
-    placed = [place for place in placements(other.environment) if place.name == name]
+    wrong = [finding for finding in select_errors(check(other)) if finding.rule not in allowed]
+    placed = [place for place in list_placements(other.environment) if place.name == name]
     if wrong or not placed:
         why = "; ".join(map(str, wrong)) or "no instance type of SageMaker's that is known"
         raise ValueError(f"{kind}: {why}")

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pydantic import TypeAdapter
 
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 from servable.load.objective import Goal
 from servable.load.page import LoadContent, curve_tabs
 from servable.load.page import write as write_page
@@ -40,7 +40,7 @@ class Content(LoadContent):
     """Price of the instance; None where no source states it, and on this computer."""
 
     def write(self, file: Path) -> None:
-        write_beside(file, TypeAdapter(Content).dump_json(self))
+        write_atomically(file, TypeAdapter(Content).dump_json(self))
 
     @classmethod
     def read(cls, file: Path) -> "Content":
@@ -55,7 +55,7 @@ _COLUMNS = 3
 def draw_trials(contents: Sequence[Content]) -> bytes:
     """Draw requests per second in the order of measuring, and the best so far."""
     title = "Every trial, in the order of measuring"
-    figure = document.figure()
+    figure = document.create_figure()
     axes = figure.subplots()
     for content, colour in zip(contents, document.OF_RUNS, strict=False):
         values = np.array([trial.measured.value for trial in content.trials])
@@ -76,8 +76,8 @@ def draw_trials(contents: Sequence[Content]) -> bytes:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     dollars = any(content.goal == "cost" for content in contents)
     y = "predictions per dollar" if dollars else "requests per second at the knee"
-    document.finish(axes, title=title, x="trial", y=y, zero="y")
-    return document.png(figure)
+    document.format_axes(axes, title=title, x="trial", y=y, zero="y")
+    return document.render_png(figure)
 
 
 def draw_effects(content: Content) -> bytes:
@@ -85,9 +85,9 @@ def draw_effects(content: Content) -> bytes:
     title = f"{content.label}: each setting, the others as chosen; 95 % intervals"
     effects = content.effects
     if not effects:
-        return document.nothing(NO_SEARCH, title=title)
+        return document.draw_empty_chart(NO_SEARCH, title=title)
     rows = -(-len(effects) // _COLUMNS)
-    figure = document.figure(high=0.8 + 2.3 * rows)
+    figure = document.create_figure(high=0.8 + 2.3 * rows)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     grid = figure.subplots(rows, _COLUMNS, squeeze=False, sharey=True)
     relative = {name: [effect.relative for effect in values] for name, values in effects.items()}
@@ -95,18 +95,18 @@ def draw_effects(content: Content) -> bytes:
     highest = max(interval.high for intervals in relative.values() for interval in intervals)
     for axes, (name, intervals) in zip(grid.flat, relative.items(), strict=False):
         places = range(len(intervals))
-        document.intervals(axes, places, intervals, fmt="o", color=document.BLUE)
+        document.draw_intervals(axes, places, intervals, fmt="o", color=document.BLUE)
         axes.axhline(1.0, color=document.GREY, linestyle=":", lw=1)
         axes.set_xticks(places, [shown(effect.value) for effect in effects[name]], fontsize=9.5)
         axes.set_xlim(-0.5, len(intervals) - 0.5)
         axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
-        document.finish(axes, x=name, y="", legend=False)
+        document.format_axes(axes, x=name, y="", legend=False)
     value = "predictions per dollar" if content.goal == "cost" else "throughput"
     for axes in grid[:, 0]:
         axes.set_ylabel(f"{value}, the choice = 1", fontsize=9.5)
     for axes in grid.flat[len(effects) :]:
         axes.set_visible(False)
-    return document.png(figure)
+    return document.render_png(figure)
 
 
 def draw_cost(contents: Sequence[Content]) -> bytes:
@@ -114,8 +114,8 @@ def draw_cost(contents: Sequence[Content]) -> bytes:
     title = "Cost against latency"
     costs = [_costs(content) for content in contents]
     if not any(costs):
-        return document.nothing(NO_SEARCH, title=title)
-    figure = document.figure()
+        return document.draw_empty_chart(NO_SEARCH, title=title)
+    figure = document.create_figure()
     axes = figure.subplots()
     for content, points, colour in zip(contents, costs, document.OF_RUNS, strict=False):
         label = f"{content.label}: a trial at its knee"
@@ -127,8 +127,8 @@ def draw_cost(contents: Sequence[Content]) -> bytes:
             _draw(axes, chosen, label="the choice", **look)
     priced = all(content.usd_per_hour is not None for content in contents)
     y = "$ per million predictions" if priced else "cost of a prediction, the cheapest = 1"
-    document.finish(axes, title=title, x="p99 at the knee, ms", y=y, zero="xy")
-    return document.png(figure)
+    document.format_axes(axes, title=title, x="p99 at the knee, ms", y=y, zero="xy")
+    return document.render_png(figure)
 
 
 def _draw(axes: Axes, points: Sequence[tuple[float, float, Trial]], **look: Any) -> None:

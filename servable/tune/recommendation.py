@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.parameters.environment import Environment
-from infra.policy.derived_settings import invocations_per_instance_per_minute
-from infra.policy.sizing import instances_for
+from infra.policy.derived_settings import compute_target_invocations
+from infra.policy.sizing import count_instances
 from servable.load.measurement import MeasuredTarget
 from servable.load.objective import Goal, Knee
-from servable.measured.precision import Interval, Latencies, readable
+from servable.measured.precision import Interval, Latencies, format_number
 from servable.project.environment_edit import KeyChange
 from servable.tune.search.recommended import ChosenPoint, Effect
 from servable.tune.search.space import INSTANCE_TYPE, shown
@@ -54,7 +54,7 @@ def recommend(
         relative=asked.relative,
         choice=choice,
         rps=knee.rps,
-        scaling_target_per_minute=invocations_per_instance_per_minute(
+        scaling_target_per_minute=compute_target_invocations(
             max_rps_per_instance=knee.rps.value, safety_factor=_safety(environment, variant)
         ),
         changes=(*_settings(variant, choice, effects), *(() if relative else numbers)),
@@ -83,7 +83,7 @@ def headline(choice: ChosenPoint, goal: Goal) -> str:
         f"(the best of the others: {interval})."
     )
     if shown.needed is not None:
-        times = readable(math.ceil(10 * shown.needed / shown.pairs) / 10)
+        times = format_number(math.ceil(10 * shown.needed / shown.pairs) / 10)
         found += (
             f" Whether others are better cannot be told from {shown.pairs} pairs of trials: as these vary, "
             f"{shown.needed - shown.pairs:,} more would tell; end other programs, or give --new and {times} "
@@ -135,17 +135,17 @@ def _numbers(
         KeyChange(
             key=(*table, "scaling", "max_rps_per_instance"),
             value=most,
-            reason=f"measured {rps.short}, at least {readable(rps.low, (rps.high - rps.low) / 2)}",
+            reason=f"measured {rps.short_text}, at least {format_number(rps.low, (rps.high - rps.low) / 2)}",
         ),
         KeyChange(
             key=(*table, "scaling", "safety_factor"),
             value=safety,
-            reason=f"target {readable(60 * most * safety)} invocations a minute and instance",
+            reason=f"target {format_number(60 * most * safety)} invocations a minute and instance",
         ),
     ]
     changes += _instances(environment, variant, most, safety)
     for name, percent in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0)):
-        milliseconds = latencies.percentile_ms(percent)
+        milliseconds = latencies.compute_percentile_ms(percent)
         if math.isfinite(milliseconds):
             changes.append(
                 KeyChange(
@@ -170,7 +170,7 @@ def _instances(
     for name, rps in (("min_instances", traffic.quiet_rps), ("max_instances", traffic.peak_rps)):
         if rps is None:
             continue
-        count = instances_for(rps * share, max_rps_per_instance=most, safety_factor=safety)
+        count = count_instances(rps * share, max_rps_per_instance=most, safety_factor=safety)
         if name == "min_instances":
             # Redundancy is the file's decision, not a measurement's.
             count = least = max(count, min(2, table.min_instances))

@@ -13,13 +13,13 @@ from typing import Any
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from model_packaging.beside import private_folder, touch_private
-from model_packaging.tree import sha256_of
+from model_packaging.beside import create_private_folder, touch_private
+from model_packaging.tree import compute_sha256
 from servable.load.load_target import Body
 from servable.load.objective import Goal, Objective
 from servable.load.temporary.endpoints import LiveVariant, live_variant
 from servable.project.account import Account
-from servable.serve.serve import prepared
+from servable.serve.serve import prepare_variant
 from servable.tune.container_space import Machines, current, machines
 from servable.tune.search.space import Trial
 
@@ -106,9 +106,9 @@ class Run:
         if self.options.account is not None:
             client = self.options.account.client("sagemaker")
             return live_variant(client, self.environment.endpoint.name, self.placement.name)
-        archive = prepared(self.loaded, variant=self.placement.name).archive
+        archive = prepare_variant(self.loaded, variant=self.placement.name).archive
         assert archive is not None  # one model, as `machines` has seen
-        return sha256_of(archive)
+        return compute_sha256(archive)
 
     @cached_property
     def folder(self) -> Path:
@@ -130,7 +130,7 @@ class Run:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Lock a folder: two runs of it would each spend the whole budget. Raises TuneError."""
-    private_folder(folder.parent)
+    create_private_folder(folder.parent)
     # Beside it: --new deletes the folder. It ends with the process, however that ends.
     lock = folder.with_name(f"{folder.name}.lock")
     touch_private(lock)

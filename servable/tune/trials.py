@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import TypeAdapter
 
 from infra.parameters.loading import ValidFile
-from model_packaging.beside import private_folder, write_beside
+from model_packaging.beside import create_private_folder, write_atomically
 from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import Pace, container
 from servable.load.load_test import Schedule, measure, yielding
@@ -32,9 +32,9 @@ from servable.load.temporary.endpoints import (
     TemporaryEndpoints,
     explained,
 )
-from servable.measured.precision import readable
+from servable.measured.precision import format_number
 from servable.project.provided import LaunchError
-from servable.serve.serve import prepared, serve_locally
+from servable.serve.serve import prepare_variant, serve_locally
 from servable.tune.run import Run
 from servable.tune.search.space import Measurement, Point
 
@@ -107,7 +107,7 @@ class Trials(ABC):
     def price_of(self, kind: str) -> float | None:
         """Return the price of an instance type, or None if neither the file nor the catalog states it."""
         environment = self._run.environment
-        price = environment.prices.instance(kind, environment.region)
+        price = environment.prices.find_instance_price(kind, environment.region)
         return price.usd_per_hour if price else None
 
     @property
@@ -137,7 +137,7 @@ class Trials(ABC):
         else:
             self._run.progress.stage("one caller alone, at today's settings")
             objective = self._objective(self._run.environment.alarms.p99_latency_ms, busy)
-        write_beside(kept, _OBJECTIVE.dump_json(objective))
+        write_atomically(kept, _OBJECTIVE.dump_json(objective))
         return objective
 
     def busy_share(self) -> float:
@@ -169,7 +169,7 @@ class Trials(ABC):
             seconds=time.monotonic() - began,
             usd=self.spent_usd - spent_usd,
         )
-        write_beside(kept, _AROUND.dump_json(around))
+        write_atomically(kept, _AROUND.dump_json(around))
         return around
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
@@ -240,7 +240,9 @@ def limit_beside(
     Raises LoadError if nothing was answered, or if a busy computer would decide the limit.
     """
     answered = [step for step in steps if step.latencies.count]
-    alone = min(answered or steps, key=lambda step: step.latencies.percentile_ms(Objective.percent))
+    alone = min(
+        answered or steps, key=lambda step: step.latencies.compute_percentile_ms(Objective.percent)
+    )
     if not alone.latencies.count:
         kinds = {**alone.errors, **({"timeouts": alone.timeouts} if alone.timeouts else {})}
         errors = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
@@ -248,7 +250,7 @@ def limit_beside(
             f"today's settings answered none of {alone.sent} requests ({errors or 'nothing was sent'}), so "
             "no limit can be set; try the request with servable serve and servable invoke first"
         )
-    alone_ms = alone.latencies.percentile_ms(Objective.percent)
+    alone_ms = alone.latencies.compute_percentile_ms(Objective.percent)
     if stated_ms is not None and alone_ms <= NEAR * stated_ms:
         return Objective(most_ms=stated_ms)
     if busy > BUSY_SHARE:
@@ -265,8 +267,8 @@ def measured_of(
     """Return the knee's value as a measurement; `name`: of the curve, for the report."""
     about: dict[str, Any] = {"curve": name}
     if at_knee is None:
-        lowest = curve.valid[0].latencies.percentile_ms(objective.percent)
-        why = f"over {objective.most_ms:g} ms: {readable(lowest)} at the lowest load"
+        lowest = curve.valid[0].latencies.compute_percentile_ms(objective.percent)
+        why = f"over {objective.most_ms:g} ms: {format_number(lowest)} at the lowest load"
         return Measurement(value=0.0, failure=why, about=about)
     steps = [step for step in curve.valid if step.load <= at_knee.load.value] or [curve.valid[0]]
     step = steps[-1]
@@ -298,7 +300,7 @@ class LocalTrials(Trials):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._archive = prepared(run.loaded, variant=run.placement.name).archive
+        self._archive = prepare_variant(run.loaded, variant=run.placement.name).archive
         self._asked = asked_of(
             "local",
             "this computer",
@@ -319,8 +321,10 @@ class LocalTrials(Trials):
     @contextmanager
     def reached(self, point: Point) -> Iterator[ReadyTarget]:
         machine = self.machines.of(point)
-        served = prepared(machine.at(point), variant=machine.placement.name, archive=self._archive)
-        private_folder(self._run.folder)
+        served = prepare_variant(
+            machine.at(point), variant=machine.placement.name, archive=self._archive
+        )
+        create_private_folder(self._run.folder)
         try:
             with serve_locally(served, port=0, log=self._run.folder / "containers.log") as process:
                 yielding(process.pid, entirely=True)
@@ -348,13 +352,13 @@ class TemporaryTrials(Trials):
         assert isinstance(live, LiveVariant)  # comes with the account
         self._account, self._live = account, live
         # In SageMaker five to ten minutes.
-        self.start_seconds = 5.0 if account.embedded else 420.0
+        self.start_seconds = 5.0 if account.has_custom_endpoint else 420.0
         self._now = self._variables(run.loaded)
         self._endpoints = TemporaryEndpoints(
             account.client("sagemaker"),
             budget_usd=run.options.dollars,
             usd_per_hour=self.price_of,
-            poll_seconds=0.1 if account.embedded else 5.0,
+            poll_seconds=0.1 if account.has_custom_endpoint else 5.0,
             ledger=Ledger(run.folder / LEDGER),
             told=run.progress.stage,
         )
@@ -374,7 +378,7 @@ class TemporaryTrials(Trials):
     def _variables(self, loaded: ValidFile) -> dict[str, str]:
         """Return container variables that the stack would deploy; nothing is packed for them."""
         name = self._run.placement.name
-        return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables
+        return prepare_variant(loaded, variant=name, archive=LIVE_ARCHIVE).variables
 
     @contextmanager
     def reached(self, point: Point) -> Iterator[ReadyTarget]:

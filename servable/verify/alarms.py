@@ -1,4 +1,4 @@
-"""Alarms: they exist, with thresholds and actions; and latency since the last update against its alarm."""
+"""Compare alarms with their deployed thresholds and actions, and latency with its alarm."""
 
 import json
 import shlex
@@ -10,7 +10,14 @@ from typing import Any
 from infra.parameters.environment import Environment
 from servable.project.account import Account
 from servable.verify.deployed import UNKNOWN, DeployedStack, Resource
-from servable.verify.difference import GO_BACK, RESTORE, Difference, changed, gone, undeclared
+from servable.verify.difference import (
+    GO_BACK,
+    RESTORE,
+    Difference,
+    build_missing,
+    find_changes,
+    find_undeclared,
+)
 
 METRIC, COMPOSITE = "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"
 _ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")
@@ -20,10 +27,13 @@ _WRITERS = {METRIC: "put-metric-alarm", COMPOSITE: "put-composite-alarm"}
 _AT_ONCE = 100
 
 
-def compare(stack: DeployedStack) -> Iterator[Difference]:
-    """Compare every alarm. Metric alarms come first, because a composite alarm's rule names them."""
-    resources = [*stack.of(METRIC), *stack.of(COMPOSITE)]
-    names = [_name(resource) for resource in resources]
+def compare_alarms(stack: DeployedStack) -> Iterator[Difference]:
+    """Compare every alarm with its deployed properties.
+
+    Metric alarms come first, because a composite alarm's rule names them.
+    """
+    resources = [*stack.find_resources(METRIC), *stack.find_resources(COMPOSITE)]
+    names = [_find_name(resource) for resource in resources]
     there: dict[str, dict[str, Any]] = {}
     for begin in range(0, len(names), _AT_ONCE):
         page = stack.account.client("cloudwatch").describe_alarms(
@@ -34,21 +44,25 @@ def compare(stack: DeployedStack) -> Iterator[Difference]:
         for alarm in [*page.get("MetricAlarms", []), *page.get("CompositeAlarms", [])]:
             there[alarm["AlarmName"]] = alarm
     for resource in resources:
-        name = _name(resource)
+        name = _find_name(resource)
         if name in there:
-            yield from _alarm(stack, resource, there[name])
+            yield from _compare_alarm(stack, resource, there[name])
         else:
-            remedy = f"a deployment doesn't create it again; {written(stack, resource)}"
-            yield gone("alarm", name, remedy)
+            remedy = (
+                f"a deployment doesn't create it again; {format_write_command(stack, resource)}"
+            )
+            yield build_missing("alarm", name, remedy)
 
 
-def _name(resource: Resource) -> str:
+def _find_name(resource: Resource) -> str:
     return str(resource.properties.get("AlarmName", resource.physical))
 
 
-def written(stack: DeployedStack, resource: Resource) -> str:
+def format_write_command(stack: DeployedStack, resource: Resource) -> str:
     """Return the command that writes an alarm as it was deployed."""
-    text = json.dumps({**resource.properties, "AlarmName": _name(resource)}, separators=(",", ":"))
+    text = json.dumps(
+        {**resource.properties, "AlarmName": _find_name(resource)}, separators=(",", ":")
+    )
     if json.dumps(UNKNOWN)[1:-1] in text:
         return RESTORE
     return (
@@ -57,14 +71,14 @@ def written(stack: DeployedStack, resource: Resource) -> str:
     )
 
 
-def _alarm(
+def _compare_alarm(
     stack: DeployedStack, resource: Resource, actual: dict[str, Any]
 ) -> Iterator[Difference]:
-    name, wanted = _name(resource), resource.properties
+    name, wanted = _find_name(resource), resource.properties
     shape = {key: value for key, value in wanted.items() if key not in (*_ACTIONS, "Tags")}
-    again = written(stack, resource)
+    again = format_write_command(stack, resource)
     remedy = f"the alarm was changed outside CloudFormation; {again}"
-    yield from changed("alarm changed", name, shape, actual, remedy)
+    yield from find_changes("alarm changed", name, shape, actual, remedy)
     # What an alarm does where its template is silent:
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html and
     # API_PutCompositeAlarm.html (2026-11-29)
@@ -75,11 +89,11 @@ def _alarm(
         "ActionsSuppressor": None,
         "Unit": None,
     }
-    yield from undeclared("alarm changed", name, wanted, actual, defaults, remedy)
+    yield from find_undeclared("alarm changed", name, wanted, actual, defaults, remedy)
     if wanted.get("ActionsEnabled", True) is not False:
         enabled = {"ActionsEnabled": actual.get("ActionsEnabled", True)}
         enable = f"aws cloudwatch enable-alarm-actions --alarm-names {shlex.quote(name)}"
-        yield from changed(
+        yield from find_changes(
             "alarm actions disabled",
             name,
             {"ActionsEnabled": True},
@@ -110,11 +124,14 @@ def compare_latency(
     measured: dict[str, Any],
     note: Callable[[str], None],
 ) -> Iterator[Difference]:
-    """Compare each variant's worst minute with its alarm; `measured` gets it, in milliseconds."""
+    """Compare each variant's slowest minute since the last update with its alarm.
+
+    `measured` gets the latency of that minute, in milliseconds.
+    """
     name, limit = environment.endpoint.name, environment.alarms.p99_latency_ms
     since = account.client("sagemaker").describe_endpoint(EndpointName=name)["LastModifiedTime"]
     until = since + timedelta(minutes=FIRST_MINUTES)
-    for variant in environment.served:
+    for variant in environment.serving_variants:
         component = environment.components.get(variant)
         of_variant = {"EndpointName": name, "VariantName": variant}
         of = {"InferenceComponentName": component} if component else of_variant

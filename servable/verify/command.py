@@ -1,4 +1,4 @@
-"""`servable verify ENV`: compare its file with CloudFormation, and CloudFormation with what runs."""
+"""`servable verify ENV`: compare its file with CloudFormation, and CloudFormation with AWS."""
 
 import json
 import re
@@ -11,16 +11,16 @@ import click
 
 from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
-from servable.console.findings import styled_echo
-from servable.plan.synthesis import SynthesisedStack, stack_name, synthesised
-from servable.project.account import Account, AwsError, account_of
+from servable.console.findings import echo_styled
+from servable.plan.synthesis import SynthesisedStack, build_stack_name, synthesise_stacks
+from servable.project.account import Account, AwsError, open_account
 from servable.project.completion import ENVIRONMENT
-from servable.project.environments import ENVIRONMENTS, SET, one_environment
+from servable.project.environments import ENVIRONMENTS, SET, load_environment
 from servable.verdict import EXIT_CODES
 from servable.verify import alarms, dependencies, endpoint, golden, model, scaling
 from servable.verify.dependencies import BOUNDARY, PERMISSIONS, POLICY, ROLE, TRUST
-from servable.verify.deployed import UNKNOWN, DeployedStack, deployed
-from servable.verify.difference import DEPLOY, KEEP, Difference, Report, unequal
+from servable.verify.deployed import UNKNOWN, DeployedStack, read_stack
+from servable.verify.difference import DEPLOY, KEEP, Difference, Report, find_unequal
 from servable.verify.golden import KIND as GOLDEN
 from servable.verify.golden import NO_ANSWER
 
@@ -45,9 +45,9 @@ def verify(
     Exit 0: as deployed, and every variant gave a known answer to a golden request; 1: a difference; 3: as
     deployed, answers not asked. With --no-invoke, 0 without asking.
     """
-    loaded, files = one_environment(environment, folder, sets)
+    loaded, files = load_environment(environment, folder, sets)
     try:
-        account = account_of(loaded.environment, local=local)
+        account = open_account(loaded.environment, local=local)
         report = compare_environment(loaded, files, account, invoke=not no_invoke)
     except PackagingError as wrong:
         click.echo(f"servable verify: {wrong}", err=True)
@@ -55,12 +55,12 @@ def verify(
     if as_json:
         click.echo(json.dumps(report.as_json(), indent=2, default=str))
     else:
-        _show(report)
+        _print_report(report)
     return EXIT_CODES[report.verdict]
 
 
-def _show(report: Report) -> None:
-    click.echo(f"{report.environment}  {report.words}")
+def _print_report(report: Report) -> None:
+    click.echo(f"{report.environment}  {report.summary}")
     for variant, measured in report.measured.items():
         limit = (
             "no alarm" if measured["alarm_ms"] is None else f"alarm at {measured['alarm_ms']:g} ms"
@@ -71,9 +71,9 @@ def _show(report: Report) -> None:
     if report.patchable is not None:
         click.echo(f"  AWS can patch this endpoint: {report.patchable}")
     for note in report.notes:
-        styled_echo(f"  note: {note}", dim=True)
+        echo_styled(f"  note: {note}", dim=True)
     for difference in report.differences:
-        styled_echo(str(difference), fg="red", err=True)
+        echo_styled(str(difference), fg="red", err=True)
 
 
 # Nothing of an endpoint is asked after one of these.
@@ -83,20 +83,21 @@ UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
 def compare_environment(
     loaded: ValidFile, folder: Path, account: Account, *, invoke: bool = True
 ) -> Report:
-    """Return every difference. `loaded`: with the overrides that should be in force.
+    """Return every difference between the file, CloudFormation, and the deployed resources.
 
-    `folder`: the folder of the environment files. `invoke`: whether to send the golden request.
-    Raises `PackagingError` if the account cannot be read or the file has errors.
+    `loaded`: with the overrides that should be in force. `folder`: the folder of the environment
+    files. `invoke`: whether to send the golden request. Raises `PackagingError` if the account
+    can't be read or the file has errors.
     """
-    account.meant()
+    account.check_credentials()
     try:
         # What is in force decides what the file stands for; overrides that nobody meant are
         # told of on their own, once, and not again as everything that follows from them.
-        name = stack_name(loaded)
-        live = deployed(account, name)
+        name = build_stack_name(loaded)
+        live = read_stack(account, name)
         in_force = live.overrides if live else loaded.overrides
-        stacks = synthesised(loaded, folder, in_force)
-        again = _loaded(loaded, folder, in_force)
+        stacks = synthesise_stacks(loaded, folder, in_force)
+        again = _load_with_overrides(loaded, folder, in_force)
         return compare_stacks(again, stacks, account, meant=loaded.overrides, invoke=invoke)
     except AwsError as wrong:
         problem = f"what is live cannot be read: {wrong}"
@@ -113,52 +114,57 @@ def compare_stacks(
     meant: Mapping[str, str],
     invoke: bool = True,
 ) -> Report:
-    """Compare stacks with what is live. `stacks`: synthesised with the overrides in force."""
+    """Compare stacks with the deployed resources.
+
+    `stacks`: synthesized with the overrides in force.
+    """
     answers = bool(loaded.environment.variants)
     report = Report(environment=loaded.name, invoke=invoke and answers)
     if not answers:
         report.notes.append("there is no endpoint: nothing answers a golden request")
     for synthesised_stack in stacks:
-        live = deployed(account, synthesised_stack.name)
+        live = read_stack(account, synthesised_stack.name)
         if live is None:
             name = synthesised_stack.name
             absent = Difference(kind="not deployed", resource=name, remedy=DEPLOY)
             report.add([absent])
             continue
         report.add([*check_status(live), *compare_template(synthesised_stack, live)])
-        report.add(dependencies.compare(live))
+        report.add(dependencies.compare_dependencies(live))
         report.add(dependencies.compare_roles(live))
         if synthesised_stack.kind == "endpoint":
             report.add(compare_overrides(live, meant))
-            report.add(_endpoint(live, loaded, account, report))
+            report.add(_compare_endpoint(live, loaded, account, report))
             compared = all(each.kind not in UNCOMPARED for each in report.differences)
             if compared and loaded.environment.variants:
-                report.patchable = judge_patching(live, report.differences)
+                report.patchable = check_patching(live, report.differences)
     return report
 
 
-def _endpoint(
+def _compare_endpoint(
     live: DeployedStack, loaded: ValidFile, account: Account, report: Report
 ) -> Iterator[Difference]:
     environment, note = loaded.environment, report.notes.append
-    differences = list(endpoint.compare(live))
+    differences = list(endpoint.compare_endpoints(live))
     yield from differences
-    yield from endpoint.batch_models(live)
-    for sentence in endpoint.fleets(live):
+    yield from endpoint.compare_batch_models(live)
+    for sentence in endpoint.describe_fleets(live):
         note(sentence)
     if environment.variants:
-        yield from scaling.compare(live)
-    yield from alarms.compare(live)
-    yield from model.archives(live, loaded, note)
-    yield from model.patched_images(live, environment, note)
+        yield from scaling.compare_scaling(live)
+    yield from alarms.compare_alarms(live)
+    yield from model.compare_archives(live, loaded, note)
+    yield from model.check_image_patches(live, environment, note)
     if any(each.kind in UNCOMPARED for each in differences) or not environment.variants:
         return
     if report.invoke:
-        yield from golden.compare(account, environment, report)
+        yield from golden.compare_responses(account, environment, report)
     yield from alarms.compare_latency(account, environment, report.measured, note)
 
 
-def _loaded(loaded: ValidFile, folder: Path, overrides: Mapping[str, str]) -> ValidFile:
+def _load_with_overrides(
+    loaded: ValidFile, folder: Path, overrides: Mapping[str, str]
+) -> ValidFile:
     environments = load(loaded.root, folder, {loaded.name: overrides})
     again = next(environment for environment in environments if environment.name == loaded.name)
     if not isinstance(again, ValidFile):
@@ -173,14 +179,14 @@ _AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 
 
 def check_status(deployed: DeployedStack) -> Iterator[Difference]:
-    """Yield a stack that is not at rest, for example after a rollback."""
+    """Yield a difference if the stack isn't stable, for example after a rollback."""
     if deployed.status in _AT_REST:
         return
     moving = deployed.status.endswith("_IN_PROGRESS")
     remedy = (
         "wait until it has finished"
         if moving
-        else f"the reason: {deployed.reason()}; correct that and deploy, or keep what runs: {KEEP}"
+        else f"the reason: {deployed.find_rollback_reason()}; correct that and deploy, or keep what runs: {KEEP}"
     )
     yield Difference(
         kind="stack status",
@@ -192,7 +198,7 @@ def check_status(deployed: DeployedStack) -> Iterator[Difference]:
 
 
 def compare_overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iterator[Difference]:
-    """Yield overrides in force that `meant` lacks, and overrides of `meant` that are not in force."""
+    """Yield overrides in force that `meant` lacks, and those of `meant` not in force."""
     for key in sorted({*deployed.overrides, *meant}):
         there, wanted = deployed.overrides.get(key), meant.get(key)
         if there != wanted:
@@ -217,15 +223,20 @@ def _end_override(key: str, meant: str | None) -> str:
 
 
 def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterator[Difference]:
-    """Yield differences between the file's template and the deployed one.
+    """Yield differences between the file's template and the deployed template.
 
-    What only follows from others (`_follows`) is left out beside them: a changed number is said once.
+    Differences that only result from others (`_rank_consequence`) are left out next to them, so
+    that a changed number is reported once.
     """
     wanted, actual = stack.template["Resources"], deployed.template["Resources"]
     leaves = [
-        (logical, _follows(wanted.get(logical) or actual[logical], path), (path, value, now))
+        (
+            logical,
+            _rank_consequence(wanted.get(logical) or actual[logical], path),
+            (path, value, now),
+        )
         for logical in sorted({*wanted, *actual})
-        for path, value, now in _leaves(wanted.get(logical), actual.get(logical))
+        for path, value, now in _iterate_leaves(wanted.get(logical), actual.get(logical))
     ]
     first = min((follows for _, follows, _ in leaves), default=0)
     for logical, follows, (path, value, now) in leaves:
@@ -240,22 +251,26 @@ def compare_template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterat
             )
 
 
-def _follows(resource: Mapping[str, Any], path: str) -> int:
-    """0: a setting; 1: an alarm's text, which names it; 2: a dashboard; 3: the record's fingerprint."""
+def _rank_consequence(resource: Mapping[str, Any], path: str) -> int:
+    """Return how indirectly a difference results from others.
+
+    0: a setting; 1: an alarm's text, which contains the setting; 2: a dashboard; 3: the record's
+    fingerprint.
+    """
     if path.endswith("AlarmDescription"):
         return 1
     return {"AWS::CloudWatch::Dashboard": 2, "AWS::SSM::Parameter": 3}.get(resource["Type"], 0)
 
 
-def _leaves(
+def _iterate_leaves(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 ) -> Iterator[tuple[str, Any, Any]]:
     if before is None or after is None:
         yield "", "there" if before else "not there", "there" if after else "not there"
         return
     a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (before, after))
-    leaves = list(unequal(a, b))
-    leaves += [(path, there, wanted) for path, wanted, there in unequal(b, a)]
+    leaves = list(find_unequal(a, b))
+    leaves += [(path, there, wanted) for path, wanted, there in find_unequal(b, a)]
     seen = set()
     for path, wanted, there in leaves:
         if path not in seen:
@@ -280,18 +295,18 @@ _NOT_SEEN = (
 )
 
 
-def judge_patching(stack: DeployedStack, differences: Iterable[Difference]) -> str:
-    """Return whether AWS can patch the endpoint by itself: "yes, …", or "no, because …" with every reason.
+def check_patching(stack: DeployedStack, differences: Iterable[Difference]) -> str:
+    """Return whether AWS can patch the endpoint by itself, as a sentence.
 
-    "yes" also names what was not checked.
+    It is "yes, …" followed by what wasn't checked, or "no, because …" with every reason.
     """
     # The names of the roles that SageMaker takes on.
-    models = stack.of("AWS::SageMaker::Model")
+    models = stack.find_resources("AWS::SageMaker::Model")
     arns = [str(each.properties.get("ExecutionRoleArn", UNKNOWN)) for each in models]
     roles = {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}
     policies = {
         policy.name
-        for policy in stack.of(POLICY)
+        for policy in stack.find_resources(POLICY)
         if roles & {str(role) for role in policy.properties.get("Roles", [])}
     }
     reasons = []
@@ -305,6 +320,6 @@ def judge_patching(stack: DeployedStack, differences: Iterable[Difference]) -> s
             reasons.append(f"{about}: {difference.kind} ({difference.resource})")
     if reasons:
         return f"no, because of its {'; '.join(dict.fromkeys(reasons))}"
-    own = {role.physical for role in stack.of(ROLE)}
+    own = {role.physical for role in stack.find_resources(ROLE)}
     unseen = [f"nor is {role}, which is not the stack's" for role in sorted(roles - own)]
     return "; ".join(["yes, as far as is seen from outside", _NOT_SEEN, *unseen])

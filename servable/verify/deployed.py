@@ -1,11 +1,11 @@
-"""A stack as CloudFormation deployed it: every resource with its resolved properties."""
+"""Read a deployed stack from CloudFormation: every resource with its resolved properties."""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from servable.project.account import Account, unless_absent
+from servable.project.account import Account, fetch_or_none
 from servable_scaling.intrinsics import Evaluator, TemplateError
 
 UNKNOWN: Final = "<known only to CloudFormation>"
@@ -23,7 +23,7 @@ _ARNS = {
 
 
 class AnyCase(str):
-    """A name read out of SageMaker's ARN, which has it in lower case."""
+    """A name from a SageMaker ARN, which is in lower case; it compares without regard to case."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and self.casefold() == other.casefold()
@@ -36,7 +36,7 @@ class AnyCase(str):
 
 
 class DeployedEvaluator(Evaluator):
-    """Evaluates one deployed stack's template, with `UNKNOWN` for values that are not known here."""
+    """Evaluates a deployed stack's template, with `UNKNOWN` for unavailable values."""
 
     def __init__(
         self,
@@ -46,28 +46,32 @@ class DeployedEvaluator(Evaluator):
         pseudo: Mapping[str, str],
         exports: Mapping[str, str],
     ) -> None:
-        """`resources`: of the template. `physical`: by logical id. `pseudo`: AWS::Region and its like."""
+        """Store the values that the template refers to.
+
+        `resources`: the template's resources. `physical`: physical by logical ID. `pseudo`:
+        pseudo parameters such as AWS::Region.
+        """
         super().__init__(pseudo=pseudo, exports=exports)
         self._resources = resources
         self._physical = physical
 
-    def function(self, name: str, argument: Any) -> Any:
+    def evaluate_function(self, name: str, argument: Any) -> Any:
         if name not in _KNOWN:
             return UNKNOWN
         try:
-            resolved = super().function(name, argument)
+            resolved = super().evaluate_function(name, argument)
         except TemplateError:
             return UNKNOWN
         # A text that is made of an unknown one is not known either.
         return UNKNOWN if isinstance(resolved, str) and UNKNOWN in resolved else resolved
 
-    def dynamic_reference(self, text: str) -> str:
+    def resolve_dynamic_reference(self, text: str) -> str:
         return UNKNOWN
 
-    def physical_id(self, name: str) -> str:
+    def find_physical_id(self, name: str) -> str:
         return self._physical.get(name, UNKNOWN)
 
-    def attribute(self, name: str, attribute: str) -> str:
+    def find_attribute(self, name: str, attribute: str) -> str:
         physical = self._physical.get(name)
         if physical is None:
             return UNKNOWN
@@ -100,13 +104,13 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """The physical name without the prefix of an ARN."""
+        """Return the physical name, without the prefix of a SageMaker ARN."""
         return self.physical.rsplit("/", 1)[-1] if ":sagemaker:" in self.physical else self.physical
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeployedStack:
-    """One deployed stack."""
+    """A stack as CloudFormation deployed it."""
 
     account: Account
     name: str
@@ -114,18 +118,21 @@ class DeployedStack:
     template: Mapping[str, Any]
     resources: tuple[Resource, ...]
 
-    def of(self, kind: str) -> Iterator[Resource]:
+    def find_resources(self, kind: str) -> Iterator[Resource]:
         """Return the resources of one CloudFormation type."""
         return (resource for resource in self.resources if resource.type == kind)
 
     @property
     def overrides(self) -> dict[str, str]:
-        """The overrides given with -c when it was deployed."""
+        """Return the overrides that were given with -c when the stack was deployed."""
         overrides: dict[str, str] = (self.template.get("Metadata") or {}).get("Overrides", {})
         return overrides
 
-    def reason(self) -> str:
-        """Return why its last update was rolled back, if an event says so."""
+    def find_rollback_reason(self) -> str:
+        """Return why the stack's last update was rolled back.
+
+        If no event contains the reason, the text is "no event says why".
+        """
         events = self.account.client("cloudformation").describe_stack_events(StackName=self.name)
         for event in events["StackEvents"]:
             cause = str(event.get("ResourceStatusReason") or "")
@@ -134,10 +141,13 @@ class DeployedStack:
         return "no event says why"
 
 
-def deployed(account: Account, name: str) -> DeployedStack | None:
-    """Return a deployed stack; None if it does not exist. Raises one of `AwsError`."""
+def read_stack(account: Account, name: str) -> DeployedStack | None:
+    """Return a deployed stack, or None if it doesn't exist.
+
+    Raises one of `AwsError`.
+    """
     cloudformation = account.client("cloudformation")
-    stacks = unless_absent(cloudformation.describe_stacks, StackName=name)
+    stacks = fetch_or_none(cloudformation.describe_stacks, StackName=name)
     if stacks is None:
         return None
     described = stacks["Stacks"][0]
@@ -146,7 +156,7 @@ def deployed(account: Account, name: str) -> DeployedStack | None:
     resources = template["Resources"]
     physical = {
         summary["LogicalResourceId"]: summary["PhysicalResourceId"]
-        for summary in account.pages(
+        for summary in account.iterate_items(
             "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
         )
         if summary.get("PhysicalResourceId")
@@ -154,10 +164,10 @@ def deployed(account: Account, name: str) -> DeployedStack | None:
     evaluator = DeployedEvaluator(
         resources=resources,
         physical=physical,
-        pseudo=_pseudo(account, described),
+        pseudo=_build_pseudo_parameters(account, described),
         exports={
             export["Name"]: export["Value"]
-            for export in account.pages("cloudformation", "list_exports", "Exports")
+            for export in account.iterate_items("cloudformation", "list_exports", "Exports")
         },
     )
     return DeployedStack(
@@ -177,7 +187,7 @@ def deployed(account: Account, name: str) -> DeployedStack | None:
     )
 
 
-def _pseudo(account: Account, described: Mapping[str, Any]) -> dict[str, str]:
+def _build_pseudo_parameters(account: Account, described: Mapping[str, Any]) -> dict[str, str]:
     partition = str(described["StackId"]).split(":")[1]
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     return {

@@ -1,4 +1,4 @@
-"""The findings of `servable verify`: differences, how they are computed, and notes."""
+"""The findings of `servable verify`: differences, their computation, and notes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -42,7 +42,7 @@ SIDES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One thing that is not as it was deployed."""
+    """One property or resource that isn't as it was deployed."""
 
     kind: str
     """The kind of difference; docs/operating.md lists all."""
@@ -60,14 +60,14 @@ class Difference:
             text = self.kind
         else:
             found, wanted = SIDES.get(self.kind, ("live", "deployed"))
-            there, meant = _excerpts(self.found, self.wanted)
+            there, meant = _shorten_values(self.found, self.wanted)
             text = f"{self.kind}: {found} {there}, {wanted} {meant}"
         return f"{what}: {text}; {self.remedy}"
 
 
 @dataclass(kw_only=True)
 class Report:
-    """The result for one environment."""
+    """The result of verifying one environment."""
 
     environment: str
     differences: list[Difference] = field(default_factory=list)
@@ -96,8 +96,8 @@ class Report:
         return "holds" if self.answers == "compared" or not self.invoke else "cannot be told"
 
     @property
-    def words(self) -> str:
-        """The verdict in a few words."""
+    def summary(self) -> str:
+        """Return the verdict in a few words."""
         if count := len(self.differences):
             return f"{count} difference{'s' if count > 1 else ''}"
         return "as deployed" + (f", answers {self.answers}" if self.answers != "compared" else "")
@@ -106,8 +106,11 @@ class Report:
         return {"ok": self.verdict == "holds", "verdict": self.verdict, **asdict(self)}
 
 
-def _excerpts(*values: object, most: int = 160) -> list[str]:
-    """Return the values as text; long ones from a little before their first difference."""
+def _shorten_values(*values: object, most: int = 160) -> list[str]:
+    """Return the values as text, cut to `most` characters.
+
+    Long values start shortly before their first difference.
+    """
     texts = ["nothing" if value is None else str(value) for value in values]
     alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
     start = max(0, alike - most // 4) if max(map(len, texts)) > most else 0
@@ -117,8 +120,8 @@ def _excerpts(*values: object, most: int = 160) -> list[str]:
     ]
 
 
-def gone(what: str, name: str, remedy: str = RESTORE) -> Difference:
-    """Return the difference for a resource that somebody deleted."""
+def build_missing(what: str, name: str, remedy: str = RESTORE) -> Difference:
+    """Return the difference for a resource that was deleted outside CloudFormation."""
     return Difference(
         kind=f"{what} missing",
         resource=name,
@@ -128,17 +131,17 @@ def gone(what: str, name: str, remedy: str = RESTORE) -> Difference:
     )
 
 
-def changed(
+def find_changes(
     kind: str, resource: str, wanted: Mapping[str, Any], actual: Mapping[str, Any], remedy: str
 ) -> Iterator[Difference]:
-    """Yield a difference for every property that is not as deployed."""
-    for path, value, now in unequal(wanted, actual):
+    """Yield a difference for every property that isn't as deployed."""
+    for path, value, now in find_unequal(wanted, actual):
         yield Difference(
             kind=kind, resource=resource, key=path, wanted=value, found=now, remedy=remedy
         )
 
 
-def added(
+def report_added_keys(
     kind: str,
     resource: str,
     actual: Mapping[str, Any],
@@ -146,14 +149,14 @@ def added(
     remedy: str,
     wanted: str | None = None,
 ) -> Iterator[Difference]:
-    """Yield a difference for each of these keys of `actual`, which nobody deployed."""
+    """Yield a difference for each of `keys`, which `actual` has without a deployment."""
     for key in keys:
         yield Difference(
             kind=kind, resource=resource, key=key, wanted=wanted, found=actual[key], remedy=remedy
         )
 
 
-def undeclared(
+def find_undeclared(
     kind: str,
     resource: str,
     wanted: Mapping[str, Any],
@@ -161,10 +164,10 @@ def undeclared(
     defaults: Mapping[str, object],
     remedy: str,
 ) -> Iterator[Difference]:
-    """Yield a difference for each key that the template leaves to its default and that has another value."""
+    """Yield a difference for each key that the template omits and that isn't at its default."""
     for key, default in defaults.items():
         now = actual.get(key)
-        if key not in wanted and now is not None and not same(default, now):
+        if key not in wanted and now is not None and not is_same(default, now):
             yield Difference(
                 kind=kind,
                 resource=resource,
@@ -175,24 +178,24 @@ def undeclared(
             )
 
 
-def unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, wanted, actual) of every leaf of `wanted` that differs in `actual`.
+def find_unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (path, wanted, actual) for every leaf of `wanted` that differs in `actual`.
 
-    Further values of `actual` are AWS's defaults; unresolved values are not compared.
+    Further values of `actual` are AWS's defaults; unresolved values aren't compared.
     """
     if wanted is UNKNOWN:
         return
     if isinstance(wanted, Mapping):
         inside = actual if isinstance(actual, Mapping) else {}
         for key, value in wanted.items():
-            yield from unequal(value, inside.get(key), f"{path}.{key}" if path else key)
+            yield from find_unequal(value, inside.get(key), f"{path}.{key}" if path else key)
     elif isinstance(wanted, list):
-        yield from _lists(wanted, actual if isinstance(actual, list) else [], path)
-    elif not same(wanted, actual):
+        yield from _compare_lists(wanted, actual if isinstance(actual, list) else [], path)
+    elif not is_same(wanted, actual):
         yield path, wanted, actual
 
 
-def _lists(
+def _compare_lists(
     wanted: Sequence[Any], actual: Sequence[Any], path: str
 ) -> Iterator[tuple[str, Any, Any]]:
     several = [*wanted, *actual]
@@ -213,21 +216,24 @@ def _lists(
             yield path, list(wanted), list(actual)
             return
         for index, (expected, present) in enumerate(zip(wanted, actual, strict=False)):
-            yield from unequal(expected, present, f"{path}[{index}]")
+            yield from find_unequal(expected, present, f"{path}[{index}]")
         return
     there = {item[key]: item for item in actual}
     for item in wanted:
         where = f"{path}[{item[key]}]"
         if item[key] in there:
-            yield from unequal(item, there.pop(item[key]), where)
+            yield from find_unequal(item, there.pop(item[key]), where)
         else:
             yield where, "there", "not there"
     for name in there:
         yield f"{path}[{name}]", "not there", "there"
 
 
-def same(wanted: Any, actual: Any) -> bool:
-    """Whether two values are equal; CloudFormation also takes numbers and booleans as text."""
+def is_same(wanted: Any, actual: Any) -> bool:
+    """Return whether two values are equal.
+
+    CloudFormation also accepts numbers and booleans as text.
+    """
     if isinstance(wanted, bool) or isinstance(actual, bool):
         return str(wanted).lower() == str(actual).lower()
     if isinstance(wanted, int | float) or isinstance(actual, int | float):

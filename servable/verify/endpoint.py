@@ -1,12 +1,18 @@
-"""The endpoint: its status, configuration, weights and counts, and what its containers run."""
+"""Compare the endpoint: status, configuration, weights, instance counts, and models."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servable.plan.live import hosts_components
-from servable.project.account import unless_absent
+from servable.plan.live import has_components
+from servable.project.account import fetch_or_none
 from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import RESTORE, Difference, added, changed, gone
+from servable.verify.difference import (
+    RESTORE,
+    Difference,
+    build_missing,
+    find_changes,
+    report_added_keys,
+)
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 KINDS = ("ProductionVariants", "ShadowProductionVariants")
@@ -23,22 +29,22 @@ _CONFIG_EXTRAS = (
 _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "InferenceExecutionConfig")
 
 
-def compare(stack: DeployedStack) -> Iterator[Difference]:
+def compare_endpoints(stack: DeployedStack) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
-    for resource in stack.of("AWS::SageMaker::Endpoint"):
+    for resource in stack.find_resources("AWS::SageMaker::Endpoint"):
         name = resource.properties["EndpointName"]
-        live = unless_absent(sagemaker.describe_endpoint, EndpointName=name)
+        live = fetch_or_none(sagemaker.describe_endpoint, EndpointName=name)
         if live is None:
-            yield gone("endpoint", name)
+            yield build_missing("endpoint", name)
             continue
-        yield from _status(live)
-        differences = list(_config(stack, resource, live))
+        yield from _check_status(live)
+        differences = list(_compare_config(stack, resource, live))
         yield from differences
         if not any(difference.kind == COMPONENTS for difference in differences):
-            yield from _fleet(stack, live)
+            yield from _compare_fleet(stack, live)
 
 
-def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_status(live: Mapping[str, Any]) -> Iterator[Difference]:
     name, status = live["EndpointName"], live["EndpointStatus"]
     if status != "InService":
         why = live.get("FailureReason", "describe_endpoint gives no reason")
@@ -51,20 +57,23 @@ def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
         )
 
 
-def _config(
+def _compare_config(
     stack: DeployedStack, resource: Resource, live: Mapping[str, Any]
 ) -> Iterator[Difference]:
-    """A rollback leaves the old configuration live, and the endpoint InService."""
+    """Compare the endpoint's configuration, data capture, models, and components.
+
+    After a rollback, the old configuration is live although the endpoint is InService.
+    """
     name, wanted = live["EndpointName"], resource.properties["EndpointConfigName"]
     why = live.get("FailureReason") or "no reason is stated: look at the alarm topic's events"
-    yield from changed(
+    yield from find_changes(
         "silent rollback",
         name,
         {"EndpointConfigName": wanted},
         live,
         f"what is live is not what was deployed; {why}; correct that, and {RESTORE}",
     )
-    yield from changed(
+    yield from find_changes(
         "deployment guardrails",
         name,
         resource.properties.get("DeploymentConfig", {}),
@@ -72,14 +81,14 @@ def _config(
         f"somebody updated the endpoint without them; {RESTORE}",
     )
     sagemaker = stack.account.client("sagemaker")
-    config = unless_absent(
+    config = fetch_or_none(
         sagemaker.describe_endpoint_config, EndpointConfigName=live["EndpointConfigName"]
     )
     if config is None:
-        yield gone("endpoint configuration", live["EndpointConfigName"])
+        yield build_missing("endpoint configuration", live["EndpointConfigName"])
         return
-    (meant,) = stack.of("AWS::SageMaker::EndpointConfig")
-    if hosts_components(config) and not hosts_components(meant.properties):
+    (meant,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
+    if has_components(config) and not has_components(meant.properties):
         yield Difference(
             kind=COMPONENTS,
             resource=name,
@@ -91,27 +100,36 @@ def _config(
         return
     remedy = f"{RESTORE}; CloudTrail names who changed it (UpdateEndpoint)"
     # Another model is told of by what is in it, below: its name says nothing.
-    yield from changed(
-        "endpoint configuration", name, _nameless(meant.properties), _nameless(config), remedy
+    yield from find_changes(
+        "endpoint configuration",
+        name,
+        _remove_names(meant.properties),
+        _remove_names(config),
+        remedy,
     )
-    yield from _extras("endpoint configuration", name, meant.properties, config, _CONFIG_EXTRAS)
+    yield from _find_extras(
+        "endpoint configuration", name, meant.properties, config, _CONFIG_EXTRAS
+    )
     capture, capturing = (
         {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
         for side in (meant.properties, live)
     )
-    yield from changed("data capture", name, capture, capturing, RESTORE)
-    yield from _models(stack, meant.properties, config)
-    yield from _components(stack)
+    yield from find_changes("data capture", name, capture, capturing, RESTORE)
+    yield from _compare_models(stack, meant.properties, config)
+    yield from _compare_components(stack)
 
 
-def _components(stack: DeployedStack) -> Iterator[Difference]:
-    """Compare what each component's copies run and reserve; how many run is no difference."""
+def _compare_components(stack: DeployedStack) -> Iterator[Difference]:
+    """Compare what each component's copies run and reserve.
+
+    The number of running copies isn't compared.
+    """
     sagemaker = stack.account.client("sagemaker")
-    for resource in stack.of("AWS::SageMaker::InferenceComponent"):
+    for resource in stack.find_resources("AWS::SageMaker::InferenceComponent"):
         name, wanted = resource.properties["InferenceComponentName"], resource.properties
-        live = unless_absent(sagemaker.describe_inference_component, InferenceComponentName=name)
+        live = fetch_or_none(sagemaker.describe_inference_component, InferenceComponentName=name)
         if live is None:
-            yield gone("inference component", name)
+            yield build_missing("inference component", name)
             continue
         if live["InferenceComponentStatus"] == "Failed":
             yield Difference(
@@ -123,16 +141,16 @@ def _components(stack: DeployedStack) -> Iterator[Difference]:
             )
         specification = {"Specification": wanted["Specification"]}
         remedy = f"it was updated outside CloudFormation; {RESTORE}"
-        yield from changed("inference component", name, specification, live, remedy)
-        models = {each.name: each for each in stack.of("AWS::SageMaker::Model")}
-        running = unless_absent(
+        yield from find_changes("inference component", name, specification, live, remedy)
+        models = {each.name: each for each in stack.find_resources("AWS::SageMaker::Model")}
+        running = fetch_or_none(
             sagemaker.describe_model, ModelName=live["Specification"]["ModelName"]
         )
         if (meant := models.get(wanted["Specification"]["ModelName"])) and running:
-            yield from model(meant.name, meant.properties, running)
+            yield from compare_model(meant.name, meant.properties, running)
 
 
-def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
+def _remove_names(config: Mapping[str, Any]) -> dict[str, Any]:
     kept = {
         key: value for key, value in config.items() if key not in ("EndpointConfigName", "Tags")
     }
@@ -151,11 +169,11 @@ def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [variant for kind in KINDS for variant in config.get(kind) or []]
 
 
-def _extras(
+def _find_extras(
     kind: str,
     name: str,
     wanted: Mapping[str, Any],
@@ -163,50 +181,57 @@ def _extras(
     keys: tuple[str, ...],
 ) -> Iterator[Difference]:
     more = [key for key in keys if actual.get(key) and key not in wanted]
-    yield from added(kind, name, actual, more, f"{RESTORE}, or write it into the file")
+    yield from report_added_keys(kind, name, actual, more, f"{RESTORE}, or write it into the file")
 
 
-def _models(
+def _compare_models(
     stack: DeployedStack, meant: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
-    live = {key: name for variant in _variants(config) for key, name in _named(variant)}
-    models = {resource.name: resource for resource in stack.of("AWS::SageMaker::Model")}
-    for key, deployed_name in (pair for variant in _variants(meant) for pair in _named(variant)):
+    live = {
+        key: name for variant in _list_variants(config) for key, name in _iterate_models(variant)
+    }
+    models = {resource.name: resource for resource in stack.find_resources("AWS::SageMaker::Model")}
+    for key, deployed_name in (
+        pair for variant in _list_variants(meant) for pair in _iterate_models(variant)
+    ):
         name, wanted = live.get(key), models.get(deployed_name)
         if name is None or wanted is None:
             continue  # a variant that is not there was told of with the configuration
-        actual = unless_absent(sagemaker.describe_model, ModelName=name)
+        actual = fetch_or_none(sagemaker.describe_model, ModelName=name)
         if actual is None:
-            yield gone("model", name)
+            yield build_missing("model", name)
             continue
-        yield from model(name, wanted.properties, actual)
+        yield from compare_model(name, wanted.properties, actual)
 
 
-def batch_models(stack: DeployedStack) -> Iterator[Difference]:
-    """Compare the models that no endpoint has: those of batches."""
+def compare_batch_models(stack: DeployedStack) -> Iterator[Difference]:
+    """Compare the models that no endpoint uses: those of batches."""
     served = {
         name
-        for config in stack.of("AWS::SageMaker::EndpointConfig")
-        for variant in _variants(config.properties)
-        for _, name in _named(variant)
+        for config in stack.find_resources("AWS::SageMaker::EndpointConfig")
+        for variant in _list_variants(config.properties)
+        for _, name in _iterate_models(variant)
     }
     served |= {
         component.properties["Specification"].get("ModelName")
-        for component in stack.of("AWS::SageMaker::InferenceComponent")
+        for component in stack.find_resources("AWS::SageMaker::InferenceComponent")
     }
-    for resource in stack.of("AWS::SageMaker::Model"):
+    for resource in stack.find_resources("AWS::SageMaker::Model"):
         if resource.name not in served:
             describe = stack.account.client("sagemaker").describe_model
-            actual = unless_absent(describe, ModelName=resource.name)
+            actual = fetch_or_none(describe, ModelName=resource.name)
             if actual is None:
-                yield gone("model", resource.name)
+                yield build_missing("model", resource.name)
             else:
-                yield from model(resource.name, resource.properties, actual)
+                yield from compare_model(resource.name, resource.properties, actual)
 
 
-def _named(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield ((variant, instance type), model) for each instance type; "" where there is only one."""
+def _iterate_models(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield ((variant, instance type), model) for each instance type of a variant.
+
+    The instance type is "" if the variant has no instance pools.
+    """
     pools = variant.get("InstancePools") or [{}]
     for pool in pools:
         name = pool.get("ModelNameOverride") or variant.get("ModelName")
@@ -214,11 +239,13 @@ def _named(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
             yield (variant["VariantName"], pool.get("InstanceType", "")), name
 
 
-def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:
-    """Compare image, archive, role and every environment variable of a model."""
+def compare_model(
+    name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Compare the image, archive, role, and every environment variable of a model."""
     remedy = f"the endpoint runs another model; {RESTORE}"
-    yield from changed("model", name, wanted, actual, remedy)
-    yield from _extras("model", name, wanted, actual, _MODEL_EXTRAS)
+    yield from find_changes("model", name, wanted, actual, remedy)
+    yield from _find_extras("model", name, wanted, actual, _MODEL_EXTRAS)
     expected, there = (
         properties.get("PrimaryContainer", {}).get("Environment", {})
         for properties in (wanted, actual)
@@ -226,30 +253,32 @@ def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> It
     more = {
         f"PrimaryContainer.Environment.{key}": there[key] for key in there if key not in expected
     }
-    yield from added("model", name, more, more, remedy)
+    yield from report_added_keys("model", name, more, more, remedy)
 
 
-def fleets(stack: DeployedStack) -> Iterator[str]:
-    """Yield a sentence for each variant with instance pools: how many instances are of which type."""
+def describe_fleets(stack: DeployedStack) -> Iterator[str]:
+    """Yield a sentence with the instances of each type, for each variant with instance pools."""
     sagemaker = stack.account.client("sagemaker")
-    for resource in stack.of("AWS::SageMaker::Endpoint"):
-        live = unless_absent(
+    for resource in stack.find_resources("AWS::SageMaker::Endpoint"):
+        live = fetch_or_none(
             sagemaker.describe_endpoint, EndpointName=resource.properties["EndpointName"]
         )
-        for variant in _variants(live or {}):
+        for variant in _list_variants(live or {}):
             pools = {
                 pool["InstanceType"]: int(pool["CurrentInstanceCount"])
                 for pool in variant.get("InstancePools") or []
             }
             if pools:
-                yield f"{variant['VariantName']} runs on {_counts(stack, variant, pools)}"
+                yield f"{variant['VariantName']} runs on {_describe_counts(stack, variant, pools)}"
 
 
-def _counts(stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str, int]) -> str:
-    (config,) = stack.of("AWS::SageMaker::EndpointConfig")
+def _describe_counts(
+    stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str, int]
+) -> str:
+    (config,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
     preferred = [
         settings["InstancePools"][0]["InstanceType"]
-        for settings in _variants(config.properties)
+        for settings in _list_variants(config.properties)
         if settings["VariantName"] == variant["VariantName"] and settings.get("InstancePools")
     ]
     # What the file prefers comes first, whatever order AWS answers in.
@@ -264,33 +293,38 @@ def _counts(stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str
     )
 
 
-def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
-    """Compare weights and instance counts. `live`: the answer of DescribeEndpoint."""
+def _compare_fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare weights and instance counts.
+
+    `live`: the response of DescribeEndpoint.
+    """
     scaled = {
         resource.properties["ResourceId"].split("/")[-1]: resource.properties
-        for resource in stack.of(TARGET)
+        for resource in stack.find_resources(TARGET)
     }
-    (config,) = stack.of("AWS::SageMaker::EndpointConfig")
-    there = {settings["VariantName"]: settings for settings in _variants(live)}
-    for settings in _variants(config.properties):
+    (config,) = stack.find_resources("AWS::SageMaker::EndpointConfig")
+    there = {settings["VariantName"]: settings for settings in _list_variants(live)}
+    for settings in _list_variants(config.properties):
         variant = settings["VariantName"]
         if variant not in there:
             continue  # told of with the configuration
         name = f"{live['EndpointName']}/{variant}"
         weight = {"CurrentWeight": settings["InitialVariantWeight"]}
-        remedy = _set_back(stack, live, variant, "Weight", settings["InitialVariantWeight"])
-        yield from changed("drifted weight", name, weight, there[variant], remedy)
+        remedy = _format_reset_command(
+            stack, live, variant, "Weight", settings["InitialVariantWeight"]
+        )
+        yield from find_changes("drifted weight", name, weight, there[variant], remedy)
         target = scaled.get(variant)
         if (managed := settings.get("ManagedInstanceScaling")) is not None:
             bounds = (("MinCapacity", "MinInstanceCount"), ("MaxCapacity", "MaxInstanceCount"))
             target = {key: managed[bound] for key, bound in bounds}
-        back = _set_back(
+        back = _format_reset_command(
             stack, live, variant, "InstanceCount", settings.get("InitialInstanceCount")
         )
-        yield from _count(name, settings, there[variant], target, back)
+        yield from _compare_count(name, settings, there[variant], target, back)
 
 
-def _set_back(
+def _format_reset_command(
     stack: DeployedStack, live: Mapping[str, Any], variant: str, what: str, value: object
 ) -> str:
     """Return the command that sets a variant's weight or number of instances."""
@@ -301,7 +335,7 @@ def _set_back(
     )
 
 
-def _count(
+def _compare_count(
     name: str,
     wanted: Mapping[str, Any],
     now: Mapping[str, Any],
@@ -312,12 +346,14 @@ def _count(
 
     `back`: how to set the number of instances back where nothing scales.
     """
-    key, started, count = _counted(wanted, now)
+    key, started, count = _find_counts(wanted, now)
     if started is None and count is None:
         return  # serverless, with none kept warm
     least = most = int(started or 0)
     if target is not None:
-        planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(target)]
+        planned = [
+            action.get("ScalableTargetAction", {}) for action in list_planned_actions(target)
+        ]
         bounds = [target, *planned]
         least = min(int(bound["MinCapacity"]) for bound in bounds if "MinCapacity" in bound)
         most = max(int(bound["MaxCapacity"]) for bound in bounds if "MaxCapacity" in bound)
@@ -334,7 +370,7 @@ def _count(
         )
 
 
-def _counted(
+def _find_counts(
     wanted: Mapping[str, Any], now: Mapping[str, Any]
 ) -> tuple[str, int | None, int | None]:
     """Return (the counted property, its initial value, its current value)."""
@@ -345,7 +381,7 @@ def _counted(
     return "CurrentInstanceCount", wanted["InitialInstanceCount"], now.get("CurrentInstanceCount")
 
 
-def planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the scheduled actions of a scaling target, which move its bounds."""
+def list_planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the scheduled actions of a scaling target, which change its bounds."""
     actions: list[Mapping[str, Any]] = target.get("ScheduledActions") or []
     return actions

@@ -1,6 +1,7 @@
-"""Golden requests: requests whose known answers are compared with those of the deployed endpoint.
+"""Send golden requests, and compare the endpoint's responses with the known responses.
 
-An asynchronous endpoint is called through its bucket, and waited for at most two minutes.
+An asynchronous endpoint is called through its bucket, and its response is awaited for at most two
+minutes.
 """
 
 import time
@@ -12,8 +13,8 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
-from servable.answers.differences import content_type_of, differing, known_answer
-from servable.project.account import Account, unless_absent
+from servable.answers.differences import find_content_type, find_differences, read_known_response
+from servable.project.account import Account, fetch_or_none
 from servable.verify.difference import Answers, Difference, Report
 
 KIND = "golden answer"
@@ -27,20 +28,25 @@ REQUESTS = "requests"
 
 
 class NotAnsweredError(Exception):
-    """An asynchronous request was not answered. `str()` is the reason."""
+    """The error if an asynchronous request got no response.
+
+    `str()` is the reason.
+    """
 
 
 class NoInstanceError(Exception):
-    """The endpoint is scaled to no instance, so a request would wait until one has been started."""
+    """The error if an endpoint has no instance: a request would wait for one to start."""
 
 
-def compare(account: Account, environment: Environment, report: Report) -> Iterator[Difference]:
-    """Send the golden requests of each model once to each variant or component that serves it.
+def compare_responses(
+    account: Account, environment: Environment, report: Report
+) -> Iterator[Difference]:
+    """Send each model's golden requests once to each variant or component that serves it.
 
-    `report` says how far.
+    `report.answers` gets how far the responses were compared.
     """
     done: dict[str, Answers] = {}
-    for variant, settings in environment.served.items():
+    for variant, settings in environment.serving_variants.items():
         if settings.shadow:
             continue  # nobody may ask it by name, and its answers are thrown away
         done[variant], any_request = "not asked", False
@@ -56,7 +62,7 @@ def compare(account: Account, environment: Environment, report: Report) -> Itera
                 target["TargetModel"] = f"{name}.tar.gz"
             for golden in environment.models[name].golden_requests.values():
                 any_request = True
-                answer = yield from _ask(account, environment, target, golden, report)
+                answer = yield from _compare_request(account, environment, target, golden, report)
                 done[variant] = max(done[variant], answer, key=_KNOWN.index)
         if not any_request:
             report.notes.append(
@@ -65,7 +71,7 @@ def compare(account: Account, environment: Environment, report: Report) -> Itera
     report.answers = min(done.values(), key=_KNOWN.index)
 
 
-def _ask(
+def _compare_request(
     account: Account,
     environment: Environment,
     target: Mapping[str, str],
@@ -75,7 +81,7 @@ def _ask(
     endpoint = environment.endpoint.name
     resource = f"{endpoint}/{[*target.values()][-1]}"
 
-    def differs(actual: object, wanted: object, remedy: str, key: str = "") -> Difference:
+    def build_difference(actual: object, wanted: object, remedy: str, key: str = "") -> Difference:
         where = f"{golden.request}{f': {key}' if key else ''}"
         return Difference(
             kind=KIND, resource=resource, key=where, wanted=wanted, found=actual, remedy=remedy
@@ -84,16 +90,18 @@ def _ask(
     try:
         body = golden.request.path.read_bytes()
     except OSError as wrong:
-        yield differs(wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out")
+        yield build_difference(
+            wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out"
+        )
         return "not asked"
-    wanted = known_answer(golden)
+    wanted = read_known_response(golden)
     try:
         if environment.kind.queued:
-            actual = _ask_async(account, endpoint, body, golden.sent_as)
+            actual = _invoke_async(account, endpoint, body, golden.request_content_type)
         else:
-            _refuse_asleep(account, target.get("InferenceComponentName"))
+            _require_copies(account, target.get("InferenceComponentName"))
             answer = account.client("sagemaker-runtime").invoke_endpoint(
-                EndpointName=endpoint, Body=body, ContentType=golden.sent_as, **target
+                EndpointName=endpoint, Body=body, ContentType=golden.request_content_type, **target
             )
             actual = answer["Body"].read()
     except NoInstanceError:
@@ -103,7 +111,7 @@ def _ask(
         )
         return "not asked"
     except (ClientError, NotAnsweredError) as error:
-        yield differs(str(error), NO_ANSWER, "look at the endpoint's log group")
+        yield build_difference(str(error), NO_ANSWER, "look at the endpoint's log group")
         return "not compared"
     if wanted is None:
         file = golden.answer or "FILE"
@@ -112,17 +120,17 @@ def _ask(
             f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`"
         )
         return "not compared"
-    for key, expected, present in differing(
-        wanted, actual, golden.tolerance, content_type_of(golden)
+    for key, expected, present in find_differences(
+        wanted, actual, golden.tolerance, find_content_type(golden)
     ):
         remedy = "the model, its code or its image is another; or write the new answer"
-        yield differs(present, expected, remedy, key)
+        yield build_difference(present, expected, remedy, key)
         break  # one place says it
     return "compared"
 
 
-def _refuse_asleep(account: Account, component: str | None) -> None:
-    """Raises `NoInstanceError` while a component has no copy."""
+def _require_copies(account: Account, component: str | None) -> None:
+    """Raise `NoInstanceError` if the component has no copy."""
     if component is not None:
         sagemaker = account.client("sagemaker")
         live = sagemaker.describe_inference_component(InferenceComponentName=component)
@@ -130,10 +138,11 @@ def _refuse_asleep(account: Account, component: str | None) -> None:
             raise NoInstanceError
 
 
-def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:
-    """Return the answer's body. The bucket's lifecycle deletes request and answer.
+def _invoke_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:
+    """Return the response body of an asynchronous request.
 
-    Raises `NotAnsweredError`, `NoInstanceError`, and what botocore raises.
+    The bucket's lifecycle rules delete the request and the response. Raises `NotAnsweredError`,
+    `NoInstanceError`, and botocore's errors.
     """
     live = account.client("sagemaker").describe_endpoint(EndpointName=endpoint)
     if all(variant.get("CurrentInstanceCount") == 0 for variant in live["ProductionVariants"]):
@@ -147,9 +156,9 @@ def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) 
     )
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
-        if (answer := _object(s3, accepted["OutputLocation"])) is not None:
+        if (answer := _read_object(s3, accepted["OutputLocation"])) is not None:
             return answer
-        if (failure := _object(s3, accepted.get("FailureLocation"))) is not None:
+        if (failure := _read_object(s3, accepted.get("FailureLocation"))) is not None:
             raise NotAnsweredError(failure.decode(errors="replace"))
         time.sleep(POLL_SECONDS)
     raise NotAnsweredError(
@@ -157,10 +166,10 @@ def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) 
     )
 
 
-def _object(s3: Any, location: str | None) -> bytes | None:
-    """Return an object's content; None if it does not exist."""
+def _read_object(s3: Any, location: str | None) -> bytes | None:
+    """Return an object's content, or None if the object doesn't exist."""
     if location is None:
         return None
     bucket, _, key = location.removeprefix("s3://").partition("/")
-    content = unless_absent(s3.get_object, Bucket=bucket, Key=key)
+    content = fetch_or_none(s3.get_object, Bucket=bucket, Key=key)
     return None if content is None else bytes(content["Body"].read())

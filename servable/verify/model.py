@@ -1,4 +1,4 @@
-"""Parts of a model: its archive in S3, byte for byte as packed, and its image, still patched."""
+"""Compare a model's archive in S3 byte for byte, and check that its image still gets patches."""
 
 import hashlib
 import re
@@ -10,11 +10,11 @@ from infra.catalog import images
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
-from model_packaging.tree import sha256_of
-from servable.package.package import Package, package
-from servable.project.account import unless_absent
+from model_packaging.tree import compute_sha256
+from servable.package.package import Package, pack_models
+from servable.project.account import fetch_or_none
 from servable.verify.deployed import UNKNOWN, DeployedStack
-from servable.verify.difference import Difference, gone
+from servable.verify.difference import Difference, build_missing
 
 CHUNK_BYTES = 8 * 1024 * 1024
 PINNED = "SERVABLE_ARTIFACT_SHA256"
@@ -26,18 +26,22 @@ REMEDY = (
 )
 
 
-def archives(
+def compare_archives(
     stack: DeployedStack, loaded: ValidFile, note: Callable[[str], None]
 ) -> Iterator[Difference]:
-    """Hash every archive that a deployed model names. `note`: called with what is not compared."""
+    """Compare the hash of every archive that a deployed model names.
+
+    `note`: called with a text about each archive that can't be compared.
+    """
     containers = [
-        model.properties["PrimaryContainer"] for model in stack.of("AWS::SageMaker::Model")
+        model.properties["PrimaryContainer"]
+        for model in stack.find_resources("AWS::SageMaker::Model")
     ]
-    packed = _packed(loaded, containers, note)
+    packed = _pack_models(loaded, containers, note)
     for container in containers:
         name = container.get("ModelPackageName")
         if name is not None:
-            yield from _package(stack, str(name), container["Environment"][PINNED], note)
+            yield from _compare_package(stack, str(name), container["Environment"][PINNED], note)
             continue
         single = container.get("ModelDataUrl", UNKNOWN)
         source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
@@ -45,17 +49,19 @@ def archives(
             continue
         url = str(source or single)
         pinned = container.get("Environment", {}).get(PINNED)
-        yield from _objects(stack, url, {url: pinned} if pinned else _hashes(url, packed), note)
+        yield from _compare_objects(
+            stack, url, {url: pinned} if pinned else _list_hashes(url, packed), note
+        )
 
 
-def _package(
+def _compare_package(
     stack: DeployedStack, name: str, pinned: str, note: Callable[[str], None]
 ) -> Iterator[Difference]:
-    """Whether a model package is still there and approved, and its archive what was pinned."""
+    """Compare a model package: it must exist, be approved, and have the pinned archive."""
     client = stack.account.client("sagemaker")
-    package = unless_absent(client.describe_model_package, ModelPackageName=name)
+    package = fetch_or_none(client.describe_model_package, ModelPackageName=name)
     if package is None:
-        yield gone("model package", name)
+        yield build_missing("model package", name)
         return
     status = package.get("ModelApprovalStatus")
     if status != APPROVED:
@@ -68,24 +74,27 @@ def _package(
             remedy="name a version that is approved as artifact.model_package, pin it, and deploy",
         )
     url = str(package["InferenceSpecification"]["Containers"][0].get("ModelDataUrl"))
-    yield from _objects(stack, url, {url: pinned}, note)
+    yield from _compare_objects(stack, url, {url: pinned}, note)
 
 
-def _packed(
+def _pack_models(
     loaded: ValidFile, containers: list[Mapping[str, Any]], note: Callable[[str], None]
 ) -> list[Package]:
-    """Pack the models on this computer: the same inputs give the same bytes on any."""
+    """Pack the models on this computer; the same inputs give the same bytes everywhere.
+
+    Returns [] if all archives are pinned, or if packing fails.
+    """
     if all(PINNED in container.get("Environment", {}) for container in containers):
         return []
     try:
-        return list(package(loaded))
+        return list(pack_models(loaded))
     except PackagingError as wrong:
         note(f"the archive's bytes are not compared: {wrong}")
         return []
 
 
-def _hashes(url: str, packed: list[Package]) -> dict[str, str | None]:
-    """Return object's URL -> SHA-256; None if this computer does not know it."""
+def _list_hashes(url: str, packed: list[Package]) -> dict[str, str | None]:
+    """Return each object's URL -> SHA-256, or None if this computer doesn't know the hash."""
     if not url.endswith("/"):
         by_key = {f"{archive.key}.tar.gz": archive.sha256 for archive in packed}
         return {url: by_key.get(url.rsplit("/", 1)[-1])}
@@ -94,11 +103,13 @@ def _hashes(url: str, packed: list[Package]) -> dict[str, str | None]:
         if archive.path is not None:
             hashes[f"{url}{archive.model}.tar.gz"] = archive.sha256
         else:
-            hashes |= {f"{url}{file.name}": sha256_of(file.path) for file in archive.tree.files}
+            hashes |= {
+                f"{url}{file.name}": compute_sha256(file.path) for file in archive.tree.files
+            }
     return hashes
 
 
-def _objects(
+def _compare_objects(
     stack: DeployedStack, at: str, hashes: dict[str, str | None], note: Callable[[str], None]
 ) -> Iterator[Difference]:
     s3 = stack.account.client("s3")
@@ -106,12 +117,12 @@ def _objects(
         bucket, _, key = at.removeprefix("s3://").partition("/")
         listed = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
         if not listed.get("KeyCount"):
-            yield gone("artefact", at)
+            yield build_missing("artefact", at)
     for url, sha256 in hashes.items():
         bucket, _, key = url.removeprefix("s3://").partition("/")
-        actual = digest(s3, bucket, key, whole=sha256 is not None)
+        actual = compute_digest(s3, bucket, key, whole=sha256 is not None)
         if actual is None:
-            yield gone("artefact", url)
+            yield build_missing("artefact", url)
         elif sha256 is None:
             note(f"{url}: is there; its bytes are not compared: the sources here pack to another")
         elif actual != sha256:
@@ -125,10 +136,13 @@ def _objects(
             )
 
 
-def digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
-    """Return the SHA-256 of an object in hex, or "" without `whole`; None if it does not exist."""
+def compute_digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
+    """Return the SHA-256 of an object in hex, or None if it doesn't exist.
+
+    Without `whole`, the content isn't read, and the result for an existing object is "".
+    """
     call = s3.get_object if whole else s3.head_object
-    answer = unless_absent(call, Bucket=bucket, Key=key)
+    answer = fetch_or_none(call, Bucket=bucket, Key=key)
     if answer is None or not whole:
         return None if answer is None else ""
     sha256 = hashlib.sha256()
@@ -137,19 +151,19 @@ def digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
     return sha256.hexdigest()
 
 
-def patched_images(
+def check_image_patches(
     stack: DeployedStack, environment: Environment, note: Callable[[str], None]
 ) -> Iterator[Difference]:
-    """Check that each image still gets patches today."""
+    """Yield a difference for each image that no longer gets patches today."""
     today = datetime.now(UTC).date().isoformat()
     uris = {
         resource.properties["PrimaryContainer"]["Image"]
-        for resource in stack.of("AWS::SageMaker::Model")
+        for resource in stack.find_resources("AWS::SageMaker::Model")
         if "Image" in resource.properties["PrimaryContainer"]  # a model package has its own
     }
     for uri in sorted(map(str, uris)):
         version = _STOCK.search(uri)
-        ended = images.ended(version[1], on=today) if version else None
+        ended = images.find_end_of_patch(version[1], on=today) if version else None
         if version is None or ended is None:
             continue
         if reason := environment.acknowledge.get(IMAGE_RULE):

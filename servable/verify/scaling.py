@@ -1,4 +1,4 @@
-"""Scaling: registered, with its bounds and policies, and not suspended."""
+"""Compare scaling: registered, with its bounds and policies, and not suspended."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,8 +7,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from servable.verify.deployed import DeployedStack, Resource
-from servable.verify.difference import RESTORE, Difference, added, changed, gone, undeclared
-from servable.verify.endpoint import TARGET, planned_actions
+from servable.verify.difference import (
+    RESTORE,
+    Difference,
+    build_missing,
+    find_changes,
+    find_undeclared,
+    report_added_keys,
+)
+from servable.verify.endpoint import TARGET, list_planned_actions
 
 _SHAPES = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
 # What a policy does where its template is silent.
@@ -27,10 +34,12 @@ SCALING_POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 BY_HAND = "scaling by hand"
 
 
-def compare(stack: DeployedStack) -> Iterator[Difference]:
+def compare_scaling(stack: DeployedStack) -> Iterator[Difference]:
     scaling = stack.account.client("application-autoscaling")
-    targets = list(stack.of(TARGET))
-    yield from _by_hand(stack, {resource.properties["ResourceId"] for resource in targets})
+    targets = list(stack.find_resources(TARGET))
+    yield from _find_manual_scaling(
+        stack, {resource.properties["ResourceId"] for resource in targets}
+    )
     for resource in targets:
         wanted = resource.properties
         name = wanted["ResourceId"]
@@ -40,32 +49,37 @@ def compare(stack: DeployedStack) -> Iterator[Difference]:
             ScalableDimension=wanted["ScalableDimension"],
         )["ScalableTargets"]
         if not registered:
-            yield gone("scaling target", name)
+            yield build_missing("scaling target", name)
             continue
         bounds = {key: wanted[key] for key in ("MinCapacity", "MaxCapacity")}
-        planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(wanted)]
+        planned = [
+            action.get("ScalableTargetAction", {}) for action in list_planned_actions(wanted)
+        ]
         # A schedule moves the bounds: those of any of its actions are as deployed.
         for key in bounds:
             if registered[0].get(key) in [action.get(key) for action in planned]:
                 bounds[key] = registered[0][key]
         remedy = f"it was registered again outside CloudFormation; {RESTORE}"
-        yield from changed("scaling bounds", name, bounds, registered[0], remedy)
+        yield from find_changes("scaling bounds", name, bounds, registered[0], remedy)
         suspended, meant = (
             target.get("SuspendedState") or {} for target in (registered[0], wanted)
         )
         resumed = {key: False for key, now in suspended.items() if now and not meant.get(key)}
-        remedy = _resume(stack, wanted, resumed)
-        yield from changed("scaling suspended", name, resumed, suspended, remedy)
-        yield from _schedule(stack, wanted)
-    yield from _policies(stack, targets)
+        remedy = _format_resume_command(stack, wanted, resumed)
+        yield from find_changes("scaling suspended", name, resumed, suspended, remedy)
+        yield from _compare_schedule(stack, wanted)
+    yield from _compare_policies(stack, targets)
 
 
-def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Difference]:
-    """Compare the scaling policies; one outside the template would work against the deployed ones."""
+def _compare_policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Difference]:
+    """Compare the scaling policies.
+
+    A policy outside the template would work against the deployed ones.
+    """
     there = {
         (policy["ResourceId"], policy["PolicyName"]): policy
         for resource in targets
-        for policy in stack.account.pages(
+        for policy in stack.account.iterate_items(
             "application-autoscaling",
             "describe_scaling_policies",
             "ScalingPolicies",
@@ -73,29 +87,29 @@ def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Differe
             ResourceId=resource.properties["ResourceId"],
         )
     }
-    for policy in stack.of(SCALING_POLICY):
+    for policy in stack.find_resources(SCALING_POLICY):
         wanted = policy.properties
         # Ref of a scalable target is RESOURCE|DIMENSION|NAMESPACE.
         name = (str(wanted["ScalingTargetId"]).partition("|")[0], wanted["PolicyName"])
         if (actual := there.pop(name, None)) is None:
-            yield gone("scaling policy", name[1])
+            yield build_missing("scaling policy", name[1])
             continue
         shape = {key: wanted[key] for key in _SHAPES if key in wanted}
         remedy = f"the policy was changed outside CloudFormation; {RESTORE}"
-        yield from changed("scaling policy", name[1], shape, actual, remedy)
+        yield from find_changes("scaling policy", name[1], shape, actual, remedy)
         for key, meant in shape.items():
             now = actual.get(key) or {}
-            yield from undeclared("scaling policy", name[1], meant, now, _DEFAULTS, remedy)
+            yield from find_undeclared("scaling policy", name[1], meant, now, _DEFAULTS, remedy)
     for (resource, policy_name), policy_there in sorted(there.items()):
         types = {policy_name: policy_there["PolicyType"]}
         remedy = "write it into [variants.NAME.scaling], or delete it (DeleteScalingPolicy)"
-        yield from added(BY_HAND, resource, types, types, remedy, "no such policy")
+        yield from report_added_keys(BY_HAND, resource, types, types, remedy, "no such policy")
 
 
-def _schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Difference]:
+def _compare_schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare the scheduled actions."""
     name = wanted["ResourceId"]
-    pages = stack.account.pages(
+    pages = stack.account.iterate_items(
         "application-autoscaling",
         "describe_scheduled_actions",
         "ScheduledActions",
@@ -103,20 +117,28 @@ def _schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Diffe
         ResourceId=name,
     )
     there = {scheduled["ScheduledActionName"]: scheduled for scheduled in pages}
-    planned = {scheduled["ScheduledActionName"]: scheduled for scheduled in planned_actions(wanted)}
+    planned = {
+        scheduled["ScheduledActionName"]: scheduled for scheduled in list_planned_actions(wanted)
+    }
     for action, expected in planned.items():
         if action not in there:
-            if not _over(expected):
-                yield gone("scheduled action", f"{name}: {action}")
+            if not _is_over(expected):
+                yield build_missing("scheduled action", f"{name}: {action}")
             continue
         remedy = f"the action was changed outside CloudFormation; {RESTORE}"
-        yield from changed("scheduled action", f"{name}: {action}", expected, there[action], remedy)
+        yield from find_changes(
+            "scheduled action", f"{name}: {action}", expected, there[action], remedy
+        )
     schedules = {action: there[action]["Schedule"] for action in sorted(there.keys() - planned)}
     remedy = "write it into [variants.NAME.scaling] schedule, or delete it"
-    yield from added(BY_HAND, name, schedules, schedules, remedy, "no such scheduled action")
+    yield from report_added_keys(
+        BY_HAND, name, schedules, schedules, remedy, "no such scheduled action"
+    )
 
 
-def _resume(stack: DeployedStack, wanted: Mapping[str, Any], states: Mapping[str, bool]) -> str:
+def _format_resume_command(
+    stack: DeployedStack, wanted: Mapping[str, Any], states: Mapping[str, bool]
+) -> str:
     """Return the command that resumes the suspended kinds of scaling."""
     resumed = ",".join(f"{key}={str(value).lower()}" for key, value in states.items())
     return (
@@ -126,8 +148,8 @@ def _resume(stack: DeployedStack, wanted: Mapping[str, Any], states: Mapping[str
     )
 
 
-def _over(planned: Mapping[str, Any]) -> bool:
-    """Whether an action was scheduled for one moment in the past."""
+def _is_over(planned: Mapping[str, Any]) -> bool:
+    """Return whether an action was scheduled for one moment in the past."""
     once = re.fullmatch(r"at\((.+)\)", str(planned["Schedule"]))
     if once is None:
         return False
@@ -135,11 +157,11 @@ def _over(planned: Mapping[str, Any]) -> bool:
     return at.replace(tzinfo=ZoneInfo(planned.get("Timezone", "UTC"))) < datetime.now(UTC)
 
 
-def _by_hand(stack: DeployedStack, wanted: set[str]) -> Iterator[Difference]:
-    """Yield scalable targets of variants whose file configures no scaling."""
-    (endpoint,) = stack.of("AWS::SageMaker::Endpoint")
+def _find_manual_scaling(stack: DeployedStack, wanted: set[str]) -> Iterator[Difference]:
+    """Yield a difference for each scalable target that the environment file doesn't configure."""
+    (endpoint,) = stack.find_resources("AWS::SageMaker::Endpoint")
     name = endpoint.properties["EndpointName"]
-    registered = stack.account.pages(
+    registered = stack.account.iterate_items(
         "application-autoscaling",
         "describe_scalable_targets",
         "ScalableTargets",
@@ -149,4 +171,6 @@ def _by_hand(stack: DeployedStack, wanted: set[str]) -> Iterator[Difference]:
         resource = target["ResourceId"]
         if resource.startswith(f"endpoint/{name}/variant/") and resource not in wanted:
             remedy = "write [variants.NAME.scaling] into the file, or deregister it"
-            yield from added(BY_HAND, resource, target, ["MaxCapacity"], remedy, "no scaling")
+            yield from report_added_keys(
+                BY_HAND, resource, target, ["MaxCapacity"], remedy, "no scaling"
+            )

@@ -19,12 +19,12 @@ APP = ["-m", "servable.app"]
 PARENT = """
 from pathlib import Path
 from infra.parameters.loading import load
-from servable.plan.synthesis import synthesised
+from servable.plan.synthesis import synthesise_stacks
 from servable.console.terminal import end_on_ctrl_c, raise_on_ctrl_c
 end_on_ctrl_c()
 raise_on_ctrl_c()
 root = Path.cwd()
-synthesised(load(root, root / "environments")[0], root / "environments", {})
+synthesise_stacks(load(root, root / "environments")[0], root / "environments", {})
 """
 
 

@@ -60,12 +60,12 @@ def test_a_claim_shows_if_every_repeat_is_within_and_is_no_failure(
 
 
 def test_what_was_not_measured_is_said(folder: Path) -> None:
-    assert "`make bench-own` hasn't been run." in frame.write_section("own")
+    assert "`make bench-own` hasn't been run." in frame.format_section("own")
 
 
 def test_performance_md_is_what_the_results_make() -> None:
     """Otherwise `python -m benchmarks page` writes it again."""
-    sections = [frame.HEAD, *map(frame.write_section, frame.NAMES)]
+    sections = [frame.HEAD, *map(frame.format_section, frame.NAMES)]
     assert frame.PAGE.read_text(encoding="utf-8") == "\n".join(sections)
     assert len("\n".join(sections).split()) <= 1_500
 

@@ -57,14 +57,14 @@ def test_every_region_gets_the_image_that_the_sdk_resolves(
         for region in SDK["versions"][ALIASES.get(version, version)]["registries"]
     }
     ours = {
-        region: images.image(version=version, device=device, region=region).uri
-        for region in images.regions(version)
+        region: images.find_image(version=version, device=device, region=region).uri
+        for region in images.list_regions(version)
     }
     assert ours == theirs
 
 
 def test_every_version_that_the_sdk_serves_is_in_the_catalog() -> None:
-    assert sorted(images.versions()) == sorted(SERVED)
+    assert sorted(images.list_versions()) == sorted(SERVED)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_every_version_that_the_sdk_serves_is_in_the_catalog() -> None:
 def test_patches_of_what_is_older_than_an_ended_version_have_ended(
     version: str, end: str | None
 ) -> None:
-    assert images.ended(version) == end
+    assert images.find_end_of_patch(version) == end
 
 
 DIGEST = "sha256:" + "a" * 64
@@ -85,8 +85,8 @@ def test_an_image_of_ones_own_keeps_its_address_and_is_in_ecr() -> None:
         ("111111111111.dkr.ecr.eu-west-1.amazonaws.com/team/serving", "latest"),
         (f"111111111111.dkr.ecr.cn-north-1.amazonaws.com.cn/serving@{DIGEST}", ""),
     ]:
-        image = images.own_image(uri)
+        image = images.parse_own_image(uri)
         assert image is not None
         assert (image.uri, image.tag) == (uri, tag)
     for uri in ["serving:v3", "docker.io/library/nginx:1", "1.dkr.ecr.x.y/z"]:
-        assert images.own_image(uri) is None
+        assert images.parse_own_image(uri) is None

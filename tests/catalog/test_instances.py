@@ -7,7 +7,13 @@ from importlib import resources
 import botocore.session
 import pytest
 
-from infra.catalog.instances import ami_for, carries, compute_capability, instances, oldest_cuda
+from infra.catalog.instances import (
+    can_run_cuda,
+    find_ami,
+    find_compute_capability,
+    find_oldest_cuda,
+    load_instances,
+)
 
 EC2 = json.loads(
     gzip.decompress(
@@ -15,18 +21,22 @@ EC2 = json.loads(
     )
 )
 FAMILIES = ("c5", "c5d", "c6i", "c7i", "m5", "m6i", "m7i", "r5", "t2", "g4dn", "g5", "g6", "g6e")
-BY_TABLE = sorted(name for name in instances() if name.split(".")[1] in FAMILIES)
+BY_TABLE = sorted(name for name in load_instances() if name.split(".")[1] in FAMILIES)
 
 
 def test_every_type_and_successor_exists_and_every_gpu_family_has_an_ami() -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
     accepted = set(model.shape_for("ProductionVariantInstanceType").enum)
-    assert set(instances()) - accepted == set()
+    assert set(load_instances()) - accepted == set()
 
-    successors = {instance.successor for instance in instances().values() if instance.successor}
-    assert [name for name in successors if instances()[name].successor] == []
-    families = {instance.family: instance for instance in instances().values() if instance.gpus}
-    assert sorted(name for name in families if ami_for(cuda="12.2", family=name) is None) == [
+    successors = {
+        instance.successor for instance in load_instances().values() if instance.successor
+    }
+    assert [name for name in successors if load_instances()[name].successor] == []
+    families = {
+        instance.family: instance for instance in load_instances().values() if instance.gpus
+    }
+    assert sorted(name for name in families if find_ami(cuda="12.2", family=name) is None) == [
         "p2",
         "p3",
     ]
@@ -34,12 +44,12 @@ def test_every_type_and_successor_exists_and_every_gpu_family_has_an_ami() -> No
 
 @pytest.mark.parametrize("family", [*FAMILIES, "p2", "p3"])
 def test_the_family_is_in_the_catalog(family: str) -> None:
-    assert [name for name in instances() if name.startswith(f"ml.{family}.")]
+    assert [name for name in load_instances() if name.startswith(f"ml.{family}.")]
 
 
 @pytest.mark.parametrize("name", BY_TABLE)
 def test_a_machine_has_what_ec2_says_of_it(name: str) -> None:
-    ec2, ours = EC2[name.removeprefix("ml.")], instances()[name]
+    ec2, ours = EC2[name.removeprefix("ml.")], load_instances()[name]
     gpu = list(ec2.get("GpuInfo", {}).get("Gpus", []))
     assert (
         ours.vcpus,
@@ -72,21 +82,21 @@ def test_a_machine_has_what_ec2_says_of_it(name: str) -> None:
 def test_a_retired_machine_has_what_aws_documents(
     name: str, vcpus: int, memory_gib: int, gpus: int, gpu_memory_gib: int
 ) -> None:
-    one = instances()[name]
+    one = load_instances()[name]
     found = (one.vcpus, one.memory_gib, one.gpus, one.gpu_memory_gib)
     assert found == (vcpus, memory_gib, gpus, gpu_memory_gib)
 
 
 def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
     for gpu, oldest, capability in [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]:
-        assert (oldest_cuda(gpu), compute_capability(gpu)) == (oldest, capability)
+        assert (find_oldest_cuda(gpu), find_compute_capability(gpu)) == (oldest, capability)
     for ami, cuda, yes in [
         ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
         ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),
         ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
         ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
     ]:
-        assert carries(ami, cuda) is yes
+        assert can_run_cuda(ami, cuda) is yes
 
 
 @pytest.mark.parametrize(
@@ -104,4 +114,4 @@ def test_a_driver_carries_its_cuda_and_a_gpu_has_its_oldest() -> None:
 def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda(
     cuda: str, family: str, ami: str | None
 ) -> None:
-    assert ami_for(cuda=cuda, family=family) == ami
+    assert find_ami(cuda=cuda, family=family) == ami

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 from infra.catalog import images
-from infra.catalog.images import op_table
+from infra.catalog.images import find_op_table
 from scripts.ops_table import ADDED, as_rows, as_tables, as_text
-from scripts.ops_table import _merged as merged
-from scripts.ops_table import _value as value
+from scripts.ops_table import _convert_value as value
+from scripts.ops_table import _merge_kernels as merged
 from servable_tensors import wire
 
 CATALOG = Path(images.__file__).parent
@@ -54,13 +54,15 @@ def test_kernels_are_merged_by_one_attribute_only() -> None:
 
 def test_every_image_from_2_12_on_has_a_table_of_operations() -> None:
     for version, known in [("2.11", False), ("2.12", True), ("2.12.1", True)]:
-        assert (op_table(version) is not None) is known
+        assert (find_op_table(version) is not None) is known
 
-    new = [version for version in images.versions() if images.number(version) >= (2, 12)]
-    assert [one for one in new if op_table(one) is None] == []
-    assert {since for since, *_ in ADDED} <= set(images.versions())
+    new = [
+        version for version in images.list_versions() if images.parse_version(version) >= (2, 12)
+    ]
+    assert [one for one in new if find_op_table(one) is None] == []
+    assert {since for since, *_ in ADDED} <= set(images.list_versions())
     for op in ["Abs", "XlaCallModule", "NoOp", "WordpieceTokenizeWithOffsets"]:
         for version in ["2.12", "2.20"]:
-            table = op_table(version)
+            table = find_op_table(version)
             assert table is not None
             assert op in table

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from infra.catalog import limits, prices
-from infra.catalog.instances import offered, regions_of
-from infra.catalog.limits import table
+from infra.catalog.instances import find_regions, list_instance_types
+from infra.catalog.limits import load_table
 from scripts import refresh_catalog
-from scripts.refresh_catalog import merged
-from servable.cost.price_list import rows_of
+from scripts.refresh_catalog import merge_rows
+from servable.cost.price_list import build_price_rows
 
 CATALOG = Path(__file__).resolve().parents[2] / "infra" / "catalog"
 NAMES = sorted(file.stem for file in CATALOG.glob("*.json"))
@@ -25,13 +25,13 @@ GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_has_a_source_and_a_date(name: str) -> None:
-    assert table(name)["source"]
-    assert datetime.date.fromisoformat(table(name)["date"])
+    assert load_table(name)["source"]
+    assert datetime.date.fromisoformat(load_table(name)["date"])
 
 
 @pytest.mark.parametrize("name", sorted(GENERATED))
 def test_a_generated_table_is_what_its_source_says(name: str) -> None:
-    ours = {key: value for key, value in table(name).items() if key not in ("source", "date")}
+    ours = {key: value for key, value in load_table(name).items() if key not in ("source", "date")}
     theirs = json.loads(json.dumps(GENERATED[name]()))
     assert ours == {key: value for key, value in theirs.items() if key != "source"}
 
@@ -48,8 +48,8 @@ def test_a_generated_table_is_what_its_source_says(name: str) -> None:
 def test_a_type_is_offered_where_it_has_a_hosting_price(
     region: str, instance: str, yes: bool
 ) -> None:
-    assert (region in regions_of(instance)) is yes
-    assert (instance in offered(region)) is yes
+    assert (region in find_regions(instance)) is yes
+    assert (instance in list_instance_types(region)) is yes
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_a_type_is_offered_where_it_has_a_hosting_price(
     ],
 )
 def test_a_limit_has_both_ends(shape: str, least: int, most: int) -> None:
-    assert (limits.least(shape), limits.most(shape)) == (least, most)
+    assert (limits.find_minimum(shape), limits.find_maximum(shape)) == (least, most)
 
 
 def test_a_price_has_a_source_a_date_and_one_region() -> None:
-    rows = [row for name in ("prices", "serverless", "data") for row in table("prices")[name]]
+    rows = [row for name in ("prices", "serverless", "data") for row in load_table("prices")[name]]
     assert [row for row in rows if not (row["source"] and row["as_of"])] == []
-    places = [(row["instance"], row["region"]) for row in table("prices")["prices"]]
+    places = [(row["instance"], row["region"]) for row in load_table("prices")["prices"]]
     assert len(set(places)) == len(places)
-    assert prices.price("ml.r7i.xlarge", "eu-west-1") is None
+    assert prices.find_price("ml.r7i.xlarge", "eu-west-1") is None
 
-    found = prices.price("ml.c5.9xlarge", "eu-west-1")
+    found = prices.find_price("ml.c5.9xlarge", "eu-west-1")
     assert found is not None
     assert (found.usd_per_hour, found.region) == (1.836, "us-west-2")
 
@@ -93,11 +93,11 @@ PRODUCT = {
 
 
 def test_a_product_of_the_price_list_becomes_a_row_that_replaces_the_old_one() -> None:
-    (row,) = rows_of([PRODUCT], as_of="2026-11-21")
+    (row,) = build_price_rows([PRODUCT], as_of="2026-11-21")
     assert (row["instance"], row["usd_per_hour"], row["region"]) == (
         "ml.c5.xlarge",
         0.231,
         "eu-west-1",
     )
-    (new,) = rows_of([PRODUCT], as_of="2026-11-21")
-    assert merged([{**new, "usd_per_hour": 9.0}], [new]) == [new]
+    (new,) = build_price_rows([PRODUCT], as_of="2026-11-21")
+    assert merge_rows([{**new, "usd_per_hour": 9.0}], [new]) == [new]

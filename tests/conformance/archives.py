@@ -33,7 +33,7 @@ def warm_up(*columns: str) -> bytes:
             tensor.tensor_shape.dim.add(size=size)
         tensor.float_val.extend([1.0, 2.0])
         records.append(log.SerializeToString())
-    return tfrecord.frame(records)
+    return tfrecord.frame_records(records)
 
 
 def pack(archive: Path, files: Mapping[str, bytes] = {}, folders: Mapping[str, Path] = {}) -> Path:

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, select_errors
 from stacks.endpoint_stack import EndpointStack
 from stacks.environment_stage import EnvironmentStage
 from tests.conftest import Environment
@@ -21,7 +21,7 @@ FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
 def stack_of(environment: Environment, *text: str, **replacements: str) -> EndpointStack:
     loaded = environment(*text, **replacements)
     findings = check(loaded)
-    assert errors(findings) == []
+    assert select_errors(findings) == []
     stage = EnvironmentStage(
         cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, findings
     )

@@ -14,7 +14,7 @@ from aws_cdk import aws_sns as sns
 
 from infra.constructs.acknowledged import accept_wildcards
 from servable import constructs as own
-from stacks.audits import audit
+from stacks.audits import add_rule_packs
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKER = ROOT / "examples" / "ranker"
@@ -231,5 +231,5 @@ def app(out: str) -> cdk.App:
 
 if __name__ == "__main__":
     synthesised = app(sys.argv[1])
-    audit(synthesised, sys.argv[2])
+    add_rule_packs(synthesised, sys.argv[2])
     synthesised.synth()

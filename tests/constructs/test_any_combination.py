@@ -8,11 +8,11 @@ import tomlkit
 from hypothesis import HealthCheck, assume, given, settings
 
 from infra.parameters.loading import Loaded, load
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, select_errors
 from tests.api_calls import calls, problems
 from tests.capabilities import environments
 from tests.conftest import valid
-from tests.presets import synthesised
+from tests.list_presets import synthesised
 
 UNHURRIED = [
     HealthCheck.too_slow,
@@ -29,7 +29,7 @@ def loaded(project: Path, values: dict[str, Any]) -> Loaded:
 
 def is_synthesised_where_it_is_accepted(project: Path, values: dict[str, Any]) -> None:
     found = loaded(project, values)
-    assume(errors(check(found)) == [])
+    assume(select_errors(check(found)) == [])
     asked = [call for one in synthesised(valid(found)).values() for call in calls(one)]
     assert [said for call in asked for said in problems(call)] == []
 

@@ -10,14 +10,14 @@ import pytest
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
-from infra.parameters.batch.job import batch_job
-from infra.preflight.batch.jobs import batch_example
+from infra.parameters.batch.job import find_batch_job
+from infra.preflight.batch.jobs import build_batch_example
 from servable.constructs import BatchSettings, BatchTransform, Model
 from tests.conftest import RANKER, VALID, Environment, valid
 from tests.constructs.conftest import Synthesised, stack_of
 
 Synthesise = Callable[..., Synthesised]
-NIGHTLY = batch_example(
+NIGHTLY = build_batch_example(
     schedule="cron(0 2 * * ? *)", timezone="Europe/Berlin", late_minutes=90, max_minutes=120
 )
 TEXT = f"{NIGHTLY}\n{VALID}"
@@ -52,9 +52,9 @@ def test_the_job_is_started_with_the_request_of_the_command_and_waited_for(
 ) -> None:
     started = job_of(synthesise(TEXT))["Parameters"]
     name = started.pop("TransformJobName.$")
-    job = batch_job(valid(environment(TEXT)).environment, "nightly")
+    job = find_batch_job(valid(environment(TEXT)).environment, "nightly")
     assert job is not None
-    wanted = job.request(job_name="", model_name=started["ModelName"])
+    wanted = job.build_request(job_name="", model_name=started["ModelName"])
     del wanted["TransformJobName"]
     assert (started, name) == (wanted, "States.Format('ranker-nightly-{}', $.run)")
 
@@ -147,7 +147,7 @@ def test_the_schedule_is_the_file_s_and_has_a_role(synthesise: Synthesise) -> No
     expression = schedule["ScheduleExpression"], schedule["ScheduleExpressionTimezone"]
     assert expression == ("cron(0 2 * * ? *)", "Europe/Berlin")
 
-    found = synthesise(f"{batch_example()}\n{VALID}")
+    found = synthesise(f"{build_batch_example()}\n{VALID}")
     assert found.all("AWS::Scheduler::Schedule") == []
     assert [name for name in found.ids("AWS::IAM::Role") if "Schedule" in name] == []
 

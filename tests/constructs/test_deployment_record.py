@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
 from infra.parameters.loading import load
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, select_errors
 from stacks.environment_stage import EnvironmentStage
 from tests.conftest import valid
 from tests.constructs.conftest import FLAGS
@@ -21,7 +21,7 @@ def deployed(project: Path, text: str, **overrides: str) -> tuple[dict[str, Any]
     given = {key.replace("__", "."): value for key, value in overrides.items()}
     (loaded,) = load(project, project / "environments", {"prod": given})
     findings = check(loaded)
-    assert errors(findings) == []
+    assert select_errors(findings) == []
     app = cdk.App(context=FLAGS, outdir=str(project / "cdk.out"))
     stage = EnvironmentStage(app, valid(loaded), findings)
     stack = stage.node.find_child("endpoint")

@@ -8,8 +8,8 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from infra.preflight.check import check, errors
-from stacks.audits import audit
+from infra.preflight.check import check, select_errors
+from stacks.audits import add_rule_packs
 from stacks.environment_stage import EnvironmentStage
 from tests.conftest import Environment
 from tests.constructs.conftest import FLAGS
@@ -78,12 +78,12 @@ def test_only_keys_that_a_file_leaves_out_are_missing(
 ) -> None:
     loaded = environment(text)
     findings = check(loaded)
-    assert errors(findings) == []
+    assert select_errors(findings) == []
     app = cdk.App(
         context=FLAGS, outdir=str(tmp_path / "out"), builtin_cloud_formation_validation=False
     )
     EnvironmentStage(app, loaded, findings)
-    audit(app, PACKS)
+    add_rule_packs(app, PACKS)
     refused = pytest.raises(RuntimeError, match="ValidationFailed") if found else nullcontext()
     with refused:
         app.synth()

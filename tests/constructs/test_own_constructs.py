@@ -10,7 +10,7 @@ from pathlib import Path
 import cloudformation_validate as validate
 import pytest
 
-from scripts.check_templates import linted, validated
+from scripts.check_templates import lint_templates, validate_template
 from servable import constructs as own
 from tests.api_calls import calls, problems
 from tests.checkouts import PATH, ROOT
@@ -75,9 +75,9 @@ def test_neither_annotations_nor_any_linter_find_anything(assembly: Path) -> Non
     report = json.loads((assembly / "validation-report.json").read_text())
     # Only a pack that found something has a report.
     assert [plugin["violations"] for plugin in report["pluginReports"]] == []
-    assert [line for line in linted(templates(assembly)) if OF_THE_CLI not in line] == []
+    assert [line for line in lint_templates(templates(assembly)) if OF_THE_CLI not in line] == []
     engine = validate.RegoEngine()
-    assert [said for file in templates(assembly) for said in validated(file, engine)] == []
+    assert [said for file in templates(assembly) for said in validate_template(file, engine)] == []
 
 
 @pytest.mark.parametrize("name", ["full-one", "minimal-one"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.policy.permissions import PERMISSIONS, PLACES, Permission
-from infra.preflight.batch.jobs import batch_example
+from infra.preflight.batch.jobs import build_batch_example
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
@@ -27,7 +27,7 @@ DUMPS = f"""core_dumps = {{ uri = "s3://dumps/ranker/", kms_key = "{KEY}9" }}\n"
 
 
 def _batch(**keys: str) -> str:
-    return f"{batch_example(**keys)}\n{VALID}"
+    return f"{build_batch_example(**keys)}\n{VALID}"
 
 
 ON = {

@@ -10,8 +10,8 @@ from aws_cdk.assertions import Template
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infra.catalog.limits import table
-from infra.catalog.metrics import OWN, UnpublishedMetricError, check, unit
+from infra.catalog.limits import load_table
+from infra.catalog.metrics import OWN, UnpublishedMetricError, check_metric, find_unit
 from infra.parameters.environment import Environment
 from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack
@@ -161,13 +161,13 @@ def looks_at_what_is_published(values: dict[str, Any]) -> None:
         for one in each["MetricTransformations"]
     }
     for one in used(found):
-        check(one.namespace, one.name, one.statistic, one.dimensions, kind)
-        assert one.unit in (None, unit(one.name)), one
+        check_metric(one.namespace, one.name, one.statistic, one.dimensions, kind)
+        assert one.unit in (None, find_unit(one.name)), one
         assert not one.namespace.startswith(OWN) or (one.namespace, one.name) in counted, one
     policies = found.all("AWS::ApplicationAutoScaling::ScalingPolicy")
-    assert tracked(policies) <= set(table("metrics")["scaling_kinds"][kind])
+    assert tracked(policies) <= set(load_table("metrics")["scaling_kinds"][kind])
     for one in customized(policies):
-        check(one.namespace, one.name, one.statistic, one.dimensions, kind)
+        check_metric(one.namespace, one.name, one.statistic, one.dimensions, kind)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_what_a_kind_does_not_publish_is_refused(
 ) -> None:
     statistic = "Average" if name.startswith(("App", "Over")) else "Sum"
     with pytest.raises(UnpublishedMetricError):
-        check("AWS/SageMaker", name, statistic, dimensions, kind)
+        check_metric("AWS/SageMaker", name, statistic, dimensions, kind)
 
 
 @pytest.mark.parametrize(
@@ -204,4 +204,4 @@ def test_what_nobody_publishes_is_refused(
     namespace: str, name: str, statistic: str, dimensions: list[str]
 ) -> None:
     with pytest.raises(UnpublishedMetricError):
-        check(namespace, name, statistic, dimensions)
+        check_metric(namespace, name, statistic, dimensions)

@@ -7,16 +7,16 @@ import pytest
 
 from infra.constructs.monitoring.signals import Signal, variant_signals
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
-from infra.parameters.monitoring import Alarms, Metrics, Published
+from infra.parameters.monitoring import Alarms, Metrics, PublishIntervals
 from infra.policy.hosting import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
 
 POOLS = ("ml.g5.xlarge", "ml.g4dn.xlarge")
 ALARMS = Alarms(p99_latency_ms=100, no_traffic_minutes=5)
 
 
-def published(kind: EndpointKind = REAL_TIME, *, enhanced: bool, seconds: int) -> Published:
+def published(kind: EndpointKind = REAL_TIME, *, enhanced: bool, seconds: int) -> PublishIntervals:
     table = {"enhanced_metrics": enhanced, "publish_seconds": seconds}
-    return Metrics.model_validate(table).published(kind)
+    return Metrics.model_validate(table).find_intervals(kind)
 
 
 def signals(
@@ -61,7 +61,7 @@ def test_a_window_of_minutes_is_as_many_whole_periods() -> None:
         signal = signals(True, seconds, alarms)["primary-p99-latency"]
         assert (signal.periods, signal.breaching) == expected
     for seconds, minutes in [(10, 3), (60, 3), (120, 4), (240, 4)]:
-        assert published(enhanced=True, seconds=seconds).window_minutes(3) == minutes
+        assert published(enhanced=True, seconds=seconds).round_up_window(3) == minutes
 
 
 def test_the_earliest_alarm_and_its_window_are_said() -> None:
@@ -83,14 +83,17 @@ def test_the_earliest_alarm_and_its_window_are_said() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (REAL_TIME, Published(requests_seconds=10, utilization_seconds=10, by_instance=True)),
-        (ASYNCHRONOUS, Published(utilization_seconds=10)),
-        (SERVERLESS, Published()),
+        (
+            REAL_TIME,
+            PublishIntervals(requests_seconds=10, utilization_seconds=10, by_instance=True),
+        ),
+        (ASYNCHRONOUS, PublishIntervals(utilization_seconds=10)),
+        (SERVERLESS, PublishIntervals()),
     ],
     ids=str,
 )
 def test_enhanced_metrics_are_those_of_real_time_endpoints(
-    kind: EndpointKind, expected: Published
+    kind: EndpointKind, expected: PublishIntervals
 ) -> None:
     assert published(kind, enhanced=True, seconds=10) == expected
 

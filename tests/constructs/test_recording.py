@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.recording import command
+from infra.recording import build_command
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def recorded(tmp_path: Path) -> Path:
     folder.mkdir(parents=True, mode=0o755)
     file = folder / "ranker.json"
     subprocess.run(
-        command({}, file=file, root=tmp_path),
+        build_command({}, file=file, root=tmp_path),
         check=True,
         stdout=subprocess.DEVNULL,
         env={"PATH": os.defpath, "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"},
@@ -56,7 +56,7 @@ def run_recording(file: Path, most_bytes: int | None = None) -> subprocess.Compl
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
     return subprocess.run(
-        command({"settings": "x" * 10_000}, file=file, root=file.parent),
+        build_command({"settings": "x" * 10_000}, file=file, root=file.parent),
         capture_output=True,
         text=True,
         env={"PATH": os.defpath, "HOME": "/", "AWS_EC2_METADATA_DISABLED": "true"},

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import placement
-from infra.parameters.scaling_properties import ScalingProperties, scaling_properties
+from infra.parameters.placement import find_placement
+from infra.parameters.scaling_properties import ScalingProperties, build_scaling_properties
 from tests.conftest import VALID, Environment
 from tests.constructs.conftest import Synthesised
 
@@ -53,9 +53,9 @@ def both(
     template = synthesise(request.param)
     loaded = environment(request.param)
     assert isinstance(loaded, ValidFile)
-    placed = placement(loaded.environment, "primary")
+    placed = find_placement(loaded.environment, "primary")
     assert placed is not None
-    return template, scaling_properties(loaded.environment, placed)
+    return template, build_scaling_properties(loaded.environment, placed)
 
 
 def by_text(several: Any) -> list[str]:

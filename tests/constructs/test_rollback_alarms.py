@@ -49,7 +49,7 @@ def fires(
         "new_errors": float(new[1]) if published else None,
         "new_answers": float(new[0]) or None,
     }
-    value = Expression(expression).value(values)
+    value = Expression(expression).compute_value(values)
     return value is not None and value > alarm["Threshold"]
 
 

@@ -9,8 +9,8 @@ import pytest
 from infra.constructs.endpoint.endpoint_logs import QUESTIONS
 from infra.constructs.monitoring.first_steps import FIRST_STEPS, LONGEST_DESCRIPTION
 from infra.parameters.loading import load
-from infra.preflight.batch.jobs import batch_example
-from servable.plan.synthesis import endpoint_template
+from infra.preflight.batch.jobs import build_batch_example
+from servable.plan.synthesis import synthesise_endpoint
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID, valid
 from tests.servable_local.aws.everything_on import EVERYTHING, QUEUED, watching
@@ -25,10 +25,11 @@ def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     (canary,) = [
         loaded for loaded in load(ROOT, ROOT / "examples" / "updates") if loaded.name == "canary"
     ]
-    found.append(endpoint_template(valid(canary)))  # with golden requests
+    found.append(synthesise_endpoint(valid(canary)))  # with golden requests
     found.append(
         watching(
-            tmp_path_factory.mktemp("batch"), f"{batch_example(schedule='rate(1 day)')}\n{VALID}"
+            tmp_path_factory.mktemp("batch"),
+            f"{build_batch_example(schedule='rate(1 day)')}\n{VALID}",
         )
     )
     resources = [resource for each in found for resource in each["Resources"].values()]

@@ -73,7 +73,7 @@ SCORES = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
 SHARED = {"tables", "/aws/sagemaker/TransformJobs"}
 
 
-class Deployed:
+class DeployedNames:
     """The environment `night`, deployed to a local AWS, with the bucket `tables`."""
 
     def __init__(self, aws: LocalAws) -> None:
@@ -174,7 +174,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         bootstrapped(aws)
         before = set(inventory(aws))
         cdk(project, aws, "deploy", "night/*", "alone/*", "--require-approval", "never")
-        deployed = Deployed(aws)
+        deployed = DeployedNames(aws)
         aws.advance(minutes=31)
         deployed.runs("BatchNightly", 1)
         scheduled = deployed.taken_scores()

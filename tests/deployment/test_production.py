@@ -46,7 +46,7 @@ class Production:
         chosen = [part for override in overrides for part in ("-c", override)]
         return self.cdk("deploy", "prod/*", "--require-approval", "never", *chosen)
 
-    def rollback_alarms(self) -> set[str]:
+    def list_rollback_alarms(self) -> set[str]:
         cloudwatch = self.aws.client("cloudwatch", **WHO)
         found = cloudwatch.describe_alarms(AlarmNamePrefix="ranker-prod-rollback-")["MetricAlarms"]
         return {one["AlarmName"] for one in found}
@@ -71,9 +71,9 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]
 @pytest.fixture(scope="module")
 def before_and_after(production: Production) -> tuple[set[str], set[str]]:
     """The rollback alarms, before and after an update of the container's settings."""
-    before = production.rollback_alarms()
+    before = production.list_rollback_alarms()
     production.deploy("prod.variants.primary.container.tfs_processes=2")
-    return before, production.rollback_alarms()
+    return before, production.list_rollback_alarms()
 
 
 def test_every_configuration_has_three_rollback_alarms_for_its_variant(
@@ -91,7 +91,7 @@ def test_an_update_is_watched_by_alarms_of_its_own(
 
 @pytest.mark.usefixtures("before_and_after")
 def test_the_live_endpoint_names_the_alarms_that_exist(production: Production) -> None:
-    assert production.watched_by() == production.rollback_alarms()
+    assert production.watched_by() == production.list_rollback_alarms()
 
 
 @pytest.mark.usefixtures("before_and_after")

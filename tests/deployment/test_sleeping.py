@@ -68,7 +68,7 @@ class Seen:
     """What is in the account after the deletion, and was before the deployment."""
 
 
-class Deployed:
+class DeployedNames:
     """A copy of the project, deployed to a local AWS whose clock the test moves."""
 
     def __init__(self, project: Path, aws: LocalAws) -> None:
@@ -136,7 +136,7 @@ class Deployed:
         return float(sum(point["Sum"] for point in found))
 
 
-def sleep_and_wake(deployed: Deployed, seen: Seen) -> None:
+def sleep_and_wake(deployed: DeployedNames, seen: Seen) -> None:
     seen.alone = {component: deployed.invoke(component) for component in ENDPOINTS}
     runtime = deployed.aws.client("sagemaker-runtime", **PLACE)
     try:
@@ -170,7 +170,7 @@ def sleep_and_wake(deployed: Deployed, seen: Seen) -> None:
         seen.counted[component] = executed, refusals
 
 
-def load_and_update(deployed: Deployed, seen: Seen) -> None:
+def load_and_update(deployed: DeployedNames, seen: Seen) -> None:
     with deployed.client(SLEEPING) as sleeping, deployed.client(RANKER) as ranker:
         for _ in range(5):
             for _ in range(12):
@@ -207,7 +207,7 @@ def load_and_update(deployed: Deployed, seen: Seen) -> None:
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     project, seen = checkout(tmp_path_factory.mktemp("sleeping") / "project"), Seen()
     with running(seconds_per_minute=None, most_containers=1) as aws:
-        deployed = Deployed(project, aws)
+        deployed = DeployedNames(project, aws)
         bootstrapped(aws, **PLACE)
         before = inventory(aws, **PLACE)
         deployed.cdk("deploy", "--require-approval", "never", set_to=FEW)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import Environment
-from infra.parameters.keys import type_at
+from infra.parameters.keys import find_type
 from tests.checkouts import ROOT
 from tests.docs.command_lines import PROGRAMS, Lines
 from tests.docs.pages import Page, pages
@@ -36,7 +36,7 @@ def unknown_keys(found: Sequence[Page]) -> list[str]:
     return [
         f"{page.name}:{line}: no environment file has the key {'.'.join(key)}"
         for page, line, key in named
-        if key != (NO_PARAMETER,) and type_at(key) is None
+        if key != (NO_PARAMETER,) and find_type(key) is None
     ]
 
 

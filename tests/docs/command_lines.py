@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from infra.parameters.loading import load
-from infra.parameters.overrides import from_options, strangers
+from infra.parameters.overrides import find_unknown_environments, from_options
 from servable.main import servable
 from tests.docs.pages import Command, Page, UnclearPageError
 
@@ -180,7 +180,9 @@ class Lines:
     def _override_problems(self, folder: str, values: dict[str, str], option: str) -> list[str]:
         overrides = from_options(values)
         loaded = load(self._root, self._root / folder, overrides, option)
-        unused = strangers(overrides, [environment.name for environment in loaded], option)
+        unused = find_unknown_environments(
+            overrides, [environment.name for environment in loaded], option
+        )
         findings = (finding for environment in loaded for finding in environment.findings)
         return [str(problem) for problem in (*unused, *findings)]
 

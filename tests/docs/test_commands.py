@@ -25,7 +25,7 @@ import servable.tune.page
 import servable.tune.tune
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options
-from servable.captured.lines import CapturedRequest, RecordedAnswer, write_line
+from servable.captured.lines import CapturedRequest, RecordedAnswer, format_line
 from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
@@ -33,7 +33,7 @@ from tests.conftest import valid
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 from tests.docs.page_commands import NOT_TYPED, TYPED_BY, Words, is_meant, on_pages, typed_here
-from tests.presets import synthesised
+from tests.list_presets import synthesised
 from tests.servable.test_check_against import git
 from tests.servable.tune.formula_trials import FormulaTrials
 
@@ -73,7 +73,7 @@ class Reader:
 
     def type(self, words: Words) -> tuple[int, str]:
         """Its exit code and output."""
-        typed = [self._own(word) for word in words]
+        typed = [self._walk_own_nodes(word) for word in words]
         for begin, more in ALSO.items():
             if words[: len(begin)] == begin and not set(more.split()) & set(words):
                 typed += more.split()
@@ -94,7 +94,7 @@ class Reader:
                 return outputs.run(typed, self.folder)
         raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")
 
-    def _own(self, word: str) -> str:
+    def _walk_own_nodes(self, word: str) -> str:
         """The word with what is here in the place of the page's example."""
         word = INSTEAD.get(word, word)
         if word.startswith(SERVED_AT):
@@ -194,7 +194,7 @@ def captured() -> bytes:
         file="",
         line=1,
     )
-    return write_line(recorded) + b"\n"
+    return format_line(recorded) + b"\n"
 
 
 @contextmanager

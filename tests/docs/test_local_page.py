@@ -21,14 +21,14 @@ BLOCK = re.findall(r"```text\n(.*?)```", _PAGE, re.DOTALL)[0]
 STARTED = """
 import sys
 from pathlib import Path
-from servable_local.container.compiled_packages import compiled_packages
-from servable_local.container.gunicorn.user_code import CodeError, load
-from servable_local.container.image_code import image_code
+from servable_local.container.compiled_packages import find_compiled_packages
+from servable_local.container.gunicorn.user_code import CodeError, load_handler
+from servable_local.container.image_code import find_image_code
 code = Path("code").resolve()
-problems = compiled_packages(code).problems
+problems = find_compiled_packages(code).problems
 sys.path[:0] = [str(code), str(code / "lib")]
 try:
-    load(code / "inference.py", image_code("2.20"), problems)
+    load_handler(code / "inference.py", find_image_code("2.20"), problems)
 except CodeError as error:
     print(error)
 """

@@ -7,13 +7,13 @@ from contextlib import chdir
 import pytest
 from click.testing import CliRunner
 
-from servable.captured.lines import RecordedAnswer, write_line
+from servable.captured.lines import RecordedAnswer, format_line
 from servable.golden.command import golden
 from servable.replay.command import replay
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project
 from tests.docs.outputs import ANY
-from tests.servable.replay.captures import NINE, request
+from tests.servable.replay.is_capturing import NINE, request
 from tests.servable.tune.servers import Answer, Server
 
 pytestmark = pytest.mark.long
@@ -48,7 +48,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     _, _, body = answered(0, {}, b"")
     kept = RecordedAnswer(body=body, content_type="application/json", status=200)
     lines = [
-        write_line(request(number, time=NINE + number / 1000, answer=kept))
+        format_line(request(number, time=NINE + number / 1000, answer=kept))
         for number in range(REQUESTS)
     ]
     (project / "captured").mkdir()
@@ -65,7 +65,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     several = [
         request(number, body=body, answer=kept) for number, body in enumerate((rows, columnar))
     ]
-    (project / "requests.jsonl").write_bytes(b"".join(write_line(one) + b"\n" for one in several))
+    (project / "requests.jsonl").write_bytes(b"".join(format_line(one) + b"\n" for one in several))
     with chdir(project), Server(answered) as first, Server(changed) as second:
         place = ["--captured", "captured"]
         both = [*place, "--as-fast", "--against", first.url, "--gate"]

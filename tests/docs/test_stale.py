@@ -34,7 +34,7 @@ def test_make_check_runs_it(check: str) -> None:
 
 
 def test_no_generated_file_is_stale(wanted: dict[str, str]) -> None:
-    assert generate.stale(ROOT, wanted) == []
+    assert generate.find_stale_files(ROOT, wanted) == []
 
 
 @pytest.mark.parametrize("name", sorted(generate.GENERATED))
@@ -43,7 +43,7 @@ def test_a_generated_file_with_one_letter_changed_is_stale(
 ) -> None:
     file = copied / name
     file.write_text(file.read_text().replace("a", "b", 1))
-    assert generate.stale(copied, wanted) == [name]
+    assert generate.find_stale_files(copied, wanted) == [name]
 
 
 @pytest.mark.parametrize("name", sorted(generate.GENERATED))
@@ -51,7 +51,7 @@ def test_a_generated_file_that_is_not_there_is_stale(
     name: str, copied: Path, wanted: dict[str, str]
 ) -> None:
     (copied / name).unlink()
-    assert generate.stale(copied, wanted) == [name]
+    assert generate.find_stale_files(copied, wanted) == [name]
 
 
 def test_a_stale_file_makes_the_check_fail_and_names_the_remedy(

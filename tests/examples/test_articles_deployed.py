@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infra.parameters.environment import stack_name
+from infra.parameters.environment import build_stack_name
 from infra.parameters.loading import ValidFile, load
 from servable.plan.synthesis import SynthesisedStack
 from servable.project.account import Account
@@ -80,7 +80,9 @@ class Presets:
         assert isinstance(loaded, ValidFile)
         stacks = [
             SynthesisedStack(
-                kind=kind, name=stack_name(loaded.name, loaded.environment, kind), template=template
+                kind=kind,
+                name=build_stack_name(loaded.name, loaded.environment, kind),
+                template=template,
             )
             for kind, template in synthesised(loaded).items()
         ]

@@ -21,7 +21,7 @@ APP = "examples/own_app/app.py"
 
 
 @dataclass(frozen=True)
-class Deployed:
+class DeployedNames:
     """The example in a folder of its own, and the local AWS that it is deployed to."""
 
     project: Path
@@ -42,21 +42,21 @@ class Deployed:
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedNames]:
     project = tmp_path_factory.mktemp("search")
     for folder in ("ranker/model", "ranker/code", "ranker/golden", "own_app"):
         target = project / "examples" / folder
         shutil.copytree(ROOT / "examples" / folder, target, ignore=shutil.ignore_patterns("__py*"))
     with running() as aws:
         bootstrapped(aws)
-        own = Deployed(project, aws)
+        own = DeployedNames(project, aws)
         ran = own.cdk("deploy", "--require-approval", "never")
         assert ran.returncode == 0, ran.stdout + ran.stderr
         yield own
 
 
 @pytest.mark.parametrize("endpoint", ["search-ranking", "search-scores"])
-def test_both_endpoints_answer_the_golden_request(deployed: Deployed, endpoint: str) -> None:
+def test_both_endpoints_answer_the_golden_request(deployed: DeployedNames, endpoint: str) -> None:
     answer = deployed.aws.client("sagemaker-runtime").invoke_endpoint(
         EndpointName=endpoint,
         ContentType="application/json",
@@ -66,7 +66,7 @@ def test_both_endpoints_answer_the_golden_request(deployed: Deployed, endpoint: 
     assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_the_function_asks_the_endpoint_that_its_variables_name(deployed: Deployed) -> None:
+def test_the_function_asks_the_endpoint_that_its_variables_name(deployed: DeployedNames) -> None:
     (function,) = deployed.aws.client("lambda").list_functions()["Functions"]
     event = (GOLDEN / "request-rows.json").read_text()
     code = f"import ask; print(ask.handler({event}, None)['predictions'])"
@@ -85,7 +85,7 @@ def test_the_function_asks_the_endpoint_that_its_variables_name(deployed: Deploy
 
 
 def test_the_scaled_endpoint_begins_with_one_instance_and_the_other_with_its_minimum(
-    deployed: Deployed,
+    deployed: DeployedNames,
 ) -> None:
     counts = [
         variant["InitialInstanceCount"]
@@ -96,7 +96,7 @@ def test_the_scaled_endpoint_begins_with_one_instance_and_the_other_with_its_min
     assert sorted(counts) == [1, 2]
 
 
-def test_cdk_diff_after_one_change_shows_that_change(deployed: Deployed) -> None:
+def test_cdk_diff_after_one_change_shows_that_change(deployed: DeployedNames) -> None:
     app = deployed.project / APP
     written = app.read_text()
     app.write_text(

@@ -17,7 +17,7 @@ from typing import Any
 import cloudformation_validate as validate
 import pytest
 
-from scripts.check_templates import linted, validated
+from scripts.check_templates import lint_templates, validate_template
 from servable_local.aws import LocalAws, running
 from tests.checkouts import PATH, ROOT, bootstrapped, run_in
 
@@ -28,9 +28,9 @@ LIVE = {"account": "333333333333", "region": "eu-west-1"}
 # The example as it is, and cdk-nag over it.
 AUDITED = """
 import aws_cdk, runpy
-from stacks.audits import audit
+from stacks.audits import add_rule_packs
 synth = aws_cdk.App.synth
-aws_cdk.App.synth = lambda app: (audit(app, "AwsSolutions"), synth(app))
+aws_cdk.App.synth = lambda app: (add_rule_packs(app, "AwsSolutions"), synth(app))
 runpy.run_path("examples/own_app/pipeline.py")
 """
 # In the place of 4 and 16, which the tests' two processors would start.
@@ -170,7 +170,9 @@ def test_three_judges_find_nothing_but_what_cdk_pipelines_makes(assembly: Path) 
         for construct in violation["violatingConstructs"]
     }
     templates, engine = sorted(assembly.rglob("*.template.json")), validate.RegoEngine()
-    lines = linted(templates) + [said for one in templates for said in validated(one, engine)]
+    lines = lint_templates(templates) + [
+        said for one in templates for said in validate_template(one, engine)
+    ]
     unexpected = [
         line
         for line in lines

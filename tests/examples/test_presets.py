@@ -6,9 +6,9 @@ import pytest
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import load
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, select_errors
 from tests.conftest import valid
-from tests.presets import templates
+from tests.list_presets import templates
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ("detector", "large_models", "pages", "ranking", "retrieval")
@@ -53,7 +53,7 @@ def test_a_preset_has_no_finding_that_is_not_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ranking/c5", "retrieval/c5"])
 def test_a_preset_whose_article_scales_finely_scales(name: str) -> None:
-    assert [*valid(LOADED[name]).environment.scaled] == ["primary"]
+    assert [*valid(LOADED[name]).environment.scaling_tables] == ["primary"]
 
 
 @pytest.mark.parametrize("name", WORKING)
@@ -78,7 +78,9 @@ def test_a_preset_is_synthesised(name: str) -> None:
 
 
 def test_forty_gigabytes_on_four_t4s_are_refused_for_the_gpus_memory() -> None:
-    assert [one.rule for one in errors(check(LOADED["large_models/refused"]))] == ["gpu-memory"]
+    assert [one.rule for one in select_errors(check(LOADED["large_models/refused"]))] == [
+        "gpu-memory"
+    ]
 
 
 @pytest.mark.parametrize(

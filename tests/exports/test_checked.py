@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import load
 from infra.preflight.check import check
-from model_packaging.requests.known_requests import JSON, Reader, check_answer, read_request
+from model_packaging.requests.known_requests import JSON, Reader, check_response, read_request
 from model_packaging.saved_model import read
 from servable.init import first_request
 from servable.init.command import init
@@ -156,7 +156,7 @@ def test_the_frameworks_request_and_answer_fit_the_signature(name: str) -> None:
         known = read_request(body, JSON, info, Reader.SERVABLE)
         assert known is not None
         answer = outputs if len(outputs) > 1 else next(iter(outputs.values()))
-        check_answer(json.dumps({"outputs": answer}).encode(), known)
+        check_response(json.dumps({"outputs": answer}).encode(), known)
 
 
 def test_the_exports_are_small_and_dated() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from infra.parameters.loading import load
-from servable.serve.serve import prepared, serve_locally
+from servable.serve.serve import prepare_variant, serve_locally
 from servable_local.container.launch import LaunchError
 from tests.conftest import VALID, valid
 from tests.exports.exports import MODELS, SERVED, UNFILLED, answers
@@ -39,7 +39,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     text = text.replace("[variants", several, 1) + models
     (project / "environments" / "all.toml").write_text(text)
     (loaded,) = load(project, project / "environments")
-    with serve_locally(prepared(valid(loaded)), port=0, log=project / "log") as process:
+    with serve_locally(prepare_variant(valid(loaded)), port=0, log=project / "log") as process:
         yield process.url
 
 
@@ -90,6 +90,6 @@ def test_a_container_that_does_not_start_names_the_key_and_file_of_the_warm_up_r
     where = "^environments/all.toml: models.ranker.warm_up: the model fails on bad.json, so that"
     with (
         pytest.raises(LaunchError, match=where),
-        serve_locally(prepared(valid(loaded)), port=0, log=tmp_path / "log"),
+        serve_locally(prepare_variant(valid(loaded)), port=0, log=tmp_path / "log"),
     ):
         pass

@@ -52,8 +52,8 @@ class Checked:
 
     def __enter__(self) -> Self:
         self._patched: list[Any] = [
-            mock.patch.object(ModelServers, "grpc", self._grpc),
-            mock.patch.object(ModelServers, "rest", self._rest),
+            mock.patch.object(ModelServers, "call_grpc", self._grpc),
+            mock.patch.object(ModelServers, "call_rest", self._rest),
         ]
         for patch in self._patched:
             patch.start()
@@ -153,9 +153,9 @@ class Checked:
     def _relayed(self, body: Body) -> bytes:
         text = reference.converted(body.content_type, body.bytes, self._last[1])
         if body.signature:
-            from servable_tensors.text_bodies import with_signature
+            from servable_tensors.text_bodies import add_signature
 
-            text = with_signature(text, body.signature)
+            text = add_signature(text, body.signature)
         return text
 
     def _wanted(self, body: Body) -> dict[str, reference.Tensor]:

@@ -14,7 +14,7 @@ import numpy as np
 from servable_tensors import wire
 from tests.servable_handler.mutation import SEEDS, damage
 
-DTYPES = {wire.dtype_name(number): number for number in range(1, 24) if number not in (20, 21)}
+DTYPES = {wire.find_dtype_name(number): number for number in range(1, 24) if number not in (20, 21)}
 CONTENT_TYPES = tuple(SEEDS)
 SIGNATURES = ("", "two", *(f"echo_{name}" for name in DTYPES))
 

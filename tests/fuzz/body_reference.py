@@ -15,7 +15,7 @@ import numpy as np
 from servable_tensors import wire
 from tests.servable_handler import text_reference
 
-TYPES = {number: wire.dtype_name(number).removeprefix("q") for number in range(1, 24)}
+TYPES = {number: wire.find_dtype_name(number).removeprefix("q") for number in range(1, 24)}
 _CONTENT = {name: np.dtype(name) for name in TYPES.values() if hasattr(np, name)} | {
     "bool": np.dtype(bool)
 }

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from servable_client.errors import BadAnswerError
-from servable_client.formats import codecs, content_type, decode
+from servable_client.formats import decode, find_content_type, load_codecs
 from tests.fuzz import client_reference as reference
 from tests.fuzz.client_reference import QUANTIZED, TYPES, Response, UnreadableError
 
@@ -44,7 +44,7 @@ class WrongAnswerError(AssertionError):
 def check(seed: int) -> str:
     """One answer: what became of it, "read", "refused" or both are for. Raises `WrongAnswerError`."""
     rng = random.Random(seed)
-    form = rng.choice([*codecs()])
+    form = rng.choice([*load_codecs()])
     body = _GENERATORS[form](rng)
     damaged = rng.random() < 0.75
     if damaged:
@@ -56,7 +56,7 @@ def check_body(form: str, body: bytes, *, plain: bool = False, seed: int | None 
     """`plain`: the client must read it."""
     # Twice: an answer of a form that was read before is read by what is known of it.
     outcomes = [
-        _outcome(lambda: decode(content_type(form), body), form, body, plain, seed)
+        _outcome(lambda: decode(find_content_type(form), body), form, body, plain, seed)
         for _ in range(2)
     ]
     if outcomes[0] != outcomes[1]:

@@ -313,12 +313,12 @@ class Scripted:
             self._there += self._answers.pop(0)
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
-        piece = self.received(most_bytes)
+        piece = self.receive_available(most_bytes)
         if not piece:
             raise BrokenOffError("closed")
         return piece
 
-    def received(self, most_bytes: int) -> bytes:
+    def receive_available(self, most_bytes: int) -> bytes:
         size = min(most_bytes, self._most_bytes)
         piece, self._there = self._there[:size], self._there[size:]
         return piece

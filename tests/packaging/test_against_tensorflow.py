@@ -9,7 +9,7 @@ import pytest
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import VocabularyTable
 from model_packaging.saved_model.reading import read
-from model_packaging.saved_model.variables import stored_variables
+from model_packaging.saved_model.variables import read_stored_variables
 from tests.packaging.test_initialization import VOCABULARIES, WITH_VARIABLES
 
 pytestmark = pytest.mark.long
@@ -33,14 +33,14 @@ def test_a_checkpoint_has_the_variables_that_tensorflow_reads(
         key: (types[key].name, tuple(shape))
         for key, shape in reader.get_variable_to_shape_map().items()
     }
-    ours = stored_variables(export / "1")
+    ours = read_stored_variables(export / "1")
     assert {key: (each.dtype, each.shape) for key, each in ours.items()} == theirs
 
 
 @pytest.mark.parametrize("export", WITH_VARIABLES[:5], ids=lambda export: str(export.name))
 def test_what_is_intact_here_is_what_tensorflow_reads(tensorflow: Any, export: Path) -> None:
     reader = tensorflow.train.load_checkpoint(str(export / "1" / "variables" / "variables"))
-    stored = stored_variables(export / "1")
+    stored = read_stored_variables(export / "1")
     for key in stored:
         reader.get_tensor(key)  # raises DataLossError for a checksum that does not match
     assert all(variable.is_intact for variable in stored.values())

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from model_packaging.archive import command, pack, publish
-from model_packaging.inputs import ArchiveInputs, key
+from model_packaging.archive import build_command, pack, publish
+from model_packaging.inputs import ArchiveInputs, compute_key
 from model_packaging.refusal import PackagingError
 
 
@@ -22,7 +22,7 @@ def request(inputs: ArchiveInputs, folder: Path) -> dict[str, Any]:
     """What the CDK CLI would hand to the packer."""
     archives = folder / ".servable" / "archives"
     parsed: dict[str, Any] = json.loads(
-        command(inputs, expected_key=key(inputs), archives=archives)[-1]
+        build_command(inputs, expected_key=compute_key(inputs), archives=archives)[-1]
     )
     return parsed
 
@@ -55,7 +55,7 @@ def test_leading_zeros_of_a_version_are_dropped_as_the_container_drops_them(
     inputs: ArchiveInputs, version: Path
 ) -> None:
     version.rename(version.parent / "0007")
-    assert inputs.model_tree().files[0].name == "ranker/7/saved_model.pb"
+    assert inputs.build_model_tree().files[0].name == "ranker/7/saved_model.pb"
 
 
 def test_an_archive_is_published_once_under_its_key(

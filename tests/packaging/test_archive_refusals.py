@@ -13,12 +13,12 @@ from model_packaging.refusal import PackagingError
 
 
 def names(inputs: ArchiveInputs) -> list[str]:
-    return [entry.name for entry in inputs.tree().entries]
+    return [entry.name for entry in inputs.build_tree().entries]
 
 
 def refused(inputs: ArchiveInputs) -> str:
     with pytest.raises(PackagingError) as caught:
-        inputs.tree()
+        inputs.build_tree()
     return str(caught.value)
 
 
@@ -38,7 +38,7 @@ def test_a_link_is_packed_as_what_it_points_to_inside_its_folder_or_refused(
         assert refused(inputs) == f"{link}: {problem}; put a copy in its place"
         link.unlink()
     link.symlink_to("saved_model.pb")
-    size = {entry.name: entry.status.st_size for entry in inputs.tree().files}
+    size = {entry.name: entry.status.st_size for entry in inputs.build_tree().files}
     assert size["ranker/1/link"] == len(b"a graph")
 
     (version.parent / "2").symlink_to("1")
@@ -97,7 +97,7 @@ def test_caches_and_version_control_are_left_out(inputs: ArchiveInputs, version:
 
 def test_what_is_left_out_is_listed(inputs: ArchiveInputs, version: Path) -> None:
     (version / "variables" / "__pycache__").mkdir()
-    assert inputs.tree().left_out == (version / "variables" / "__pycache__",)
+    assert inputs.build_tree().left_out == (version / "variables" / "__pycache__",)
 
 
 def test_what_lies_beside_versions_is_listed_as_left_out(
@@ -105,7 +105,7 @@ def test_what_lies_beside_versions_is_listed_as_left_out(
 ) -> None:
     (version.parent / ".git").mkdir()
     (version.parent / "notes.txt").write_bytes(b"")
-    assert inputs.tree().left_out == (version.parent / ".git", version.parent / "notes.txt")
+    assert inputs.build_tree().left_out == (version.parent / ".git", version.parent / "notes.txt")
 
 
 @pytest.mark.parametrize("name", [".servable", ".servable-0123.part"])
@@ -113,7 +113,7 @@ def test_what_we_make_ourselves_is_left_out(
     inputs: ArchiveInputs, version: Path, name: str
 ) -> None:
     (version / name).mkdir()
-    assert inputs.tree().left_out == (version / name,)
+    assert inputs.build_tree().left_out == (version / name,)
 
 
 @pytest.fixture

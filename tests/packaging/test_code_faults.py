@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.catalog.images import image_modules
-from model_packaging.dependencies import asks
-from model_packaging.dependencies.requirements_file import faults_at_start
+from infra.catalog.images import find_modules
+from model_packaging.dependencies import has_requirements
+from model_packaging.dependencies.requirements_file import find_start_faults
 from model_packaging.python_code import check_code
 
-IMAGE = image_modules("2.20")
+IMAGE = find_modules("2.20")
 HANDLER = "def handler(data, context):\n    return data.read(), context.accept_header\n"
 FAULTS = tomllib.loads(Path(__file__).with_name("faulty_code.toml").read_text())
 VALID = tomllib.loads(Path(__file__).with_name("valid_code.toml").read_text())
@@ -49,10 +49,10 @@ def test_unusual_code_that_runs_is_not_accused(tmp_path: Path, name: str) -> Non
 def test_only_requirements_that_ask_for_a_package_need_a_lock(tmp_path: Path) -> None:
     for name in REQUIREMENTS:
         (tmp_path / "requirements.txt").write_text(REQUIREMENTS[name])
-        assert not asks(tmp_path)
+        assert not has_requirements(tmp_path)
     for line in ["numpy", "./wheels/a.whl", "-e .", "git+https://host/a.git"]:
         (tmp_path / "requirements.txt").write_text(f"# one\n{line}\n")
-        assert asks(tmp_path)
+        assert has_requirements(tmp_path)
 
 
 def test_a_variable_that_the_file_sets_is_not_missing(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ AT_START = {
 @pytest.mark.parametrize("line", AT_START)
 def test_a_line_that_fails_in_a_container_is_found(tmp_path: Path, line: str) -> None:
     (tmp_path / "requirements.txt").write_text(f"# one\norjson\n{line}\n")
-    ((_, number, problem, _),) = faults_at_start(tmp_path)
+    ((_, number, problem, _),) = find_start_faults(tmp_path)
     assert (number, problem.startswith(AT_START[line])) == (3, True)
 
 
@@ -152,4 +152,4 @@ def test_a_line_that_works_in_a_container_is_not_accused(tmp_path: Path) -> None
         + ["a @ https://host/a.whl", "orjson --hash=sha256:00", "/opt/ml/model/code/a.whl"]
     ):
         (tmp_path / "requirements.txt").write_text(f"{line}\n")
-        assert list(faults_at_start(tmp_path)) == []
+        assert list(find_start_faults(tmp_path)) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.dependencies import LOCK, fetch, lock, locked, vendored
+from model_packaging.dependencies import LOCK, build_lib_folder, fetch, lock, read_lock
 from model_packaging.refusal import PackagingError
 from tests.packaging.wheelhouse import wheel
 
@@ -52,7 +52,7 @@ def test_the_wheels_are_the_images_and_the_folder_that_becomes_lib_holds_them(
     code: Path, wheels: Path, house: Path, tmp_path: Path
 ) -> None:
     assert made(code, wheels, house) == [f"fast-1.0-{IMAGE_TAG}.whl", "plain-1.0-py3-none-any.whl"]
-    lib = vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+    lib = build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert lib is not None
     assert (lib / "fast.py").read_text() == f"TAG = {IMAGE_TAG!r}\n"
 
@@ -60,9 +60,9 @@ def test_the_wheels_are_the_images_and_the_folder_that_becomes_lib_holds_them(
 def test_what_is_not_wanted_or_not_locked_is_not_vendored(
     tmp_path: Path, code: Path, wheels: Path
 ) -> None:
-    assert vendored(tmp_path, wheels=tmp_path, unpacked=tmp_path / "lib") is None
+    assert build_lib_folder(tmp_path, wheels=tmp_path, unpacked=tmp_path / "lib") is None
     with pytest.raises(PackagingError) as raised:
-        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert str(raised.value) == (
         f"{code}/requirements.txt: has no requirements.lock beside it; run `servable package ENV`"
     )
@@ -75,17 +75,17 @@ def test_a_lock_whose_wheels_or_requirements_changed_names_the_command(
     plain = wheels / "plain-1.0-py3-none-any.whl"
     plain.write_bytes(b"another")
     with pytest.raises(PackagingError, match="is not on this computer"):
-        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
     plain.unlink()
     with pytest.raises(
         PackagingError, match="plain-1.0-py3-none-any.whl is not on this computer; run"
     ):
-        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
     (code / "requirements.txt").write_text("fast\n")
     with pytest.raises(
         PackagingError, match="is of another requirements.txt: that has changed since; run"
     ):
-        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
 
 
 def test_what_was_locked_is_fetched_again_and_nothing_newer(
@@ -116,7 +116,7 @@ def test_a_package_without_a_wheel_for_the_image_is_named_and_keeps_the_old_lock
 def test_an_empty_requirements_file_locks_nothing(code: Path, wheels: Path, house: Path) -> None:
     (code / "requirements.txt").write_text("# nothing yet\n")
     made(code, wheels, house)
-    assert locked(code) == []
+    assert read_lock(code) == []
 
 
 def test_a_wheel_whose_files_leave_their_folder_is_refused_and_leaves_nothing(
@@ -126,10 +126,10 @@ def test_a_wheel_whose_files_leave_their_folder_is_refused_and_leaves_nothing(
     (code / "requirements.txt").write_text("evil\n")
     made(code, wheels, house)
     with pytest.raises(PackagingError, match=r"holds a file that leaves its folder: ../evil.py"):
-        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
 
     with pytest.raises(PackagingError):
-        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert list((tmp_path / "lib").iterdir()) == []
 
 
@@ -143,7 +143,7 @@ def test_a_changed_file_that_requirements_include_makes_the_lock_stale(
     with pytest.raises(
         PackagingError, match="is of another requirements.txt: that has changed since"
     ):
-        locked(code)
+        read_lock(code)
 
 
 @pytest.mark.parametrize("place", ["{house}", "../house"])
@@ -180,7 +180,7 @@ def test_a_lock_that_is_no_text_is_refused(code: Path, wheels: Path, house: Path
     made(code, wheels, house)
     (code / LOCK).write_bytes(b"\xff\xfe")
     with pytest.raises(PackagingError, match="is of another requirements.txt"):
-        locked(code)
+        read_lock(code)
 
 
 def test_a_lock_that_cannot_be_written_is_a_sentence(code: Path, wheels: Path, house: Path) -> None:
@@ -204,4 +204,4 @@ def test_wheels_of_which_one_has_a_file_where_another_has_a_folder_are_refused(
     (code / "requirements.txt").write_text("fast\nclash\n")
     made(code, wheels, house)
     with pytest.raises(PackagingError, match="has a file where it, or another wheel, has a folder"):
-        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
+        build_lib_folder(code, wheels=wheels, unpacked=tmp_path / "lib")

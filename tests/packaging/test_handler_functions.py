@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.handler_functions import function_findings
+from model_packaging.handler_functions import find_function_faults
 
 PAIR = "def input_handler(data, context):\n    return data.read()\n"
 RIGHT = {
@@ -94,7 +94,7 @@ HOOKS = {
 
 
 def said(text: str, *, hooks: bool = False) -> list[str]:
-    findings = function_findings(Path("code.py"), ast.parse(text), hooks=hooks)
+    findings = find_function_faults(Path("code.py"), ast.parse(text), hooks=hooks)
     return [str(finding).removeprefix("code.py:") for finding in findings]
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.saved_model.initialization import VocabularyTable, vocabulary_fault
-from model_packaging.saved_model.operations import operations
-from model_packaging.saved_model.variables import stored_variables
+from model_packaging.saved_model.initialization import VocabularyTable, find_vocabulary_fault
+from model_packaging.saved_model.operations import read_operations
+from model_packaging.saved_model.variables import read_stored_variables
 
 EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
 WITH_VARIABLES = sorted(file.parents[2] for file in EXPORTS.glob("*/1/variables/variables.index"))
@@ -48,21 +48,21 @@ def test_a_vocabulary_is_judged_as_tensorflow_fills_its_table(
     tmp_path: Path, table: VocabularyTable, text: str, fault: str | None
 ) -> None:
     (tmp_path / "v").write_bytes(text.encode())
-    assert vocabulary_fault(tmp_path / "v", table) == fault
+    assert find_vocabulary_fault(tmp_path / "v", table) == fault
 
 
 @pytest.mark.long  # TensorFlow writes the model
 def test_the_table_of_a_vocabulary_is_found_through_the_functions(saved_models: Path) -> None:
-    (table,) = operations(saved_models / "module" / "1").vocabularies or ()
+    (table,) = read_operations(saved_models / "module" / "1").vocabularies or ()
     assert (table.file, table.key_column, table.value_column) == ("words.txt", 0, -1)
 
 
 @pytest.mark.parametrize("export", WITH_VARIABLES, ids=lambda export: str(export.name))
 def test_what_a_graph_restores_is_in_its_own_checkpoint(export: Path) -> None:
-    stored = stored_variables(export / "1")
+    stored = read_stored_variables(export / "1")
     missing = [
         variable.key
-        for variable in operations(export / "1").restored or ()
+        for variable in read_operations(export / "1").restored or ()
         if stored[variable.key].dtype != variable.dtype
         or (variable.shape is not None and stored[variable.key].shape != variable.shape)
     ]
@@ -74,9 +74,9 @@ def test_what_was_read_is_the_same_from_the_cache(
 ) -> None:
     monkeypatch.setattr("model_packaging.saved_model.operations.CACHED_FROM_BYTES", 0)
     version = WITH_VARIABLES[0] / "1"
-    first = operations(version, cache=tmp_path)
+    first = read_operations(version, cache=tmp_path)
     assert list(tmp_path.rglob("*.json")) != []
-    assert operations(version, cache=tmp_path) == first
+    assert read_operations(version, cache=tmp_path) == first
 
 
 def test_a_damaged_byte_is_seen(tmp_path: Path) -> None:
@@ -85,5 +85,7 @@ def test_a_damaged_byte_is_seen(tmp_path: Path) -> None:
     damaged = bytearray(data.read_bytes())
     damaged[3] ^= 1
     data.write_bytes(damaged)
-    damage = [key for key, variable in stored_variables(version).items() if not variable.is_intact]
+    damage = [
+        key for key, variable in read_stored_variables(version).items() if not variable.is_intact
+    ]
     assert damage == ["variables/0/.ATTRIBUTES/VARIABLE_VALUE"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model_packaging import inputs as hashed
-from model_packaging.inputs import ArchiveInputs, Servable, key
+from model_packaging.inputs import ArchiveInputs, Servable, compute_key
 from model_packaging.tree import Entry
 
 
@@ -30,7 +30,7 @@ def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(_: object) -> str:
         raise AssertionError("read again")
 
-    monkeypatch.setattr(hashed, "_sha256", read)
+    monkeypatch.setattr(hashed, "_hash_entry", read)
 
 
 def test_the_key_changes_with_name_bytes_and_folders_and_not_with_a_time(
@@ -39,42 +39,46 @@ def test_the_key_changes_with_name_bytes_and_folders_and_not_with_a_time(
     other = ArchiveInputs(
         servables=(Servable(name="other", folder=inputs.servables[0].folder),), code=inputs.code
     )
-    assert key(other) != key(inputs)
+    assert compute_key(other) != compute_key(inputs)
 
-    before = key(inputs)
+    before = compute_key(inputs)
     os.utime(version / "saved_model.pb", (1, 1))
-    assert key(inputs) == before
+    assert compute_key(inputs) == before
 
-    before = key(inputs)
+    before = compute_key(inputs)
     (version / "assets").mkdir()
-    assert key(inputs) != before
+    assert compute_key(inputs) != before
 
-    before = key(inputs)
+    before = compute_key(inputs)
     (version / "saved_model.pb").write_bytes(b"a grapH")
-    assert key(inputs) != before
+    assert compute_key(inputs) != before
 
 
 def test_the_key_is_the_same_with_a_cache_and_unchanged_files_are_not_read_again(
     settled: ArchiveInputs, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = {key(settled), key(settled, cache=cache), key(settled, cache=cache)}
+    keys = {
+        compute_key(settled),
+        compute_key(settled, cache=cache),
+        compute_key(settled, cache=cache),
+    }
     assert len(keys) == 1
 
-    before = key(settled, cache=cache)
+    before = compute_key(settled, cache=cache)
     forbid_reading(monkeypatch)
-    assert key(settled, cache=cache) == before
+    assert compute_key(settled, cache=cache) == before
 
 
 def test_a_changed_file_alone_is_read_again_also_under_the_same_size_and_time(
     settled: ArchiveInputs, version: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = version / "saved_model.pb"
-    before, status = key(settled, cache=cache), graph.stat()
+    before, status = compute_key(settled, cache=cache), graph.stat()
     graph.write_bytes(b"A GRAPH")
     os.utime(graph, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert key(settled, cache=cache) != before
+    assert compute_key(settled, cache=cache) != before
 
-    key(settled, cache=cache)
+    compute_key(settled, cache=cache)
     (version / "saved_model.pb").write_bytes(b"another")
     read: list[str] = []
 
@@ -82,8 +86,8 @@ def test_a_changed_file_alone_is_read_again_also_under_the_same_size_and_time(
         read.append(entry.name)
         return "0" * 64
 
-    monkeypatch.setattr(hashed, "_sha256", noted)
-    key(settled, cache=cache)
+    monkeypatch.setattr(hashed, "_hash_entry", noted)
+    compute_key(settled, cache=cache)
     assert read == ["ranker/1/saved_model.pb"]
 
 
@@ -95,32 +99,32 @@ def test_a_file_changed_within_the_step_of_the_disks_clock_is_seen(
         return (status.st_size, 0, 0, status.st_ino)
 
     monkeypatch.setattr(hashed, "signature", coarse)
-    before = key(inputs, cache=cache)
+    before = compute_key(inputs, cache=cache)
     (version / "saved_model.pb").write_bytes(b"A GRAPH")
-    assert key(inputs, cache=cache) != before
+    assert compute_key(inputs, cache=cache) != before
 
 
 def test_a_cache_that_is_damaged_altered_or_cannot_be_written_is_done_without(
     settled: ArchiveInputs, cache: Path, tmp_path: Path
 ) -> None:
     for damage in ["", "{", "0\n{}", '{"a": 1}', "\x00" * 64]:
-        before = key(settled, cache=cache)
+        before = compute_key(settled, cache=cache)
         (file,) = (cache / hashed.FOLDER).iterdir()
         file.write_text(damage)
-        assert key(settled, cache=cache) == before
+        assert compute_key(settled, cache=cache) == before
 
-    before = key(settled, cache=cache)
+    before = compute_key(settled, cache=cache)
     (file,) = (cache / hashed.FOLDER).iterdir()
     checksum, body = file.read_text().split("\n")
     known = {path: [*found[:-1], "0" * 64] for path, found in json.loads(body).items()}
     file.write_text(f"{checksum}\n{json.dumps(known)}")
-    assert key(settled, cache=cache) == before
+    assert compute_key(settled, cache=cache) == before
 
     (tmp_path / "file").write_text("in the way of a folder")
-    assert key(settled, cache=tmp_path / "file") == key(settled)
+    assert compute_key(settled, cache=tmp_path / "file") == compute_key(settled)
 
 
 def test_two_processes_at_once_find_one_key(settled: ArchiveInputs, cache: Path) -> None:
     with ProcessPoolExecutor(2) as pool:
-        found = [pool.submit(key, settled, cache=cache) for _ in range(8)]
-        assert {one.result() for one in found} == {key(settled)}
+        found = [pool.submit(compute_key, settled, cache=cache) for _ in range(8)]
+        assert {one.result() for one in found} == {compute_key(settled)}

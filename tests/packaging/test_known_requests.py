@@ -12,11 +12,11 @@ from model_packaging.requests.json_requests import RequestValueError
 from model_packaging.requests.known_requests import (
     KnownRequest,
     Reader,
-    check_answer,
     check_batch,
     check_examples,
+    check_response,
+    explain_unbatchable,
     read_request,
-    unbatchable,
 )
 from model_packaging.saved_model import SavedModelInfo
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
@@ -231,7 +231,7 @@ SEVERAL = read('{"instances": [{"ids": [1, 2], "words": "a"}]}', NAMED)
     ],
 )
 def test_an_answer_of_the_signatures_form_passes(request_: KnownRequest, answer: Any) -> None:
-    check_answer(json.dumps(answer).encode(), request_)
+    check_response(json.dumps(answer).encode(), request_)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_an_answer_of_another_form_is_refused(
     request_: KnownRequest, answer: Any, says: str
 ) -> None:
     with pytest.raises(RequestValueError) as caught:
-        check_answer(json.dumps(answer).encode(), request_)
+        check_response(json.dumps(answer).encode(), request_)
     assert str(caught.value).startswith(says)
 
 
@@ -291,7 +291,7 @@ def test_batching_needs_an_open_first_dimension(
         {name: spec("float32", shape) for name, shape in inputs.items()},
         {name: spec("float32", shape) for name, shape in outputs.items()},
     )
-    assert unbatchable(one) == why
+    assert explain_unbatchable(one) == why
 
 
 def classify(*, examples: int, name: str = "") -> Any:

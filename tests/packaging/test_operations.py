@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import operations as reading
 from model_packaging.saved_model.graph_file import GraphOperations
-from model_packaging.saved_model.operations import FOLDER, operations
+from model_packaging.saved_model.operations import FOLDER, read_operations
 from servable_tensors import wire
 from tests.conftest import RANKER
 from tests.preflight.graphs import PRODUCER, Graph
@@ -23,7 +23,7 @@ def graph(tmp_path: Path) -> Graph:
 
 def read(graph: Graph, cache: Path | None = None) -> GraphOperations:
     graph.write()
-    return operations(graph.folder, cache=cache)
+    return read_operations(graph.folder, cache=cache)
 
 
 def ops(found: GraphOperations) -> list[str]:
@@ -32,7 +32,7 @@ def ops(found: GraphOperations) -> list[str]:
 
 def test_the_versions_and_the_signatures_function_are_read(graph: Graph) -> None:
     assert read(graph).producer == PRODUCER
-    found = operations(RANKER / "1")
+    found = read_operations(RANKER / "1")
     assert any(operation.function.startswith("__inference_serve") for operation in found.operations)
 
 
@@ -70,7 +70,7 @@ def test_a_large_graph_comes_without_its_constants(
     whole = read(graph)
     monkeypatch.setattr(reading, "_LARGE_BYTES", 64)
     monkeypatch.setattr(reading, "_BLOCK_BYTES", 64)
-    assert operations(graph.folder).operations == whole.operations
+    assert read_operations(graph.folder).operations == whole.operations
 
 
 NODES = st.lists(
@@ -103,7 +103,7 @@ def test_the_nodes_are_those_that_protobuf_reads(
     monkeypatch.setattr(reading, "_BLOCK_BYTES", block_bytes)
     written: set[bytes] = set()
     others: list[tuple[int, int, int]] = []
-    unlike = list(reading._unlike(body, 0, len(body), 1, written, others))
+    unlike = list(reading._find_new_nodes(body, 0, len(body), 1, written, others))
     parsed = wire.GraphDef.FromString(body)
     assert len(others) == 1
     assert {(node.op, tuple(node.attr)) for node in unlike} == {
@@ -116,7 +116,7 @@ def test_a_graph_that_is_cut_short_is_refused(graph: Graph) -> None:
     file = graph.folder / "saved_model.pb"
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(PackagingError, match="is truncated or damaged"):
-        operations(graph.folder)
+        read_operations(graph.folder)
 
 
 def test_what_was_read_is_kept_by_content(
@@ -126,7 +126,7 @@ def test_what_was_read_is_kept_by_content(
     graph.served("Sum", types=("T",), T=1)
     first = read(graph, tmp_path)
     monkeypatch.delattr(reading, "_Reading")
-    assert operations(graph.folder, cache=tmp_path) == first
+    assert read_operations(graph.folder, cache=tmp_path) == first
 
 
 def test_what_is_kept_and_damaged_is_read_again(
@@ -136,7 +136,7 @@ def test_what_is_kept_and_damaged_is_read_again(
     first = read(graph, tmp_path)
     (kept,) = (tmp_path / FOLDER).iterdir()
     kept.write_text('{"operations": [{}]}')
-    assert operations(graph.folder, cache=tmp_path) == first
+    assert read_operations(graph.folder, cache=tmp_path) == first
 
 
 def test_a_small_graph_is_not_kept(graph: Graph, tmp_path: Path) -> None:

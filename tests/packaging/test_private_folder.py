@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.beside import beside, private_folder, touch_private
+from model_packaging.beside import create_private_folder, open_atomically, touch_private
 from servable.package.command import package
 from tests.conftest import VALID
 from tests.packaging.wheelhouse import wheel
@@ -32,11 +32,11 @@ def open_to_others(folder: Path) -> list[str]:
 
 @pytest.mark.usefixtures("umask_0")
 def test_folders_from_dot_servable_down_are_0700_and_files_0600(tmp_path: Path) -> None:
-    private_folder(tmp_path / ".servable" / "load" / "run")
+    create_private_folder(tmp_path / ".servable" / "load" / "run")
     assert {mode(file) for file in (tmp_path / ".servable").glob("**/")} == {0o700}
 
     target = tmp_path / ".servable" / "archives" / "key.tar.gz"
-    with beside(target) as file:
+    with open_atomically(target) as file:
         assert open_to_others(tmp_path / ".servable") == []  # while it is written, too
         file.write(b"content")
     touch_private(target.with_name("lock"))
@@ -47,18 +47,18 @@ def test_a_folder_loses_wider_rights_below_dot_servable_alone(tmp_path: Path) ->
     (tmp_path / ".servable" / "load").mkdir(parents=True)
     (tmp_path / ".servable" / "load").chmod(0o755)
     (tmp_path / ".servable").chmod(0o777)
-    private_folder(tmp_path / ".servable" / "load")
+    create_private_folder(tmp_path / ".servable" / "load")
     assert open_to_others(tmp_path / ".servable") == []
 
     (tmp_path / "results").mkdir()
     (tmp_path / "results").chmod(0o755)
-    private_folder(tmp_path / "results")
+    create_private_folder(tmp_path / "results")
     assert mode(tmp_path / "results") == 0o755
 
 
 @pytest.mark.usefixtures("umask_0")
 def test_a_file_elsewhere_has_the_rights_that_the_umask_gives(tmp_path: Path) -> None:
-    with beside(tmp_path / "prod.toml") as file:
+    with open_atomically(tmp_path / "prod.toml") as file:
         file.write(b"content")
     assert mode(tmp_path / "prod.toml") == 0o666
 
@@ -69,7 +69,7 @@ def test_a_folder_of_another_user_is_left_as_it_is(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     os.chown(folder, 12345, 12345)
-    private_folder(folder)
+    create_private_folder(folder)
     assert mode(folder) == 0o777
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.catalog.images import image_modules
+from infra.catalog.images import find_modules
 from model_packaging.dependencies import wheels as locked
 from model_packaging.dependencies.wheels import Wheel
 from model_packaging.python_code import check_code
 
 HANDLER = "def handler(data, context): ...\n"
-IMAGE = image_modules("2.20")
+IMAGE = find_modules("2.20")
 assert IMAGE
 
 
@@ -334,8 +334,8 @@ def test_the_lock_says_whether_a_requirement_brings_tensorflow(
     (code / "requirements.txt").write_text("tensorflow-serving-api\nnumpy\n")
     if wheels is not None:
         chosen = [Wheel(f"{name}-py3-none-any.whl", "0" * 64) for name in wheels]
-        locked.write(code, chosen, python="3.12")
-    image = image_modules("2.20")
+        locked.write_lock(code, chosen, python="3.12")
+    image = find_modules("2.20")
     assert image is not None
     findings = check_code(code, python=image.python, provided=image.modules)
     assert [finding.severity for finding in findings] == severities

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs, key, needed_modules
+from model_packaging.inputs import ArchiveInputs, compute_key, find_needed_modules
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import verify
@@ -28,7 +28,7 @@ def hooked(inputs: ArchiveInputs) -> ArchiveInputs:
 
 
 def names(inputs: ArchiveInputs) -> set[str]:
-    return {entry.name for entry in inputs.tree().files}
+    return {entry.name for entry in inputs.build_tree().files}
 
 
 def test_hooks_alone_get_our_handler_and_no_package_of_its_name(hooked: ArchiveInputs) -> None:
@@ -65,13 +65,13 @@ def test_the_handler_that_is_asked_for_needs_no_code_and_is_not_put_over_another
 
 def test_other_hooks_are_another_key(hooked: ArchiveInputs) -> None:
     assert hooked.code is not None
-    before = key(hooked)
+    before = compute_key(hooked)
     (hooked.code / "transforms.py").write_text(PREPROCESS + "\n")
-    assert key(hooked) != before
+    assert compute_key(hooked) != before
 
 
 def test_the_image_holds_what_the_handler_imports() -> None:
-    assert needed_modules() <= IMAGE
+    assert find_needed_modules() <= IMAGE
 
 
 def test_an_archive_with_the_handler_is_verified_and_loads_as_in_the_container(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model import read, versions
+from model_packaging.saved_model import list_versions, read
 from tests.packaging.conftest import Breakable
 
 pytestmark = pytest.mark.long
@@ -38,7 +38,7 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
         PackagingError,
         match="keras: holds no version folder, named with digits only; rename keras/latest to keras/1",
     ):
-        versions(version.parent)
+        list_versions(version.parent)
 
     version = breakable("keras")
     (version / "saved_model.pb").unlink()
@@ -59,7 +59,7 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
         assert refusal(version)[1] == f"holds no saved_model.pb, but {name}, which is {form}"
     (tmp_path / "checkpoint").write_text("model_checkpoint_path: model.ckpt-1")
     with pytest.raises(PackagingError, match=r"checkpoint of TensorFlow 1: .*simple_save"):
-        versions(tmp_path)
+        list_versions(tmp_path)
 
 
 def test_a_damaged_saved_model_pb_says_what_is_wrong(breakable: Breakable) -> None:

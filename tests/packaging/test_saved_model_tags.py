@@ -7,7 +7,7 @@ import pytest
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from servable_tensors import wire
-from servable_tensors.wire import written_varint
+from servable_tensors.wire import encode_varint
 
 
 def problem_of(folder: Path, tags: list[list[str]]) -> str:
@@ -16,7 +16,7 @@ def problem_of(folder: Path, tags: list[list[str]]) -> str:
         wire.MetaGraphDef(meta_info_def={"tags": some}).SerializeToString() if some else b""
         for some in tags
     ]
-    content = b"".join(b"\x12" + written_varint(len(graph)) + graph for graph in graphs)
+    content = b"".join(b"\x12" + encode_varint(len(graph)) + graph for graph in graphs)
     (folder / "saved_model.pb").write_bytes(b"\x08\x01" + content)
     with pytest.raises(PackagingError) as refused:
         read(folder)

@@ -14,7 +14,7 @@ from model_packaging.refusal import PackagingError
 
 
 def files(*servables: Servable) -> list[str]:
-    return [entry.name for entry in ArchiveInputs(servables=servables).tree().files]
+    return [entry.name for entry in ArchiveInputs(servables=servables).build_tree().files]
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from model_packaging.python_source import standard_library
+from model_packaging.python_source import list_standard_library
 
 
 def test_our_own_is_what_python_says() -> None:
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert standard_library(ours) == sys.stdlib_module_names
+    assert list_standard_library(ours) == sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.12", "3.13"])
@@ -22,4 +22,4 @@ def test_another_python_says_the_same_of_itself(python: str) -> None:
         pytest.skip(f"no python{python} here")
     if ran.returncode:
         pytest.skip(f"python{python} does not run")
-    assert sorted(n for n in standard_library(python) if n[0] != "_") == ran.stdout.split()
+    assert sorted(n for n in list_standard_library(python) if n[0] != "_") == ran.stdout.split()

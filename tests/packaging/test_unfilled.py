@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from model_packaging.saved_model import operations as reading
-from model_packaging.saved_model.operations import operations
-from model_packaging.saved_model.unfilled import Unfilled, describe
+from model_packaging.saved_model.operations import read_operations
+from model_packaging.saved_model.unfilled import Unfilled, describe_unfilled
 from servable_tensors import wire
 from tests.exports.exports import MODELS, NAMES, UNFILLED
 from tests.preflight.graphs import field as written
@@ -47,7 +47,7 @@ class Model:
 
     def find(self, folder: Path) -> list[tuple[str, str, tuple[str, ...]]]:
         self.write(folder)
-        unfilled = operations(folder).unfilled
+        unfilled = read_operations(folder).unfilled
         assert unfilled is not None
         return [(found.signature, found.kind, found.names) for found in unfilled]
 
@@ -304,7 +304,7 @@ def test_what_is_filled_is_no_finding(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_export_is_accused_but_the_one_that_fails(name: str) -> None:
-    found: Any = operations(MODELS / name / "1").unfilled
+    found: Any = read_operations(MODELS / name / "1").unfilled
     assert [one.kind for one in found] == (["variable"] if name == UNFILLED else [])
 
 
@@ -314,18 +314,18 @@ def test_a_graph_of_too_many_nodes_is_not_followed(
     model, _, _ = FAULTS["table"]
     model.write(tmp_path)
     monkeypatch.setattr(reading, "_MOST_FOLLOWED_BYTES", 1)
-    assert operations(tmp_path).unfilled is None
+    assert read_operations(tmp_path).unfilled is None
 
 
 def test_the_sentence_names_some_and_counts_the_rest() -> None:
     names = ("a", "b", "c", "d", "e")
-    problem, fix = describe(Unfilled(signature="s", kind="variable", names=names))
+    problem, fix = describe_unfilled(Unfilled(signature="s", kind="variable", names=names))
     assert problem == (
         "signature 's' reads the variables a, b, c, and 2 more that nothing restores or initializes: "
         "its requests fail"
     )
     assert fix.startswith("export a Keras model with model.export(FOLDER) instead of")
-    problem, _ = describe(Unfilled(signature="", kind="device", names=("/job:worker",)))
+    problem, _ = describe_unfilled(Unfilled(signature="", kind="device", names=("/job:worker",)))
     assert problem == (
         "the graph needs the device /job:worker, which the container does not have: "
         "loading or requests fail"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from model_packaging.saved_model.operations import operations
+from model_packaging.saved_model.operations import read_operations
 
 pytestmark = pytest.mark.long
 
@@ -28,7 +28,7 @@ def judge(models: Any, makers: Any, root: Path) -> dict[str, tuple[bool, bool]]:
     verdicts = {}
     for name, make in makers.items():
         models.write(make, root / name)
-        verdicts[name] = models.serves(root / name), operations(root / name).unfilled == ()
+        verdicts[name] = models.serves(root / name), read_operations(root / name).unfilled == ()
     return verdicts
 
 

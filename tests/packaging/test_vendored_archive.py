@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from model_packaging.archive import pack
-from model_packaging.dependencies import lock, vendored
-from model_packaging.inputs import ArchiveInputs, Servable, key
+from model_packaging.dependencies import build_lib_folder, lock
+from model_packaging.inputs import ArchiveInputs, Servable, compute_key
 from model_packaging.refusal import PackagingError
 from tests.conftest import RANKER
 from tests.packaging.wheelhouse import wheel
@@ -30,7 +30,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> ArchiveInputs:
     (code / "inference.py").write_text("import plain\ndef handler(data, context): ...\n")
     (code / "requirements.txt").write_text("plain\n")
     lock(code, python="3.12", wheels=folder / "wheels", find_links=house)
-    lib = vendored(code, wheels=folder / "wheels", unpacked=folder / "unpacked")
+    lib = build_lib_folder(code, wheels=folder / "wheels", unpacked=folder / "unpacked")
     return ArchiveInputs(servables=(Servable(name="ranker", folder=RANKER),), code=code, lib=lib)
 
 
@@ -62,14 +62,14 @@ def test_both_packages_are_inside_for_the_image_and_requirements_are_not(archive
 def test_another_wheel_makes_another_archive_and_a_lib_beside_it_is_refused(
     inputs: ArchiveInputs,
 ) -> None:
-    before = key(inputs)
+    before = compute_key(inputs)
     assert inputs.lib is not None
     (inputs.lib / "fast.py").write_text("TAG = 'other'\n")
-    assert key(inputs) != before
+    assert compute_key(inputs) != before
 
     assert inputs.code is not None
     (inputs.code / "lib").mkdir()
     with pytest.raises(
         PackagingError, match="wants to become the same folder; take one of them out"
     ):
-        inputs.tree()
+        inputs.build_tree()

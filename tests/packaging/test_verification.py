@@ -13,7 +13,7 @@ import pytest
 
 from model_packaging import existing_archive, verification
 from model_packaging.archive import pack
-from model_packaging.existing_archive import listing
+from model_packaging.existing_archive import list_members
 from model_packaging.inputs import ArchiveInputs, Servable
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
@@ -74,7 +74,7 @@ def test_what_we_packed_is_verified_with_hash_signatures_and_entries(good: Path)
         True,
     )
     with tarfile.open(good) as opened:
-        assert [one.name for one in listing(good)] == opened.getnames()
+        assert [one.name for one in list_members(good)] == opened.getnames()
 
 
 def test_versions_at_the_root_are_found(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_an_archive_that_is_cut_short_or_damaged_is_refused(good: Path, tmp_path
     damaged = good.with_name("damaged.tar.gz")
     damaged.write_bytes(gzip.compress(bytes(whole)))
     with pytest.raises(PackagingError, match="is not a whole .tar.gz .damaged header: "):
-        listing(damaged)
+        list_members(damaged)
 
     content = bytearray(good.read_bytes())
     content[-6] ^= 1
@@ -254,8 +254,8 @@ def test_an_archive_that_is_cut_short_or_damaged_is_refused(good: Path, tmp_path
 
 
 def test_any_name_is_listed_on_one_line_at_any_depth_or_cannot_be_unpacked(good: Path) -> None:
-    member = listing(changed(good, add=file("a\nb\x1b[31m\udcff")))[-1]
-    assert member.shown == r"a\nb\x1b[31m\udcff"
+    member = list_members(changed(good, add=file("a\nb\x1b[31m\udcff")))[-1]
+    assert member.display_name == r"a\nb\x1b[31m\udcff"
     archive = changed(good, add=file("1/" + "a/" * 1500 + "b"))
     assert verified(archive).members[-1].name.endswith("a/b")
     archive = changed(good, add=file("1/" + "a" * 300))
@@ -271,7 +271,7 @@ def test_a_full_disk_is_said_of_the_folder_for_temporary_files(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(existing_archive, "_write", full)
+    monkeypatch.setattr(existing_archive, "_write_member", full)
     with pytest.raises(
         PackagingError, match="cannot be written: No space left on device; make room"
     ):

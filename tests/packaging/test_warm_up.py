@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.known_requests import check_warm_up, write_warm_up
-from model_packaging.requests.known_requests import golden as read_golden
+from model_packaging.requests.known_requests import build_warm_up, check_warm_up
+from model_packaging.requests.known_requests import read_golden_request as read_golden
 from model_packaging.saved_model import SavedModelInfo, read
 from servable_tensors import tfrecord, wire
 
@@ -53,7 +53,7 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
 ) -> None:
     import tensorflow as tf
 
-    file = written(tmp_path, write_warm_up("ranker", golden(ROWS, COLUMNS), info))
+    file = written(tmp_path, build_warm_up("ranker", golden(ROWS, COLUMNS), info))
     inputs = arrays(file)[["rows", "columnar"].index(form)]
     model = tf.saved_model.load(str(info.folder))
     serve = model.signatures["serving_default"]
@@ -65,15 +65,15 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
 def test_the_same_requests_give_the_same_bytes_which_pass_the_check(
     info: SavedModelInfo, tmp_path: Path
 ) -> None:
-    first, second = (write_warm_up("ranker", golden(ROWS, COLUMNS), info) for _ in range(2))
+    first, second = (build_warm_up("ranker", golden(ROWS, COLUMNS), info) for _ in range(2))
     assert first == second
-    file = written(tmp_path, write_warm_up("ranker", golden(ROWS, COLUMNS), info))
+    file = written(tmp_path, build_warm_up("ranker", golden(ROWS, COLUMNS), info))
     assert check_warm_up(file, info) == 2
 
 
 def test_serving_itself_reads_what_is_written(info: SavedModelInfo) -> None:
     theirs = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    content = write_warm_up("ranker", golden(ROWS), info)
+    content = build_warm_up("ranker", golden(ROWS), info)
     log = theirs.PredictionLog.FromString(content[12:-4])
     assert sorted(log.predict_log.request.inputs) == ["feat_ids", "feat_vals"]
 
@@ -86,12 +86,12 @@ def many(count: int) -> dict[Path, Any]:
 def test_a_thousand_requests_are_written_and_one_more_is_refused(
     info: SavedModelInfo, tmp_path: Path
 ) -> None:
-    file = written(tmp_path, write_warm_up("ranker", many(1000), info))
+    file = written(tmp_path, build_warm_up("ranker", many(1000), info))
     assert check_warm_up(file, info) == 1000
     with pytest.raises(
         PackagingError, match="would hold 1001 warm-up requests; at most 1000 are allowed"
     ):
-        write_warm_up("ranker", many(1001), info)
+        build_warm_up("ranker", many(1001), info)
 
 
 ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
@@ -141,7 +141,7 @@ def test_a_request_that_the_model_would_refuse_is_refused(
     if isinstance(request_, dict) and "inputs" in request_ and "feat_ids" in request_["inputs"]:
         request_ = {"inputs": {**request_["inputs"], "feat_ids": [[0] * 39] * 2}}
     with pytest.raises(PackagingError) as caught:
-        write_warm_up("ranker", {Path("golden/a.json"): request_}, info)
+        build_warm_up("ranker", {Path("golden/a.json"): request_}, info)
     assert str(caught.value) == f"golden/a.json: the request {problem}; correct the request"
 
 
@@ -152,7 +152,7 @@ def test_a_number_out_of_range_and_a_request_nested_too_deeply_are_refused(
     with pytest.raises(
         PackagingError, match="feat_vals holds a number that is out of range for float32"
     ):
-        write_warm_up("ranker", {Path("a.json"): request}, info)
+        build_warm_up("ranker", {Path("a.json"): request}, info)
     (tmp_path / "deep.json").write_text("[" * 100_000)
     with pytest.raises(
         PackagingError, match="deep.json: is nested too deeply to be read; write one"
@@ -174,7 +174,7 @@ def log(**changes: Any) -> bytes:
     return content
 
 
-FRAMED = tfrecord.frame([log(), log()])
+FRAMED = tfrecord.frame_records([log(), log()])
 
 
 @pytest.mark.parametrize(
@@ -186,32 +186,32 @@ FRAMED = tfrecord.frame([log(), log()])
             "is damaged: record 1: the CRC does not match; write it again",
         ),
         (
-            tfrecord.frame([log(), b"\xff\xff"]),
+            tfrecord.frame_records([log(), b"\xff\xff"]),
             "record 1 is not a PredictionLog; write PredictionLog records",
         ),
-        (tfrecord.frame([b""]), "record 0 holds no request; write it again for this model"),
+        (tfrecord.frame_records([b""]), "record 0 holds no request; write it again for this model"),
         (
-            tfrecord.frame([log(signature="train")]),
+            tfrecord.frame_records([log(signature="train")]),
             "record 0 asks for the signature 'train'; there are serving_default; "
             "write it again for this model",
         ),
         (
-            tfrecord.frame([log(inputs={"x": 1})]),
+            tfrecord.frame_records([log(inputs={"x": 1})]),
             "record 0 gives x; the signature takes feat_ids, feat_vals; "
             "write it again for this model",
         ),
         (
-            tfrecord.frame([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
+            tfrecord.frame_records([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
             "record 0 gives feat_ids as int32; the signature takes int64; "
             "write it again for this model",
         ),
         (
-            tfrecord.frame([log(columns=38)]),
+            tfrecord.frame_records([log(columns=38)]),
             "record 0 gives feat_ids that has shape [1, 38]; the signature takes [any, 39]; "
             "write it again for this model",
         ),
         (
-            tfrecord.frame([log()] * 1001),
+            tfrecord.frame_records([log()] * 1001),
             "holds more than 1000 records; leave some out: the model would not load",
         ),
     ],
@@ -227,13 +227,14 @@ def test_a_file_that_would_stop_the_model_from_loading_is_refused(
 
 
 def test_a_thousand_records_of_any_kind_pass(info: SavedModelInfo, tmp_path: Path) -> None:
-    file = written(tmp_path, tfrecord.frame([log()] * 1000))
+    file = written(tmp_path, tfrecord.frame_records([log()] * 1000))
     assert check_warm_up(file, info) == 1000
     file = written(
-        tmp_path, tfrecord.frame([wire.PredictionLog(multi_inference_log=b"").SerializeToString()])
+        tmp_path,
+        tfrecord.frame_records([wire.PredictionLog(multi_inference_log=b"").SerializeToString()]),
     )
     assert check_warm_up(file, info) == 1
 
     file = tmp_path / "records"
-    file.write_bytes(tfrecord.frame([log(model="other")]))
+    file.write_bytes(tfrecord.frame_records([log(model="other")]))
     assert check_warm_up(file, info) == 1

@@ -6,8 +6,8 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from infra.parameters.batch.job import BatchJob, batch_job
-from infra.preflight.batch.jobs import batch_example
+from infra.parameters.batch.job import BatchJob, find_batch_job
+from infra.preflight.batch.jobs import build_batch_example
 from tests.preflight.overlay import overlaid
 
 HANDLER = 'models.ranker.handler = "servable"\n'
@@ -17,9 +17,9 @@ LARGE = {"instance_type": "ml.c5.4xlarge"}
 
 
 def nightly(project: Path, lines: str = "", **keys: str | int | bool) -> BatchJob:
-    draft = overlaid(project, f"{lines}\n{batch_example(**keys)}").draft
+    draft = overlaid(project, f"{lines}\n{build_batch_example(**keys)}").draft
     assert draft is not None
-    job = batch_job(draft, "nightly")
+    job = find_batch_job(draft, "nightly")
     assert job is not None
     return job
 
@@ -67,7 +67,7 @@ def test_requests_at_a_time_are_as_many_as_the_container_answers(
 def test_answers_have_the_form_of_the_records_and_keys_their_own_table(project: Path) -> None:
     for lines, accept in [("", "application/json"), (HANDLER, "text/csv"), (CODE, "text/csv")]:
         assert nightly(project, lines).accept.value == accept
-    assert nightly(project).placement.key("container.omp_threads") == (
+    assert nightly(project).placement.build_key("container.omp_threads") == (
         "batch.nightly.container.omp_threads"
     )
 
@@ -113,7 +113,7 @@ EVERYTHING: dict[str, str | int | bool] = {
 
 def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None:
     lines = HANDLER + 'endpoint.volume_kms_key = "alias/volumes"\ntags = { team = "ranking" }'
-    assert nightly(project, lines, **EVERYTHING).request(job_name="job", model_name="model") == {
+    assert nightly(project, lines, **EVERYTHING).build_request(job_name="job", model_name="model") == {
         "TransformJobName": "job",
         "ModelName": "model",
         "MaxConcurrentTransforms": 3,
@@ -146,10 +146,12 @@ def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None
     for keys in cases:
         model = botocore.session.get_session().get_service_model("sagemaker")
         shape = model.operation_model("CreateTransformJob").input_shape
-        request = nightly(project, HANDLER, **keys).request(job_name="job", model_name="model")
+        request = nightly(project, HANDLER, **keys).build_request(
+            job_name="job", model_name="model"
+        )
         assert ParamValidator().validate(request, shape).generate_report() == ""
 
-    request = nightly(project).request(
+    request = nightly(project).build_request(
         job_name="job", model_name="model", input_uri="s3://a/b", output_uri="s3://c/d"
     )
     source = request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
@@ -169,6 +171,6 @@ def test_disks_take_no_key_and_cuda_12_needs_the_newer_driver(
     lines = 'endpoint.volume_kms_key = "alias/volumes"\n'
     lines += 'models.ranker.tensorflow = "2.10"\n' if "p3" in instance_type else ""
     job = nightly(project, lines, instance_type=instance_type)
-    request = job.request(job_name="job", model_name="model")
+    request = job.build_request(job_name="job", model_name="model")
     expected = {"InstanceType": instance_type, "InstanceCount": 1, **resources}
     assert request["TransformResources"] == expected

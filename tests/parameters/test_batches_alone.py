@@ -3,11 +3,11 @@
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import batch_example
+from infra.preflight.batch.jobs import build_batch_example
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment, valid
 
-ALONE = f"""{batch_example()}
+ALONE = f"""{build_batch_example()}
 account = "111111111111"
 region = "eu-west-1"
 production = false
@@ -23,7 +23,7 @@ def test_its_batches_are_named_after_the_file_or_as_it_says(environment: Environ
         ('endpoint.name = "scores"', "scores"),
     ]:
         assert valid(environment(f"{lines}\n{ALONE}")).environment.endpoint.name == name
-    loaded = environment(f"{batch_example()}\n{VALID}".replace('name = "ranker"\n', ""))
+    loaded = environment(f"{build_batch_example()}\n{VALID}".replace('name = "ranker"\n', ""))
     assert "endpoint.name" in [finding.key for finding in loaded.findings]
 
 

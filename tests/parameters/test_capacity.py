@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from infra.parameters.endpoint import EndpointTable
-from infra.parameters.environment import Environment, stack_name
+from infra.parameters.environment import Environment, build_stack_name
 from infra.parameters.model import Artifact, ModelTable
-from infra.parameters.variant import Variant, machine_of
+from infra.parameters.variant import Variant, find_variant_machine
 
 C5 = {"model": "ranker", "instance_type": "ml.c5.xlarge"}
 SCALED = {"max_rps_per_instance": 10}
@@ -45,7 +45,7 @@ def test_a_fleet_begins_and_stays_within_its_bounds(
     keys: dict[str, Any], starts_with: int, capacity: tuple[int, int], planned: tuple[int, int]
 ) -> None:
     found = variant(**keys)
-    assert (found.starts_with, found.capacity, found.planned_capacity) == (
+    assert (found.configured_instances, found.capacity, found.planned_capacity) == (
         starts_with,
         capacity,
         planned,
@@ -57,16 +57,16 @@ def test_components_share_a_fleet_and_each_has_copies() -> None:
         model="", min_instances=0, max_instances=3,
         components={"a": {**SLEEPY, "max_copies": 4}, "b": {"model": "other", "min_copies": 2}},
     )  # fmt: skip
-    a, b = shared.narrowed("a"), shared.narrowed("b")
+    a, b = shared.for_component("a"), shared.for_component("b")
     assert [each.model for each in (shared, a, b)] == ["", "ranker", "other"]
     assert [each.component is not None for each in (shared, a, b)] == [False, True, True]
     assert [each.has_copies for each in (shared, a, b, variant())] == [True, True, True, False]
-    assert [each.sleeps for each in (shared, a, b)] == [False, True, False]
-    assert [each.scales for each in (shared, a, b)] == [False, True, False]
-    assert (shared.starts_with, shared.most_instances) == (1, 3)
+    assert [each.can_sleep for each in (shared, a, b)] == [False, True, False]
+    assert [each.is_scaled for each in (shared, a, b)] == [False, True, False]
+    assert (shared.configured_instances, shared.instance_limit) == (1, 3)
     assert (a.capacity, b.capacity) == ((0, 4), (2, 2))
     all_sleep = variant(model="", min_instances=0, components={"a": SLEEPY, "b": SLEEPY})
-    assert (all_sleep.sleeps, all_sleep.most_instances) == (True, 1)
+    assert (all_sleep.can_sleep, all_sleep.instance_limit) == (True, 1)
     assert variant(sleep_after_minutes=5).has_copies
 
 
@@ -81,13 +81,13 @@ def test_a_pool_runs_its_own_settings_on_each_type() -> None:
         container={"tfs_processes": 4, "gunicorn_workers": 3},
     )
     assert found.instance_types == ("ml.g6.xlarge", "ml.g5.xlarge")
-    settings = [each.container for each in found.on_each_type]
+    settings = [each.container for each in found.variants_per_type]
     assert [(each.tfs_processes, each.gunicorn_workers) for each in settings] == [(4, 3), (1, 3)]
-    assert [each.instance_pools for each in found.on_each_type] == [None, None]
-    machine = machine_of(found)
+    assert [each.instance_pools for each in found.variants_per_type] == [None, None]
+    machine = find_variant_machine(found)
     assert machine is not None
     assert machine.name == "ml.g6.xlarge"
-    assert machine_of(variant(instance_type="ml.none.xlarge")) is None
+    assert find_variant_machine(variant(instance_type="ml.none.xlarge")) is None
 
 
 def environment_of(**tables: Any) -> Environment:
@@ -110,9 +110,14 @@ def test_shares_are_of_the_weights_of_what_callers_reach() -> None:
         }
     )
     assert [*found.production_variants] == ["a", "b"]
-    assert [found.share(name) for name in ("a", "b", "copy", "none")] == [0.75, 0.25, 1, None]
+    assert [found.compute_share(name) for name in ("a", "b", "copy", "none")] == [
+        0.75,
+        0.25,
+        1,
+        None,
+    ]
     weightless = environment_of(variants={"a": variant(weight=0)})
-    assert weightless.share("a") is None
+    assert weightless.compute_share("a") is None
 
 
 def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
@@ -120,9 +125,14 @@ def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
     found = environment_of(
         variants={"shared": shared, "alone": variant(scaling=SCALED), "still": variant()}
     )
-    assert [*found.tables] == ["shared.components.a", "shared.components.b", "alone", "still"]
-    assert [*found.served] == ["a", "b", "alone", "still"]
-    assert [*found.scaled] == ["a", "alone"]
+    assert [*found.variants_by_table] == [
+        "shared.components.a",
+        "shared.components.b",
+        "alone",
+        "still",
+    ]
+    assert [*found.serving_variants] == ["a", "b", "alone", "still"]
+    assert [*found.scaling_tables] == ["a", "alone"]
     assert found.components == {"a": "ranker-a", "b": "ranker-b"}
     assert (found.kind.has_instances, environment_of().kind.queued) == (True, False)
     assert environment_of(asynchronous={}).kind.queued
@@ -184,7 +194,7 @@ def test_every_key_that_a_file_may_name_is_listed_with_what_it_names() -> None:
 
 
 def test_a_stack_is_named_after_the_service_if_there_is_one() -> None:
-    assert stack_name("prod", environment_of(), "data") == "prod-data"
-    assert stack_name("prod", environment_of(service="search"), "endpoint") == (
+    assert build_stack_name("prod", environment_of(), "data") == "prod-data"
+    assert build_stack_name("prod", environment_of(service="search"), "endpoint") == (
         "search-prod-endpoint"
     )

@@ -18,7 +18,7 @@ from infra.policy.container import (
     DEFAULT_MODEL_NAME,
     SETTINGS,
     ContainerSettings,
-    variables_of,
+    build_variables,
 )
 from infra.preflight.check import check
 from tests.conftest import VALID, valid
@@ -91,7 +91,7 @@ VALUES = st.fixed_dictionaries(
 
 def pasted(container: dict[str, Any]) -> dict[str, str]:
     """The variables of these keys, without those of batching that its table leaves to the image."""
-    written = variables_of(ContainerSettings.model_validate(container), default_model=None)
+    written = build_variables(ContainerSettings.model_validate(container), default_model=None)
     stated = set(container.get("batching", {}))
     return {
         name: text
@@ -297,7 +297,7 @@ environment = {{ {WORKERS} = "5" }}
     )
     (project / "environments" / "prod.toml").write_text(text)
     environment = valid(load(project, project / "environments")[0]).environment
-    assert environment.served["one"].container.gunicorn_workers == 4
+    assert environment.serving_variants["one"].container.gunicorn_workers == 4
     assert environment.batch["nightly"].container.gunicorn_workers == 5
 
 

@@ -6,9 +6,9 @@ import pydantic
 import pytest
 
 from infra.parameters.environment import Environment
-from infra.parameters.keys import meaning
+from infra.parameters.keys import read_meaning
 from infra.parameters.loading import ValidFile, load
-from infra.parameters.sources import names
+from infra.parameters.sources import list_environment_names
 from tests.conftest import VALID, valid
 
 
@@ -41,7 +41,7 @@ def test_a_file_wins_over_its_bases_key_by_key_and_lists_do_not_merge(project: P
 def test_a_base_is_no_environment(project: Path) -> None:
     for name in ("base", "secure-base", "prod"):
         (project / "environments" / f"{name}.toml").write_text("")
-    assert names(project / "environments") == ["prod"]
+    assert list_environment_names(project / "environments") == ["prod"]
 
 
 def test_an_environment_is_frozen(project: Path) -> None:
@@ -55,15 +55,15 @@ def test_every_default_has_a_meaning() -> None:
         f"{table.__name__}.{name}"
         for table in tables(Environment)
         for name in table.model_fields
-        if not meaning(table, name)
+        if not read_meaning(table, name)
     ]
     assert missing == []
 
 
 def tables(table: type[pydantic.BaseModel]) -> list[type[pydantic.BaseModel]]:
-    from infra.parameters.reference import _tables
+    from infra.parameters.reference import _find_tables
 
-    return [table, *(inner for _, inner in _tables(table, ""))]
+    return [table, *(inner for _, inner in _find_tables(table, ""))]
 
 
 def test_the_files_of_this_repository_have_no_finding() -> None:

@@ -9,9 +9,9 @@ import click
 import pytest
 
 from infra.parameters.loading import Loaded, load
-from infra.parameters.overrides import from_options, strangers
-from infra.preflight.check import check, errors
-from servable.project.environments import loaded_with
+from infra.parameters.overrides import find_unknown_environments, from_options
+from infra.preflight.check import check, select_errors
+from servable.project.environments import load_environments
 from tests.conftest import VALID, valid
 
 BASE = (
@@ -111,15 +111,15 @@ def load_over(files: Path, way: str, key: str, given: Any) -> list[list[Loaded] 
         (files / "prod.toml").write_text(f'extends = "base"\n{key} = {given}\n')
         return [load(root, files)]
     if way == "--set":
-        return [loaded_with((f"{key}={given}",), root, files, name="prod")]
+        return [load_environments((f"{key}={given}",), root, files, name="prod")]
     overrides = from_options({key: given})
     loaded = load(root, files, overrides)
-    lost = strangers(overrides, [one.name for one in loaded], "-c")
+    lost = find_unknown_environments(overrides, [one.name for one in loaded], "-c")
     by_synth: list[list[Loaded] | str] = ["\n".join(map(str, lost))] if lost else [loaded]
     if way == "-c":
         return by_synth
     (root / "cdk.json").write_text(json.dumps({"context": {key: given}}))
-    return [*by_synth, loaded_with((), root, files)]
+    return [*by_synth, load_environments((), root, files)]
 
 
 def look_up(environment: Any, key: str) -> Any:
@@ -152,7 +152,7 @@ def test_an_override_is_rejected_by_name(
         if isinstance(loaded, str):
             lines = [loaded]
         else:
-            lines = [str(finding) for one in loaded for finding in errors(check(one))]
+            lines = [str(finding) for one in loaded for finding in select_errors(check(one))]
         label = "" if way != "cdk.json" else lines[0].partition(" ")[0] + " "
         assert label in ("", "-c ", "cdk.json ")
         assert any(line.startswith(label + begins) and has in line for line in lines), lines
@@ -183,7 +183,7 @@ def test_what_gives_two_values_is_rejected_whatever_the_order(files: Path) -> No
 def test_an_option_wins_over_cdk_json_and_both_are_recorded(files: Path) -> None:
     context = {f"prod.{P}max_instances": 15, f"prod.{P}min_instances": 2, "acme.flag": 1}
     (files.parent / "cdk.json").write_text(json.dumps({"context": context}))
-    (prod,) = loaded_with((f"{P}max_instances=9",), files.parent, files, name="prod")
+    (prod,) = load_environments((f"{P}max_instances=9",), files.parent, files, name="prod")
     variant = valid(prod).environment.variants["primary"]
     assert (variant.min_instances, variant.max_instances) == (2, 9)
     assert prod.overrides == {f"{P}max_instances": "9", f"{P}min_instances": "2"}
@@ -192,5 +192,5 @@ def test_an_option_wins_over_cdk_json_and_both_are_recorded(files: Path) -> None
 def test_set_without_an_environment_names_it_or_the_key(files: Path) -> None:
     for option in ("@a/b.region=x", "region=x", "prdo.region=x"):
         with pytest.raises(click.UsageError) as raised:
-            loaded_with((option,), files.parent, files)
+            load_environments((option,), files.parent, files)
         assert option.partition("=")[0] in str(raised.value)

@@ -8,7 +8,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infra.parameters.sources import line_number
+from infra.parameters.sources import find_line_number
 
 NAMES = st.sampled_from(["a", "b", "models", "x-1"])
 VALUES = st.one_of(st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=3))
@@ -55,7 +55,7 @@ def test_a_key_has_its_line_or_that_of_the_table_around_it(tmp_path: Path) -> No
     for content in [None, b"\xff"]:
         if content is not None:
             (tmp_path / "prod.toml").write_bytes(content)
-        assert line_number(tmp_path / "prod.toml", "region") is None
+        assert find_line_number(tmp_path / "prod.toml", "region") is None
     for key, line in [
         ("colour", 2),
         ("list", 3),
@@ -68,7 +68,7 @@ def test_a_key_has_its_line_or_that_of_the_table_around_it(tmp_path: Path) -> No
         ("", None),
     ]:
         (tmp_path / "prod.toml").write_text(FILE)
-        assert line_number(tmp_path / "prod.toml", key) == line
+        assert find_line_number(tmp_path / "prod.toml", key) == line
 
 
 @given(TABLES)
@@ -80,7 +80,7 @@ def test_tomllib_finds_a_key_from_its_line_on_and_not_before(
     file.write_text(text)
     lines = [f"{line}\n" for line in text.split("\n")]
     for key in leaves(values):
-        line = line_number(file, ".".join(key))
+        line = find_line_number(file, ".".join(key))
         assert line is not None
         before, through = "".join(lines[: line - 1]), "".join(lines[:line])
         assert (holds(before, key), holds(through, key)) == (False, True)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.keys import state_form, type_at
+from infra.parameters.keys import describe_pattern, find_type
 from infra.parameters.loading import load
-from infra.parameters.reference import json_schema
+from infra.parameters.reference import build_json_schema
 from infra.parameters.spellings import RENAMED
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
@@ -57,8 +57,8 @@ def test_a_key_that_was_renamed_is_refused_with_its_new_name(
 
 def test_every_renamed_key_leads_to_one_that_there_is() -> None:
     for was, now in RENAMED.items():
-        assert (type_at(tuple(was.split("."))), was) == (None, was)
-        assert type_at(tuple(now.split("."))) is not None
+        assert (find_type(tuple(was.split("."))), was) == (None, was)
+        assert find_type(tuple(now.split("."))) is not None
 
 
 def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
@@ -173,10 +173,10 @@ def find_patterns(schema: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
-    patterns = set(find_patterns(json.loads(json_schema())))
+    patterns = set(find_patterns(json.loads(build_json_schema())))
     assert len(patterns) > 20
     for pattern in patterns:
-        form, _, example = state_form(pattern).partition(", for example ")
+        form, _, example = describe_pattern(pattern).partition(", for example ")
         assert form, pattern
         assert re.search(pattern, example), pattern
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded, load
-from infra.parameters.overrides import from_options, strangers, value
+from infra.parameters.overrides import find_unknown_environments, from_options, parse_value
 from infra.preflight.check import check
 from tests.conftest import VALID, valid
 from tests.findings import messages
@@ -43,16 +43,16 @@ def test_a_problem_with_an_override_names_the_option(project: Path) -> None:
 
 
 def test_a_string_needs_no_quotes_and_a_table_is_read_as_toml() -> None:
-    assert value("ml.c5.xlarge", ("variants", "a", "instance_type")) == "ml.c5.xlarge"
-    assert value("012345678901", ("account",)) == value('"012345678901"', ("account",))
-    assert value("222222222222", ("account",)) == "222222222222"
+    assert parse_value("ml.c5.xlarge", ("variants", "a", "instance_type")) == "ml.c5.xlarge"
+    assert parse_value("012345678901", ("account",)) == parse_value('"012345678901"', ("account",))
+    assert parse_value("222222222222", ("account",)) == "222222222222"
     key = ("variants", "a", "container", "batching")
-    assert value("{ max_batch_size = 4 }", key) == {"max_batch_size": 4}
+    assert parse_value("{ max_batch_size = 4 }", key) == {"max_batch_size": 4}
 
 
 @given(st.integers())
 def test_every_number_is_read_as_toml(number: int) -> None:
-    assert value(str(number), ("variants", "a", "min_instances")) == number
+    assert parse_value(str(number), ("variants", "a", "min_instances")) == number
 
 
 def test_the_cdks_own_context_is_no_override() -> None:
@@ -61,7 +61,7 @@ def test_the_cdks_own_context_is_no_override() -> None:
 
 
 def test_an_override_of_an_unknown_environment_is_never_lost() -> None:
-    found = strangers({"prdo": {"region": "x"}}, ["dev", "prod"], "-c")
+    found = find_unknown_environments({"prdo": {"region": "x"}}, ["dev", "prod"], "-c")
     assert messages(found) == [
         ("", "there is no environment 'prdo'", "dev, prod", "did you mean prod?")
     ]

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import load
-from infra.parameters.placement import Placement, part_of, placement, placements, placements_of
+from infra.parameters.placement import (
+    Placement,
+    build_instance_part,
+    find_placement,
+    list_placements,
+    list_variant_placements,
+)
 from infra.policy.derived_settings import Choice
 from tests.conftest import VALID, valid
 from tests.preflight.overlay import overlaid
@@ -15,7 +21,7 @@ GPU = 'variants.primary.instance_type = "ml.g5.xlarge"\n'
 
 
 def placed(project: Path, lines: str) -> Placement:
-    primary = placement(valid(overlaid(project, lines)).environment, "primary")
+    primary = find_placement(valid(overlaid(project, lines)).environment, "primary")
     assert primary is not None
     return primary
 
@@ -105,7 +111,7 @@ def test_the_image_is_the_newest_that_the_type_can_run_or_the_file_s(project: Pa
     assert newest >= "2.19"
     derived = valid(overlaid(project, "")).environment
     model = derived.models["ranker"].model_copy(update={"tensorflow": None})
-    free = placement(derived.model_copy(update={"models": {"ranker": model}}), "primary")
+    free = find_placement(derived.model_copy(update={"models": {"ranker": model}}), "primary")
     assert free is not None
     assert chosen(free.version) == (
         newest, "derived", "the newest image that ml.c5.xlarge can run",
@@ -117,25 +123,25 @@ def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
         'variants.primary.instance_pools = [{ instance_type = "ml.g6.xlarge" },'
         ' { instance_type = "ml.g5.xlarge", container = { tfs_processes = 1 } }]'
     )
-    first, second = placements_of(valid(overlaid(project, pools)).environment, "primary")
+    first, second = list_variant_placements(valid(overlaid(project, pools)).environment, "primary")
     table = "variants.primary"
     assert [first.pool, second.pool] == [0, 1]
-    assert second.key("instance_type") == f"{table}.instance_pools.1.instance_type"
-    assert second.key("container.tfs_processes") == (
+    assert second.build_key("instance_type") == f"{table}.instance_pools.1.instance_type"
+    assert second.build_key("container.tfs_processes") == (
         f"{table}.instance_pools.1.container.tfs_processes"
     )
-    assert first.key("container.tfs_processes") == f"{table}.container.tfs_processes"
-    assert second.key("container.gunicorn_workers") == f"{table}.container.gunicorn_workers"
-    assert second.key("weight") == f"{table}.weight"
-    assert (second.machine_key, second.host) == (second.key("instance_type"), "primary")
+    assert first.build_key("container.tfs_processes") == f"{table}.container.tfs_processes"
+    assert second.build_key("container.gunicorn_workers") == f"{table}.container.gunicorn_workers"
+    assert second.build_key("weight") == f"{table}.weight"
+    assert (second.machine_key, second.host) == (second.build_key("instance_type"), "primary")
     alone = placed(project, "")
-    assert alone.key("instance_type") == "variants.primary.instance_type"
+    assert alone.build_key("instance_type") == "variants.primary.instance_type"
     serverless = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 4 }"
     )
     (project / "environments" / "prod.toml").write_text(serverless)
     (file,) = load(project, project / "environments")
-    less = placement(valid(file).environment, "primary")
+    less = find_placement(valid(file).environment, "primary")
     assert less is not None
     assert (less.machine_key, less.volume_gb, less.start_seconds) == (
         "variants.primary.serverless.memory_mib", 5, None,
@@ -161,7 +167,7 @@ def components(project: Path, keys: str = "") -> dict[str, Placement]:
     text = VALID[: VALID.index("[variants")] + SHARED.format(keys)
     (project / "environments" / "prod.toml").write_text(text)
     (file,) = load(project, project / "environments")
-    found = placements(valid(file).environment)
+    found = list_placements(valid(file).environment)
     return {each.name: each for each in found}
 
 
@@ -169,13 +175,13 @@ def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
     both = components(project)
     assert [*both] == ["a", "b"]
     a = both["a"]
-    assert (a.table, a.host, a.parts, a.whole.gpus) == (
+    assert (a.table, a.host, a.parts, a.whole_instance.gpus) == (
         "variants.shared.components",
         "shared",
         2,
         4,
     )
-    assert (a.key("model"), a.key("instance_type")) == (
+    assert (a.build_key("model"), a.build_key("instance_type")) == (
         "variants.shared.components.a.model",
         "variants.shared.instance_type",
     )
@@ -198,14 +204,14 @@ def test_a_component_has_what_its_keys_reserve(project: Path) -> None:
     assert (a.instance.vcpus, a.instance.gpus, a.instance.gpu) == (8, 0, None)
     assert a.instance.memory_gib == 2
     assert b.instance.gpu is not None
-    whole = b.whole
+    whole = b.whole_instance
     component = b.variant.component
     assert component is not None
     # One component has all of the instance, and copies of which no two share one.
-    alone = part_of(whole, component, 1)
+    alone = build_instance_part(whole, component, 1)
     assert (alone.vcpus, alone.gpus, alone.memory_gib) == (whole.vcpus, 4, whole.memory_gib)
     greedy = component.model_copy(update={"cpus": 0.25, "gpus": 64, "memory_mib": 10_000_000})
-    part = part_of(whole, greedy, 2)
+    part = build_instance_part(whole, greedy, 2)
     assert (part.vcpus, part.gpus, part.memory_gib) == (1, 4, whole.memory_gib)
 
 
@@ -226,12 +232,12 @@ def test_one_copy_of_what_sleeps_reserves_an_instance(project: Path) -> None:
 def test_nothing_is_placed_on_an_unknown_type_or_without_its_model(project: Path) -> None:
     for lines in ('variants.primary.instance_type = "ml.c5.huge"', 'variants.primary.model = "x"'):
         environment = valid(overlaid(project, lines)).environment
-        assert placement(environment, "primary") is None
-        assert placements(environment) == ()
+        assert find_placement(environment, "primary") is None
+        assert list_placements(environment) == ()
     pools = (
         'variants.primary.instance_pools = [{ instance_type = "ml.none.xlarge" },'
         ' { instance_type = "ml.g5.xlarge" }]'
     )
     environment = valid(overlaid(project, pools)).environment
-    assert placement(environment, "primary") is None
-    assert [each.pool for each in placements_of(environment, "primary")] == [1]
+    assert find_placement(environment, "primary") is None
+    assert [each.pool for each in list_variant_placements(environment, "primary")] == [1]

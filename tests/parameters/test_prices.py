@@ -15,11 +15,13 @@ OWN = Prices(
 
 
 def test_a_price_that_the_file_states_is_of_its_region_and_date() -> None:
-    assert OWN.instance("ml.c5.xlarge", "eu-west-1") == catalog.Price(
+    assert OWN.find_instance_price("ml.c5.xlarge", "eu-west-1") == catalog.Price(
         "ml.c5.xlarge", 0.1, "eu-west-1", "2026-11", STATED
     )
-    assert OWN.data("eu-west-1") == catalog.DataPrice(0.02, "eu-west-1", "2026-11", STATED)
-    serverless = OWN.serverless("us-east-1")
+    assert OWN.find_data_price("eu-west-1") == catalog.DataPrice(
+        0.02, "eu-west-1", "2026-11", STATED
+    )
+    serverless = OWN.find_serverless_price("us-east-1")
     assert serverless is not None
     assert (serverless.usd_per_gib_second, serverless.usd_per_warm_gib_second) == (3e-5, 2e-5)
     assert (serverless.region, serverless.as_of, serverless.source) == (
@@ -29,17 +31,21 @@ def test_a_price_that_the_file_states_is_of_its_region_and_date() -> None:
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
 def test_a_price_that_the_file_does_not_state_is_the_catalogs(region: str) -> None:
-    assert OWN.instance("ml.m5.xlarge", region) == catalog.price("ml.m5.xlarge", region)
+    assert OWN.find_instance_price("ml.m5.xlarge", region) == catalog.find_price(
+        "ml.m5.xlarge", region
+    )
     none = Prices()
-    assert none.instance("ml.c5.xlarge", region) == catalog.price("ml.c5.xlarge", region)
-    assert none.data(region) == catalog.data_price(region)
-    assert none.serverless(region) == catalog.serverless_price(region)
+    assert none.find_instance_price("ml.c5.xlarge", region) == catalog.find_price(
+        "ml.c5.xlarge", region
+    )
+    assert none.find_data_price(region) == catalog.find_data_price(region)
+    assert none.find_serverless_price(region) == catalog.find_serverless_price(region)
 
 
 def test_one_serverless_price_leaves_the_other_and_its_source() -> None:
-    row = catalog.serverless_price("us-east-1")
-    warm = Prices(provisioned_usd_per_gib_second=2e-5).serverless("us-east-1")
-    second = Prices(serverless_usd_per_gib_second=3e-5).serverless("us-east-1")
+    row = catalog.find_serverless_price("us-east-1")
+    warm = Prices(provisioned_usd_per_gib_second=2e-5).find_serverless_price("us-east-1")
+    second = Prices(serverless_usd_per_gib_second=3e-5).find_serverless_price("us-east-1")
     assert row is not None
     assert warm is not None
     assert second is not None

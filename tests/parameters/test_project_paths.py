@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra.parameters.environment import Environment
-from infra.parameters.overrides import value
+from infra.parameters.overrides import parse_value
 from tests.conftest import valid
 from tests.preflight.overlay import overlaid
 
@@ -46,4 +46,4 @@ def test_a_path_is_the_projects_wherever_it_is_read_and_recorded_as_written(
 
 
 def test_a_path_set_for_one_run_needs_no_quotes() -> None:
-    assert value("2026", ("traffic", "day")) == "2026"
+    assert parse_value("2026", ("traffic", "day")) == "2026"

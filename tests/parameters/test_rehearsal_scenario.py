@@ -7,15 +7,15 @@ import pytest
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import Placement, placement
+from infra.parameters.placement import Placement, find_placement
 from infra.parameters.rehearsal_scenario import (
     MeasuredInstance,
-    deployment_seconds,
-    never_asleep,
-    paces,
-    scenario,
-    stated_day,
-    unstated,
+    build_scenario,
+    disable_sleep,
+    estimate_deployment_seconds,
+    list_missing_keys,
+    list_scaling_delays,
+    read_stated_day,
 )
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario, Sleep
 from tests.conftest import VALID
@@ -33,13 +33,13 @@ SLEEPING = VALID + "sleep_after_minutes = 15\nmax_instances = 2\n"
 
 
 def placed(file: ValidFile, name: str = "primary") -> Placement:
-    found = placement(file.environment, name)
+    found = find_placement(file.environment, name)
     assert found is not None
     return found
 
 
 def day(file: ValidFile, name: str = "primary", rpm: float = 6000, **more: Any) -> Scenario:
-    return scenario(file.environment, placed(file, name), [rpm, rpm], MEASURED, **more)
+    return build_scenario(file.environment, placed(file, name), [rpm, rpm], MEASURED, **more)
 
 
 def test_a_variant_gets_its_share_and_a_shadow_a_copy_of_each_request(environment: Read) -> None:
@@ -125,17 +125,18 @@ def test_what_is_not_stated_is_a_range_and_its_keys_are_named(
 ) -> None:
     found = placed(environment(f"{VALID}{lines}\n"))
     assert [
-        (round(pace.start_seconds), pace.metric_delay_seconds) for pace in paces(found)
+        (round(pace.start_seconds), pace.metric_delay_seconds)
+        for pace in list_scaling_delays(found)
     ] == pairs
-    assert unstated(found) == [f"variants.primary.{key}" for key in missing]
-    assert [pace.start_minutes for pace in paces(found)] == [
+    assert list_missing_keys(found) == [f"variants.primary.{key}" for key in missing]
+    assert [pace.start_minutes for pace in list_scaling_delays(found)] == [
         -(-start // 60) for start, _ in pairs
     ]  # a started minute counts
 
 
 def test_a_pace_that_is_given_is_that_of_the_day(environment: Read) -> None:
     file = environment(SLEEPING + "start_seconds = 500\n")
-    slowest = paces(placed(file))[-1]
+    slowest = list_scaling_delays(placed(file))[-1]
     slept = day(file, rpm=0, pace=slowest)
     assert (slept.start_minutes, slept.metric_delay_seconds, slept.instances) == (9, 180, 0)
     # On an instance that is still there only the copy starts: 180 s of the 500 are the instance's.
@@ -148,7 +149,7 @@ def test_a_day_of_the_file_is_its_profile_between_the_quiet_and_the_peak_rate(
     environment: Read,
 ) -> None:
     def minutes(lines: str) -> list[float] | None:
-        return stated_day(environment(f"{VALID}[traffic]\n{lines}").environment.traffic)
+        return read_stated_day(environment(f"{VALID}[traffic]\n{lines}").environment.traffic)
 
     assert minutes('profile = "spike"\n') is None
     assert minutes("peak_rps = 50\n") is None
@@ -190,7 +191,7 @@ def test_a_deployment_goes_as_the_rollout_says(
     )
     assert day(file).deployment is None
     assert day(file, deploy_at=7).deployment == deployment
-    took = deployment_seconds(file.environment, placed(file), 2)
+    took = estimate_deployment_seconds(file.environment, placed(file), 2)
     assert (took is None) is not bool(rollout)
     # At least a start and each bake.
     assert took is None or took >= 60 + 60 * deployment.bake_minutes
@@ -204,10 +205,10 @@ def test_what_never_sleeps_keeps_a_copy(environment: Read) -> None:
 
     def awake(text: str, name: str) -> Environment:
         file = environment(text)
-        return never_asleep(file.environment, placed(file, name))
+        return disable_sleep(file.environment, placed(file, name))
 
     alone = awake(SLEEPING + schedule, "primary").variants["primary"]
-    assert (alone.sleeps, alone.capacity, alone.max_instances) == (False, (1, 2), 2)
+    assert (alone.can_sleep, alone.capacity, alone.max_instances) == (False, (1, 2), 2)
     assert alone.scaling is not None
     assert [action.at_least for action in alone.scaling.schedule] == [1, 2]
     shared = VALID.replace('model = "ranker"\n', "").replace("c5.xlarge", "c5.4xlarge") + (

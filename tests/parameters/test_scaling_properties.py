@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import placement
+from infra.parameters.placement import find_placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import (
     ScalingProperties,
-    scaling_properties,
-    sleep_policies,
-    step_policies,
-    tracking,
-    waits_of,
+    build_scaling_properties,
+    build_sleep_policies,
+    build_step_policies,
+    build_tracking_policies,
+    choose_cooldowns,
 )
 from infra.policy.derived_settings import Cooldowns
 from tests.conftest import VALID
@@ -31,15 +31,16 @@ NUMBERS = Scaling(
 
 
 def properties_of(file: ValidFile, name: str = "primary") -> ScalingProperties:
-    placed = placement(file.environment, name)
+    placed = find_placement(file.environment, name)
     assert placed is not None
-    return scaling_properties(file.environment, placed)
+    return build_scaling_properties(file.environment, placed)
 
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
     policies = {
-        each.name: each.properties("ranker") for each in tracking(NUMBERS, WAITS, copies=copies)
+        each.name: each.properties("ranker")
+        for each in build_tracking_policies(NUMBERS, WAITS, copies=copies)
     }
     kinds = {policy["PolicyType"] for policy in policies.values()}
     tracked = {
@@ -76,7 +77,7 @@ def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
         "Namespace": "AWS/SageMaker",
         "Statistic": "Average",
     }
-    assert [*tracking(Scaling(), WAITS)] == []
+    assert [*build_tracking_policies(Scaling(), WAITS)] == []
 
 
 def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
@@ -86,7 +87,9 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
         {"below_rps": 2, "change": -1},
         {"below_rps": 1, "change": -2},
     ]
-    out, back = step_policies(Scaling.model_validate({"steps": steps}), WAITS, period_seconds=30)
+    out, back = build_step_policies(
+        Scaling.model_validate({"steps": steps}), WAITS, period_seconds=30
+    )
     assert (out.name, out.bound_rps, back.name, back.bound_rps) == ("Out", 5, "In", 2)
     ways = [each.policy["StepScalingPolicyConfiguration"] for each in (out, back)]
     assert {each["AdjustmentType"] for each in ways} == {"ChangeInCapacity"}
@@ -108,14 +111,14 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
     # Two periods of 30 s in each minute.
     assert [each["EvaluationPeriods"] for each in alarms] == [2 * out.minutes, 2 * back.minutes]
     only_up = Scaling.model_validate({"steps": steps[:2]})
-    assert [each.name for each in step_policies(only_up, WAITS, period_seconds=60)] == ["Out"]
+    assert [each.name for each in build_step_policies(only_up, WAITS, period_seconds=60)] == ["Out"]
 
 
 @pytest.mark.parametrize(("minutes", "cooldown"), [(2, 120), (5, 300), (15, 300)])
 def test_the_first_refused_request_wakes_and_quiet_minutes_end_every_copy(
     minutes: int, cooldown: int
 ) -> None:
-    wake, asleep = sleep_policies(minutes)
+    wake, asleep = build_sleep_policies(minutes)
     assert [(each.name, each.alarm_ending, each.metric) for each in (wake, asleep)] == [
         ("Wake", "wake", "NoCapacityInvocationFailures"),
         ("Asleep", "sleep", "InvocationsPerCopy"),
@@ -186,7 +189,7 @@ def test_a_day_has_the_target_the_policies_and_the_alarms_of_its_variant(environ
          alarm["EvaluationPeriods"], alarm["Period"])
         for alarm in found.alarms
     ]  # fmt: skip
-    steps = {each.name: each.minutes for each in step_policies(
+    steps = {each.name: each.minutes for each in build_step_policies(
         Scaling.model_validate({"steps": [{"above_rps": 5, "change": 1}, {"below_rps": 2, "change": -1}]}),
         WAITS, period_seconds=60)}  # fmt: skip
     assert shown == [
@@ -224,8 +227,10 @@ def test_a_day_of_what_sleeps_scales_copies_and_of_what_is_held_nothing(environm
 
 
 def test_cooldowns_are_the_tables_or_follow_the_start() -> None:
-    stated = waits_of(Scaling(scale_out_cooldown_seconds=1, scale_in_cooldown_seconds=2), 500)
+    stated = choose_cooldowns(
+        Scaling(scale_out_cooldown_seconds=1, scale_in_cooldown_seconds=2), 500
+    )
     assert (stated.out_seconds, stated.in_seconds) == (1, 2)
-    slow, fast = waits_of(Scaling(), 900), waits_of(Scaling(), 100)
+    slow, fast = choose_cooldowns(Scaling(), 900), choose_cooldowns(Scaling(), 100)
     assert slow.out_seconds > fast.out_seconds
     assert slow.in_seconds > fast.in_seconds

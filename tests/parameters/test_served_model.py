@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.parameters.model import served
-from infra.policy.sizing import Served
+from infra.parameters.model import compute_model_sizes
+from infra.policy.sizing import ModelSizes
 from tests.conftest import valid
 from tests.preflight.overlay import overlaid
 
@@ -15,9 +15,9 @@ ARTIFACT = (
 )
 
 
-def known(project: Path, lines: str = "") -> Served:
+def known(project: Path, lines: str = "") -> ModelSizes:
     environment = valid(overlaid(project, lines)).environment
-    return served(environment.models, "ranker")
+    return compute_model_sizes(environment.models, "ranker")
 
 
 def test_size_memory_and_code_are_the_folders_or_as_the_file_says(project: Path) -> None:
@@ -50,5 +50,5 @@ models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
 """
     environment = valid(overlaid(project, lines)).environment
-    found = served(environment.models, "many")
+    found = compute_model_sizes(environment.models, "many")
     assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)

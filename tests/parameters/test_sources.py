@@ -4,9 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from infra.parameters.loading import Loaded, ValidFile, held, load, load_one, state_of
-from infra.parameters.overrides import apply
-from infra.parameters.sources import Source, is_base, shown_path
+from infra.parameters.loading import (
+    Loaded,
+    ValidFile,
+    build_endpoint_state,
+    build_hold_overrides,
+    load,
+    load_environment,
+)
+from infra.parameters.overrides import apply_overrides
+from infra.parameters.sources import Source, format_path, is_base
 from tests.conftest import VALID, valid
 from tests.findings import messages
 
@@ -16,14 +23,19 @@ def test_a_value_is_of_the_file_or_option_that_put_it_last() -> None:
     source.put(("a", "b", "c"), 1, "base")
     source.put(("a", "b", "d"), 2, "file")
     assert source.values == {"a": {"b": {"c": 1, "d": 2}}}
-    assert [source.origin((*"ab", key), "none") for key in "cdx"] == ["base", "file", "base"]
-    assert (source.origin(("a",), "none"), source.origin(("z",), "none")) == ("base", "none")
+    assert [source.find_origin((*"ab", key), "none") for key in "cdx"] == ["base", "file", "base"]
+    assert (source.find_origin(("a",), "none"), source.find_origin(("z",), "none")) == (
+        "base",
+        "none",
+    )
     # A table that replaces another, and a value that becomes a table, forget what was in it.
     source.put(("a", "b"), {"d": 3}, "-c")
-    assert [source.origin((*"ab", key), "none") for key in "cd"] == ["-c", "-c"]
+    assert [source.find_origin((*"ab", key), "none") for key in "cd"] == ["-c", "-c"]
     source.put(("a", "b", "d", "e"), 4, "--set")
     assert source.values == {"a": {"b": {"d": {"e": 4}}}}
-    assert [source.origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))] == [
+    assert [
+        source.find_origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))
+    ] == [
         "--set",
         "--set",
         "-c",
@@ -33,11 +45,11 @@ def test_a_value_is_of_the_file_or_option_that_put_it_last() -> None:
 def test_a_key_that_is_taken_out_has_neither_value_nor_origin() -> None:
     source = Source()
     source.put(("a", "b"), 1, "file")
-    source.take_out(("a", "b"))
-    source.take_out(("a", "none", "deeper"))
-    source.take_out(("none",))
-    assert (source.values, source.origin(("a", "b"), "none")) == ({"a": {}}, "file")
-    source.take_out(("a",))
+    source.remove(("a", "b"))
+    source.remove(("a", "none", "deeper"))
+    source.remove(("none",))
+    assert (source.values, source.find_origin(("a", "b"), "none")) == ({"a": {}}, "file")
+    source.remove(("a",))
     assert (source.values, source.origins) == ({}, {})
 
 
@@ -46,13 +58,13 @@ def test_an_empty_override_takes_out_a_number_and_empties_a_text() -> None:
     source.put(("variants", "primary", "min_instances"), 3, "file")
     source.put(("region",), "eu-west-1", "file")
     given = {"variants.primary.min_instances": "", "region": "", "endpoint.name": "new"}
-    assert apply(source, "prod", given, "-c") == []
+    assert apply_overrides(source, "prod", given, "-c") == []
     assert source.values == {
         "variants": {"primary": {}},
         "region": "",
         "endpoint": {"name": "new"},
     }
-    assert source.origin(("region",), "file") == "-c prod.region"
+    assert source.find_origin(("region",), "file") == "-c prod.region"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +82,7 @@ def test_an_override_that_cannot_apply_changes_nothing(
     folder = project / "environments"
     (folder / "prod.toml").write_text(VALID)
     given = {"variants.primary.weight": "2", key: "1"}
-    loaded = load_one(project, folder, "prod", given, "-c")
+    loaded = load_environment(project, folder, "prod", given, "-c")
     assert messages(loaded.findings) == [(key, problem, allowed, remedy)]
     (found,) = loaded.findings
     assert found.file == f"-c prod.{key}"
@@ -106,7 +118,7 @@ def test_files_of_one_endpoint_name_each_other(project: Path) -> None:
 def test_the_rest_of_a_file_with_problems_is_judged(project: Path) -> None:
     def draft_of(text: str) -> Loaded:
         (project / "environments" / "prod.toml").write_text(text)
-        return load_one(project, project / "environments", "prod", {}, "-c")
+        return load_environment(project, project / "environments", "prod", {}, "-c")
 
     loaded = draft_of(VALID.replace('account = "111111111111"', "colour = 1") + "weight = 'x'\n")
     assert [finding.key for finding in loaded.findings] == [
@@ -137,7 +149,7 @@ def test_what_a_file_deploys_is_held_by_its_type_or_its_pool(project: Path) -> N
         '[rollout]\nstrategy = "canary"\n'
     )
     (project / "environments" / "prod.toml").write_text(pools)
-    state = state_of(valid(load(project, project / "environments")[0]).environment)
+    state = build_endpoint_state(valid(load(project, project / "environments")[0]).environment)
     assert (state.queued, state.guarded) == (False, True)
     assert {
         name: (each.instance_type, each.pools, each.shadow, each.scales)
@@ -147,7 +159,7 @@ def test_what_a_file_deploys_is_held_by_its_type_or_its_pool(project: Path) -> N
         "pool": ("ml.g6.xlarge", ("ml.g6.xlarge", "ml.g5.xlarge"), True, False),
         "less": (None, (), False, False),
     }
-    assert held(state.variants) == {
+    assert build_hold_overrides(state.variants) == {
         "variants.primary.scaling.hold": "true",
         "variants.primary.instance_type": "ml.c5.xlarge",
         "variants.pool.scaling.hold": "true",
@@ -161,5 +173,5 @@ def test_bases_and_paths_are_known_by_their_names(project: Path) -> None:
     assert [is_base(name) for name in ("base", "secure-base", "basement", "prod")] == [
         True, True, False, False,
     ]  # fmt: skip
-    assert shown_path(project / "environments" / "prod.toml", project) == "environments/prod.toml"
-    assert shown_path(Path("/elsewhere/prod.toml"), project) == "/elsewhere/prod.toml"
+    assert format_path(project / "environments" / "prod.toml", project) == "environments/prod.toml"
+    assert format_path(Path("/elsewhere/prod.toml"), project) == "/elsewhere/prod.toml"

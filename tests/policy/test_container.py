@@ -13,11 +13,11 @@ from infra.policy.container import (
 from infra.policy.container import (
     Batching,
     ContainerSettings,
-    inert_reason,
-    setting_of,
-    variable_of,
-    variables_of,
-    worker_class_of,
+    build_variables,
+    explain_inert_variable,
+    find_setting,
+    find_variable,
+    find_worker_class,
 )
 from servable_handler.settings import Settings, read_settings
 from servable_local.container.settings import KEYS
@@ -74,12 +74,12 @@ def test_each_stated_setting_is_written_to_the_variable_of_its_key(
         *(["batching"] if batching else []),
         *(f"batching.{key}" for key in batching or ()),
     }
-    written = variables_of(settings, default_model=None)
-    assert {setting_of(variable) for variable in written} == keys
+    written = build_variables(settings, default_model=None)
+    assert {find_setting(variable) for variable in written} == keys
 
 
 def test_settings_left_out_have_the_images_defaults() -> None:
-    rendered = variables_of(ContainerSettings(), default_model="ranker")
+    rendered = build_variables(ContainerSettings(), default_model="ranker")
     assert rendered == {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}
 
     variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
@@ -122,12 +122,12 @@ def test_a_setting_has_the_bounds_of_its_variable(
     ],
 )
 def test_a_variable_is_written_by_one_setting(variable: str, setting: str | None) -> None:
-    assert setting_of(variable) == setting
+    assert find_setting(variable) == setting
 
 
 def test_a_setting_names_the_variable_that_it_writes() -> None:
-    assert [KEY_OF[str(variable_of(name))] for name in KEY_OF.values()] == [*KEY_OF.values()]
-    assert variable_of("instance_type") is None
+    assert [KEY_OF[str(find_variable(name))] for name in KEY_OF.values()] == [*KEY_OF.values()]
+    assert find_variable("instance_type") is None
 
 
 def test_the_local_container_has_the_same_key_for_each_variable() -> None:
@@ -151,7 +151,7 @@ def test_workers_are_of_the_class_that_the_image_starts(
     written: str | None, tensorflow: str, multi_model: bool, worker_class: str
 ) -> None:
     settings = ContainerSettings.model_validate({"gunicorn_worker_class": written})
-    assert worker_class_of(settings, tensorflow, multi_model=multi_model) == worker_class
+    assert find_worker_class(settings, tensorflow, multi_model=multi_model) == worker_class
 
 
 @pytest.mark.parametrize(
@@ -173,18 +173,22 @@ def test_workers_are_of_the_class_that_the_image_starts(
 def test_a_variable_without_effect_has_the_reason(
     variable: str, tensorflow: str, reason: str | None
 ) -> None:
-    assert inert_reason(variable, tensorflow=tensorflow) == reason
+    assert explain_inert_variable(variable, tensorflow=tensorflow) == reason
 
 
 def test_variables_are_sorted_and_an_unknown_version_is_taken_for_the_newest() -> None:
-    assert "TF_DISABLE_MKL" not in variables_of(ContainerSettings(onednn=False), default_model="m")
-    names = list(variables_of(ContainerSettings(onednn=True, tfs_processes=2), default_model="m"))
+    assert "TF_DISABLE_MKL" not in build_variables(
+        ContainerSettings(onednn=False), default_model="m"
+    )
+    names = list(
+        build_variables(ContainerSettings(onednn=True, tfs_processes=2), default_model="m")
+    )
     assert names == sorted(names)
 
 
 @given(SETTINGS)
 def test_the_handler_reads_what_is_rendered(settings: ContainerSettings) -> None:
-    read = read_settings(variables_of(settings, default_model="m"))
+    read = read_settings(build_variables(settings, default_model="m"))
     assert read == Settings(
         settings.transport or "auto",
         settings.grpc_from_bytes,

@@ -3,31 +3,31 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.policy.derived_settings import cooldowns
+from infra.policy.derived_settings import compute_cooldowns
 
 SECONDS = st.integers(0, 604_800)
 
 
 @given(SECONDS, SECONDS, st.none() | st.floats(0, 10_000))
 def test_what_the_file_says_is_taken(out: int, back: int, start: float | None) -> None:
-    found = cooldowns(out_seconds=out, in_seconds=back, start_seconds=start)
+    found = compute_cooldowns(out_seconds=out, in_seconds=back, start_seconds=start)
     assert (found.out_seconds, found.in_seconds) == (out, back)
 
 
 @given(st.floats(0.1, 10_000))
 def test_a_new_instance_answers_before_another_is_added(start: float) -> None:
-    found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=start)
+    found = compute_cooldowns(out_seconds=None, in_seconds=None, start_seconds=start)
     assert start <= found.out_seconds < start + 30
 
 
 @given(st.none() | SECONDS, st.none() | st.floats(0, 10_000))
 def test_instances_leave_at_half_the_pace(out: int | None, start: float | None) -> None:
-    found = cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
+    found = compute_cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
     assert found.in_seconds == 2 * found.out_seconds
 
 
 def test_a_cooldown_says_why_and_of_unknown_size_it_is_application_auto_scalings() -> None:
-    found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=None)
+    found = compute_cooldowns(out_seconds=None, in_seconds=None, start_seconds=None)
     assert (found.out_seconds, found.in_seconds) == (300, 600)
     for out, start, reason in [
         (60, 203.4, "from the file"),
@@ -42,10 +42,13 @@ def test_a_cooldown_says_why_and_of_unknown_size_it_is_application_auto_scalings
             "a new instance answers after about 203 s, and relieves others only then",
         ),
     ]:
-        found = cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
+        found = compute_cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
         assert found.out_reason == reason
     for back, reason in [
         (60, "from the file"),
         (None, "twice the scale-out cooldown, because an instance too few costs requests"),
     ]:
-        assert cooldowns(out_seconds=1, in_seconds=back, start_seconds=None).in_reason == reason
+        assert (
+            compute_cooldowns(out_seconds=1, in_seconds=back, start_seconds=None).in_reason
+            == reason
+        )

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from infra.policy.container import Batching
-from infra.policy.derived_settings import Derived
-from infra.policy.sizing import Served
+from infra.policy.derived_settings import DerivedSettings
+from infra.policy.sizing import ModelSizes
 from tests.policy.test_derived_settings import UNKNOWN, WITH_CODE, WITHOUT, derived
 
 
-def choice(name: str, derived: Derived) -> tuple[object, str, str]:
+def choice(name: str, derived: DerivedSettings) -> tuple[object, str, str]:
     (row,) = [choice for choice in derived.choices if choice.name == name]
     return row.value, row.origin, row.reason
 
 
-LARGE = Served(model_gib=4.7, has_code=True)
-SEVERAL = Served(model_gib=1.0, has_code=True, multi_model=True)
+LARGE = ModelSizes(model_gib=4.7, has_code=True)
+SEVERAL = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ SEVERAL = Served(model_gib=1.0, has_code=True, multi_model=True)
         (
             "tfs_processes",
             "c5.4xlarge",
-            Served(model_gib=100.0, has_code=True),
+            ModelSizes(model_gib=100.0, has_code=True),
             1,
             "100.3 GiB each: more would take over half of 32 GiB",
         ),
         (
             "tfs_processes",
             "c5.4xlarge",
-            Served(model_gib=3.7, has_code=True),  # four of 4 GiB are half of the memory
+            ModelSizes(model_gib=3.7, has_code=True),  # four of 4 GiB are half of the memory
             4,
             "one for each 4 vCPUs, of which there are 16",
         ),
@@ -82,21 +82,21 @@ SEVERAL = Served(model_gib=1.0, has_code=True, multi_model=True)
         (
             "gunicorn_workers",
             "c5.4xlarge",
-            Served(model_gib=0.7, has_code=True, measured_worker_gib=1.6),
+            ModelSizes(model_gib=0.7, has_code=True, measured_worker_gib=1.6),
             15,  # 28.8 GiB but for four servers of 1 GiB
             "1.6 GiB each: more do not fit beside the models",
         ),
         (
             "gunicorn_workers",
             "c5.4xlarge",
-            Served(model_gib=None, has_code=True, measured_worker_gib=1.8),
+            ModelSizes(model_gib=None, has_code=True, measured_worker_gib=1.8),
             16,  # exactly: 28.8 GiB
             "one for each of 16 vCPUs, because a handler computes",
         ),
         (
             "gunicorn_workers",
             "c5.4xlarge",
-            Served(model_gib=20.0, has_code=True, measured_worker_gib=40.0),
+            ModelSizes(model_gib=20.0, has_code=True, measured_worker_gib=40.0),
             1,
             "40 GiB each: more do not fit beside the models",
         ),
@@ -138,14 +138,14 @@ SEVERAL = Served(model_gib=1.0, has_code=True, multi_model=True)
         (
             "wait_time_seconds",
             "g5.2xlarge",
-            Served(model_gib=6.0, has_code=True),
+            ModelSizes(model_gib=6.0, has_code=True),
             103,
             "loading takes about 30 s; of this the image really waits 102",
         ),
     ],
 )
 def test_a_derived_value_says_why(
-    name: str, machine: str, served: Served, value: object, reason: str
+    name: str, machine: str, served: ModelSizes, value: object, reason: str
 ) -> None:
     assert choice(name, derived(f"ml.{machine}", served)) == (value, "derived", reason)
 
@@ -206,13 +206,13 @@ def test_a_derived_value_says_why(
         (
             "wait_time_seconds",
             "g5.2xlarge",
-            Served(model_gib=5.1, has_code=True),  # 25.5 s, and twice of it is 51
+            ModelSizes(model_gib=5.1, has_code=True),  # 25.5 s, and twice of it is 51
             "the image's default 60 s, of which it really waits 51",
         ),
     ],
 )
 def test_a_setting_that_is_left_to_the_image_says_why(
-    name: str, machine: str, served: Served, reason: str
+    name: str, machine: str, served: ModelSizes, reason: str
 ) -> None:
     assert choice(name, derived(f"ml.{machine}", served)) == (None, "image", reason)
 
@@ -238,7 +238,7 @@ def test_what_the_file_says_is_named_as_the_files() -> None:
     ],
 )
 def test_batches_are_computed_on_a_processs_vcpus_and_wait_for_every_worker(
-    machine: str, served: Served, written: dict[str, Any], threads: int, queue: int
+    machine: str, served: ModelSizes, written: dict[str, Any], threads: int, queue: int
 ) -> None:
     batching = Batching(max_batch_size=5, timeout_micros=7)
     value, origin, reason = choice(

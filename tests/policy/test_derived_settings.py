@@ -4,20 +4,22 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.instances import instances
-from infra.policy.container import Batching, ContainerSettings, variables_of
-from infra.policy.derived_settings import Derived, derive
-from infra.policy.sizing import Served
+from infra.catalog.instances import load_instances
+from infra.policy.container import Batching, ContainerSettings, build_variables
+from infra.policy.derived_settings import DerivedSettings, derive_settings
+from infra.policy.sizing import ModelSizes
 
-WITH_CODE = Served(model_gib=0.1, has_code=True)
-WITHOUT = Served(model_gib=0.1, has_code=False)
+WITH_CODE = ModelSizes(model_gib=0.1, has_code=True)
+WITHOUT = ModelSizes(model_gib=0.1, has_code=False)
 
 
 def derived(
-    name: str, served: Served = WITH_CODE, tensorflow: str = "2.20", **written: object
-) -> Derived:
+    name: str, served: ModelSizes = WITH_CODE, tensorflow: str = "2.20", **written: object
+) -> DerivedSettings:
     settings = ContainerSettings.model_validate(written)
-    return derive(settings, instance=instances()[name], served=served, tensorflow=tensorflow)
+    return derive_settings(
+        settings, instance=load_instances()[name], served=served, tensorflow=tensorflow
+    )
 
 
 def test_what_the_file_says_stays() -> None:
@@ -42,17 +44,17 @@ def test_a_process_for_each_four_vcpus_or_each_gpu_with_most_of_it() -> None:
 
 
 def test_processes_take_half_of_the_memory_and_one_loads_a_model_of_unknown_size() -> None:
-    large = Served(model_gib=4.7, has_code=True)
+    large = ModelSizes(model_gib=4.7, has_code=True)
     assert derived("ml.c5.4xlarge", large).settings.tfs_processes == 3
-    assert derived("ml.c5.4xlarge", Served(model_gib=None)).settings.tfs_processes == 1
+    assert derived("ml.c5.4xlarge", ModelSizes(model_gib=None)).settings.tfs_processes == 1
 
 
 def test_a_worker_for_each_vcpu_or_as_many_as_the_memory_holds() -> None:
     assert derived("ml.c5.4xlarge").settings.gunicorn_workers == 16
     assert derived("ml.c5.4xlarge", UNKNOWN).settings.gunicorn_workers == 16
-    heavy = Served(model_gib=1.0, has_code=True, measured_worker_gib=4.0)
+    heavy = ModelSizes(model_gib=1.0, has_code=True, measured_worker_gib=4.0)
     assert derived("ml.c5.4xlarge", heavy).settings.gunicorn_workers == 5
-    served = Served(model_gib=1.7, has_code=True, measured_worker_gib=2.0)
+    served = ModelSizes(model_gib=1.7, has_code=True, measured_worker_gib=2.0)
     assert derived("ml.c5.4xlarge", served, tfs_processes=8).settings.gunicorn_workers == 6
 
 
@@ -84,17 +86,17 @@ def test_batching_is_off_unless_asked_for_and_its_queue_holds_every_worker() -> 
 
 def test_the_wait_outlasts_the_load_in_the_images_version() -> None:
     for gib, wait in [(5.0, None), (6.0, 103), (20.0, 205)]:
-        served = Served(model_gib=gib, has_code=True)
+        served = ModelSizes(model_gib=gib, has_code=True)
         assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == wait
     for gib, tensorflow, wait in [(3.0, "2.20", None), (3.0, "2.19", 102)]:
-        served = Served(model_gib=gib, has_code=True)
+        served = ModelSizes(model_gib=gib, has_code=True)
         assert derived("ml.g5.2xlarge", served, tensorflow).settings.wait_time_seconds == wait
-    served = Served(model_gib=30.0, has_code=True)
+    served = ModelSizes(model_gib=30.0, has_code=True)
     assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == 410
 
 
 def test_in_multi_model_mode_every_model_has_a_process_of_its_own() -> None:
-    several = Served(model_gib=1.0, has_code=True, multi_model=True)
+    several = ModelSizes(model_gib=1.0, has_code=True, multi_model=True)
     settings = derived("ml.g4dn.12xlarge", several).settings
     assert (settings.tfs_processes, settings.gpu_memory_margin) == (None, None)
 
@@ -121,8 +123,10 @@ def test_every_choice_says_where_it_comes_from_and_why() -> None:
 def test_onednn_is_switched_as_the_images_tensorflow_reads_it(
     tensorflow: str, switches: dict[str, str]
 ) -> None:
-    found = variables_of(ContainerSettings(onednn=False), default_model="m", tensorflow=tensorflow)
+    found = build_variables(
+        ContainerSettings(onednn=False), default_model="m", tensorflow=tensorflow
+    )
     assert {name: value for name, value in found.items() if name.startswith("TF_")} == switches
 
 
-UNKNOWN = Served(model_gib=None, has_code=None)
+UNKNOWN = ModelSizes(model_gib=None, has_code=None)

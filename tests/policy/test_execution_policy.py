@@ -10,14 +10,14 @@ import pytest
 from infra.policy.execution_policy import (
     LEFT_OUT,
     MOST_CHARACTERS,
-    Deployed,
-    actions,
-    characters,
-    policies,
-    statements,
+    DeployedNames,
+    build_policies,
+    build_statements,
+    count_characters,
+    list_actions,
 )
 
-PROD = Deployed(
+PROD = DeployedNames(
     account="123456789012",
     region="eu-west-1",
     stacks=["prod-endpoint", "prod-data"],
@@ -40,12 +40,12 @@ REFERENCE: dict[str, Any] = json.loads(
 NO_ACTIONS = "s3:(Delete.*|PutBucketReplication|PutObjectLockConfiguration)"
 
 
-def changed(**values: Any) -> Deployed:
-    return Deployed(**{**vars(PROD), **values})
+def changed(**values: Any) -> DeployedNames:
+    return DeployedNames(**{**vars(PROD), **values})
 
 
-def by_name(*deployed: Deployed) -> dict[str, dict[str, Any]]:
-    return {one["Sid"]: one for one in statements(deployed or [PROD])}
+def by_name(*deployed: DeployedNames) -> dict[str, dict[str, Any]]:
+    return {one["Sid"]: one for one in build_statements(deployed or [PROD])}
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,21 @@ def by_name(*deployed: Deployed) -> dict[str, dict[str, Any]]:
     ],
     ids=["one", "long names", "five environments"],
 )
-def test_no_policy_is_longer_than_iam_allows(deployed: list[Deployed]) -> None:
-    assert max(map(characters, policies(deployed))) <= MOST_CHARACTERS
+def test_no_policy_is_longer_than_iam_allows(deployed: list[DeployedNames]) -> None:
+    assert max(map(count_characters, build_policies(deployed))) <= MOST_CHARACTERS
 
 
 def test_every_action_is_allowed_once_known_to_iam_and_needed_by_a_template() -> None:
     allowed = [
         one
-        for document in policies([PROD])
+        for document in build_policies([PROD])
         for row in document["Statement"]
         for one in row["Action"]
     ]
-    assert sorted(allowed) == actions()
-    unknown = [one for one in actions() if known(one) is None]
+    assert sorted(allowed) == list_actions()
+    unknown = [one for one in list_actions() if known(one) is None]
     assert [one for one in unknown if not re.fullmatch(NO_ACTIONS, one)] == []
-    assert [one for one in actions() if re.fullmatch(LEFT_OUT, one)] == []
+    assert [one for one in list_actions() if re.fullmatch(LEFT_OUT, one)] == []
 
 
 def known(action: str) -> dict[str, Any] | None:
@@ -107,10 +107,10 @@ def test_only_one_statement_is_about_every_resource() -> None:
 
 def test_without_a_batch_or_sleep_nothing_of_theirs_is_allowed() -> None:
     for service in ["states", "scheduler"]:
-        document = json.dumps(list(statements([changed(batches=[])])))
+        document = json.dumps(list(build_statements([changed(batches=[])])))
         assert f"{service}:" not in document
         assert f"{service}.amazonaws" not in document
-    document = json.dumps(list(statements([changed(sleeps=False)])))
+    document = json.dumps(list(build_statements([changed(sleeps=False)])))
     assert not re.search("(?i)inference-?component", document)
 
 
@@ -137,10 +137,14 @@ def test_roles_get_the_stacks_policies_and_go_to_the_services_of_an_endpoint_alo
 
 def test_with_a_boundary_no_role_is_made_without_it_and_none_is_taken_off() -> None:
     made = next(
-        one for one in statements([changed(boundary=BOUNDARY)]) if "iam:CreateRole" in one["Action"]
+        one
+        for one in build_statements([changed(boundary=BOUNDARY)])
+        if "iam:CreateRole" in one["Action"]
     )
     assert made["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": [BOUNDARY]}}
-    allowed = {one for row in statements([changed(boundary=BOUNDARY)]) for one in row["Action"]}
+    allowed = {
+        one for row in build_statements([changed(boundary=BOUNDARY)]) for one in row["Action"]
+    }
     assert "iam:DeleteRolePermissionsBoundary" not in allowed
 
 

@@ -6,12 +6,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from infra.catalog.instances import instances
-from infra.policy.sizing import margin_for, process_gib, share_of_gpu
+from infra.catalog.instances import load_instances
+from infra.policy.sizing import compute_gpu_share, compute_margin, compute_process_gib
 from tests.policy.container_oracle import start
 
-FOUR_GPUS = instances()["ml.g4dn.12xlarge"]
-ONE_GPU = instances()["ml.g4dn.xlarge"]
+FOUR_GPUS = load_instances()["ml.g4dn.12xlarge"]
+ONE_GPU = load_instances()["ml.g4dn.xlarge"]
 
 
 def test_four_gpus_are_shared_out_by_the_one_with_most_processes() -> None:
@@ -21,15 +21,15 @@ def test_four_gpus_are_shared_out_by_the_one_with_most_processes() -> None:
         (6, -1.4, 0.4),
         (2, -0.6, 0.8),
     ]:
-        assert margin_for(FOUR_GPUS, processes) == margin
-        assert share_of_gpu(processes, margin) == share
+        assert compute_margin(FOUR_GPUS, processes) == margin
+        assert compute_gpu_share(processes, margin) == share
     for processes, margin in [(5, -1.0), (9, -1.4), (10, -1.6667), (11, -1.9333)]:
-        assert margin_for(FOUR_GPUS, processes) == margin
+        assert compute_margin(FOUR_GPUS, processes) == margin
 
 
 @given(st.integers(2, 64))
 def test_no_gpu_gives_away_more_than_its_share(processes: int) -> None:
-    share = share_of_gpu(processes, margin_for(FOUR_GPUS, processes))
+    share = compute_gpu_share(processes, compute_margin(FOUR_GPUS, processes))
     assert share is not None
     assert share * math.ceil(processes / 4) == pytest.approx(0.8, abs=0.002)
 
@@ -41,17 +41,17 @@ def test_a_share_is_the_one_that_the_image_renders(processes: int, margin: float
         variables["SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN"] = str(margin)
     server = start(variables, vcpus=48, gpus=4, has_code=False).model_servers[0]
     flags = [flag for flag in server if flag.startswith("--per_process_gpu_memory_fraction")]
-    share = share_of_gpu(processes, margin)
+    share = compute_gpu_share(processes, margin)
     rendered = [] if share is None else [f"--per_process_gpu_memory_fraction={share}"]
     assert flags == rendered
 
 
 def test_processes_of_one_gpu_share_it_as_the_image_does_and_one_has_no_share() -> None:
     for processes, share in [(2, 0.4), (4, 0.2)]:
-        margin = margin_for(ONE_GPU, processes)
-        assert (margin, share_of_gpu(processes, margin)) == (0.2, share)
-    assert (margin_for(ONE_GPU, 1), share_of_gpu(1, None)) == (None, None)
-    assert share_of_gpu(4, None) == 0.2
+        margin = compute_margin(ONE_GPU, processes)
+        assert (margin, compute_gpu_share(processes, margin)) == (0.2, share)
+    assert (compute_margin(ONE_GPU, 1), compute_gpu_share(1, None)) == (None, None)
+    assert compute_gpu_share(4, None) == 0.2
 
 
 # tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: by compute capability, of which
@@ -69,20 +69,20 @@ def test_processes_of_one_gpu_share_it_as_the_image_does_and_one_has_no_share() 
 def test_one_process_leaves_to_the_system_what_tensorflow_leaves(
     name: str, gpu_gib: int, system_mib: int
 ) -> None:
-    process = process_gib(instances()[name], 1, None)
+    process = compute_process_gib(load_instances()[name], 1, None)
     assert process == pytest.approx(gpu_gib - system_mib / 1024)
 
 
 def test_a_process_has_its_share_of_a_gpu_whose_unknown_capability_counts_as_new() -> None:
-    new = instances()["ml.p6-b200.48xlarge"]
-    assert process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
-    assert process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
+    new = load_instances()["ml.p6-b200.48xlarge"]
+    assert compute_process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
+    assert compute_process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
 
 
 def test_the_flag_that_the_container_renders_is_the_share_that_was_meant() -> None:
     variables = {
         "SAGEMAKER_TFS_INSTANCE_COUNT": "4",
-        "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": str(margin_for(FOUR_GPUS, 4)),
+        "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": str(compute_margin(FOUR_GPUS, 4)),
     }
     started = start(variables, vcpus=48, gpus=4, has_code=False)
     assert "--per_process_gpu_memory_fraction=0.8" in started.model_servers[0]

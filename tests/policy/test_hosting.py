@@ -2,15 +2,15 @@
 
 import pytest
 
-from infra.catalog.instances import Instance, instances
+from infra.catalog.instances import Instance, load_instances
 from infra.policy.container import ContainerSettings
 from infra.policy.hosting import (
     Hosting,
-    driver_for,
-    driver_for_all,
-    hosting,
-    newest_version,
-    runs,
+    build_hosting,
+    can_run,
+    find_driver,
+    find_newest_version,
+    find_shared_driver,
 )
 
 GPU_2 = "al2-ami-sagemaker-inference-gpu-2"
@@ -20,7 +20,7 @@ OWN_IMAGE = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tfs:2"
 
 
 def machine(name: str) -> Instance:
-    return instances()[f"ml.{name}"]
+    return load_instances()[f"ml.{name}"]
 
 
 # SageMaker refuses ml.p2 from 2.12 on (infra/catalog/gpus.json); its K80 has no kernels of CUDA 12.
@@ -31,7 +31,7 @@ def machine(name: str) -> Instance:
 def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for(
     name: str, newest: str
 ) -> None:
-    assert newest_version(machine(name)) == newest
+    assert find_newest_version(machine(name)) == newest
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for(
 def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
     version: str, name: str, kernels: bool
 ) -> None:
-    assert runs(version, machine(name)) is kernels
+    assert can_run(version, machine(name)) is kernels
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -73,7 +73,7 @@ def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
 def test_the_driver_is_the_oldest_that_carries_the_images_cuda(
     version: str, name: str, ami: str | None
 ) -> None:
-    assert driver_for(version, machine(name)) == ami
+    assert find_driver(version, machine(name)) == ami
 
 
 def test_several_types_share_the_oldest_driver_that_is_for_all_or_are_named() -> None:
@@ -89,19 +89,19 @@ def test_several_types_share_the_oldest_driver_that_is_for_all_or_are_named() ->
         ([("2.19", "g5.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
         ([("2.18", "g5.xlarge"), ("2.18", "g6.xlarge")], GPU_3),
     ]:
-        assert driver_for_all([(version, machine(name)) for version, name in hosts]) == ami
+        assert find_shared_driver([(version, machine(name)) for version, name in hosts]) == ami
     for hosts, names in [
         ([("2.19", "g5.xlarge"), ("2.20", "p3.2xlarge")], "ml.g5.xlarge, ml.p3.2xlarge"),
         ([("2.18", "g5.xlarge"), ("2.19", "g5.2xlarge")], "ml.g5.xlarge, ml.g5.2xlarge"),
     ]:
         with pytest.raises(KeyError, match=names):
-            driver_for_all([(version, machine(name)) for version, name in hosts])
+            find_shared_driver([(version, machine(name)) for version, name in hosts])
 
 
 def hosted(
     name: str = "g5.xlarge", settings: ContainerSettings | None = None, **given: object
 ) -> Hosting:
-    return hosting(
+    return build_hosting(
         instance=machine(name),
         tensorflow="2.20",
         region="eu-west-1",

@@ -2,7 +2,14 @@
 
 import pytest
 
-from infra.policy.hosting import ASYNCHRONOUS, KINDS, REAL_TIME, SERVERLESS, EndpointKind, kind_of
+from infra.policy.hosting import (
+    ASYNCHRONOUS,
+    KINDS,
+    REAL_TIME,
+    SERVERLESS,
+    EndpointKind,
+    select_kind,
+)
 
 
 @pytest.mark.parametrize(
@@ -12,7 +19,7 @@ from infra.policy.hosting import ASYNCHRONOUS, KINDS, REAL_TIME, SERVERLESS, End
 def test_a_queue_and_instances_make_the_kind(
     queued: bool, has_instances: bool, kind: EndpointKind
 ) -> None:
-    assert kind_of(queued=queued, has_instances=has_instances) is kind
+    assert select_kind(queued=queued, has_instances=has_instances) is kind
     assert (kind.queued, kind.has_instances) == (queued, has_instances)
 
 
@@ -32,7 +39,7 @@ def test_bodies_are_bounded_by_the_kind(
 
 
 def test_only_a_queue_or_no_instances_survive_zero_instances() -> None:
-    assert [str(kind) for kind in KINDS if kind.may_be_empty] == ["asynchronous", "serverless"]
+    assert [str(kind) for kind in KINDS if kind.can_be_empty] == ["asynchronous", "serverless"]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +54,7 @@ def test_only_a_queue_or_no_instances_survive_zero_instances() -> None:
 def test_a_metric_is_published_by_some_kinds(
     kind: EndpointKind, metric: str, published: bool
 ) -> None:
-    assert kind.publishes(metric) is published
+    assert kind.has_metric(metric) is published
 
 
 def test_a_kind_is_written_with_a_hyphen_in_a_sentence() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from infra.policy.permissions import PERMISSIONS, PLACES, granted
+from infra.policy.permissions import PERMISSIONS, PLACES, select_permissions
 from infra.preflight.reference import write_permissions
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "permissions.md"
@@ -14,8 +14,8 @@ def test_the_page_lists_every_permission() -> None:
 
 
 def test_a_deployment_has_the_permissions_of_its_resources() -> None:
-    assert granted(EVERY_PLACE) == list(PERMISSIONS)
-    assert [row.capability for row in granted({})] == [
+    assert select_permissions(EVERY_PLACE) == list(PERMISSIONS)
+    assert [row.capability for row in select_permissions({})] == [
         "log in to the image's registry",
         "publish metrics",
     ]
@@ -25,4 +25,4 @@ def test_a_resource_that_is_absent_needs_no_permission() -> None:
     for absent in PLACES:
         places = EVERY_PLACE | {absent: []}
         concerned = [row for row in PERMISSIONS if absent in (*row.on, *row.needs)]
-        assert granted(places) == [row for row in PERMISSIONS if row not in concerned]
+        assert select_permissions(places) == [row for row in PERMISSIONS if row not in concerned]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from infra.policy.container import Batching, ContainerSettings
-from infra.policy.derived_settings import QueueLimit, queue_limit
+from infra.policy.derived_settings import QueueLimit, compute_queue_limit
 
 BATCHING = Batching(max_batch_size=64, max_enqueued_batches=4)
 
@@ -15,7 +15,7 @@ QUEUE = "TensorFlow Serving: max_enqueued_batches"
 
 def narrowest(workers: int, rows: int = 1, vcpus: int = 4, **settings: Any) -> QueueLimit:
     found = ContainerSettings.model_validate(settings)
-    return queue_limit(found, vcpus=vcpus, workers=workers, processes=2, rows=rows)
+    return compute_queue_limit(found, vcpus=vcpus, workers=workers, processes=2, rows=rows)
 
 
 def limit(workers: int, rows: int = 1, **settings: Any) -> int:

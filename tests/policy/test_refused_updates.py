@@ -7,7 +7,7 @@ from infra.policy.update import (
     DeployedVariant,
     EndpointState,
     RefusedUpdate,
-    refused_update,
+    find_refused_update,
 )
 from infra.preflight.check import RULES
 
@@ -49,7 +49,7 @@ def state(
 def test_what_is_refused(
     rule: str, old: EndpointState, new: EndpointState, concerned: list[str]
 ) -> None:
-    assert list(refused_update(rule).problems(old, new)) == concerned
+    assert list(find_refused_update(rule).problems(old, new)) == concerned
 
 
 SEVERAL = DeployedVariant(
@@ -96,15 +96,15 @@ SEVERAL = DeployedVariant(
 def test_a_refusal_names_the_variant_and_the_change(
     rule: str, old: EndpointState, new: EndpointState, problem: str
 ) -> None:
-    assert list(refused_update(rule).problems(old, new).values()) == [problem]
+    assert list(find_refused_update(rule).problems(old, new).values()) == [problem]
 
 
 def test_a_variant_without_a_type_is_serverless() -> None:
-    assert (SERVERLESS.runs_on, C5.runs_on) == ("serverless", "ml.c5.xlarge")
+    assert (SERVERLESS.type_summary, C5.type_summary) == ("serverless", "ml.c5.xlarge")
 
 
 def test_a_shadow_variant_may_go_and_scaling_is_held_in_a_deploy_of_its_own() -> None:
-    problems = refused_update("change-variants-under-rollout").problems
+    problems = find_refused_update("change-variants-under-rollout").problems
     assert problems(state(a=C5, b=SHADOW), state(guarded=True, a=C5)) == {}
     # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
     assert [row.id for row in REFUSED_UPDATES if row.two_deploys] == [
@@ -118,11 +118,11 @@ def test_one_variant_that_becomes_serverless_is_refused_once_and_named() -> None
     assert [row.id for row in REFUSED_UPDATES if row.problems(old, new)] == [
         "change-instances-to-serverless"
     ]
-    problems = refused_update("change-instances-to-serverless").problems
+    problems = find_refused_update("change-instances-to-serverless").problems
     assert list(problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]
 
 
 @pytest.mark.parametrize("row", REFUSED_UPDATES, ids=lambda row: str(row.id))
 def test_every_row_is_a_rule_with_the_same_source(row: RefusedUpdate) -> None:
     (rule,) = [one for one in RULES if one.id == row.id]
-    assert row.source.split()[0] in rule.source()
+    assert row.source.split()[0] in rule.read_source()

@@ -3,12 +3,12 @@
 from infra.policy.derived_settings import (
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
-    invocations_per_instance_per_minute,
+    compute_target_invocations,
 )
 
 
 def test_the_target_is_the_measured_rate_times_safety_times_sixty() -> None:
-    target = invocations_per_instance_per_minute(max_rps_per_instance=164, safety_factor=0.5)
+    target = compute_target_invocations(max_rps_per_instance=164, safety_factor=0.5)
     assert target == 4920
 
 

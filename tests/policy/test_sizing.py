@@ -2,46 +2,49 @@
 
 import pytest
 
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.policy import sizing
-from infra.policy.sizing import Served, download_timeout_seconds, startup_timeout_seconds
+from infra.policy.sizing import ModelSizes, choose_download_timeout, choose_startup_timeout
 
-C5 = instances()["ml.c5.xlarge"]
-SMALL = Served(model_gib=1.0, packed_gib=0.5)
+C5 = load_instances()["ml.c5.xlarge"]
+SMALL = ModelSizes(model_gib=1.0, packed_gib=0.5)
 
 
 def test_memory_is_servers_workers_and_the_system_as_measured_or_assumed() -> None:
-    found = sizing.memory(C5, SMALL, processes=2, workers=4)
+    found = sizing.compute_memory(C5, SMALL, processes=2, workers=4)
     assert found is not None
-    assert found.needed_gib == pytest.approx(2 * 1.3 + 4 * 0.125 + 0.1 * 8)
+    assert found.total_gib == pytest.approx(2 * 1.3 + 4 * 0.125 + 0.1 * 8)
 
-    served = Served(model_gib=1.0, measured_server_gib=2.0, measured_worker_gib=0.5)
-    found = sizing.memory(C5, served, processes=1, workers=2)
+    served = ModelSizes(model_gib=1.0, measured_server_gib=2.0, measured_worker_gib=0.5)
+    found = sizing.compute_memory(C5, served, processes=1, workers=2)
     assert found is not None
     assert (found.servers_gib, found.workers_gib) == (2.0, 1.0)
 
-    assert Served(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
+    assert ModelSizes(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
 
 
 def test_of_a_model_of_unknown_size_nothing_is_said() -> None:
-    unknown = Served(model_gib=None)
+    unknown = ModelSizes(model_gib=None)
     said = (
-        sizing.memory(C5, unknown, processes=1, workers=1),
-        sizing.download_seconds(unknown),
-        sizing.load_seconds(unknown, processes=1),
-        sizing.start_seconds(unknown, processes=1),
-        sizing.disk_gib(unknown),
+        sizing.compute_memory(C5, unknown, processes=1, workers=1),
+        sizing.estimate_download_seconds(unknown),
+        sizing.estimate_load_seconds(unknown, processes=1),
+        sizing.estimate_start_seconds(unknown, processes=1),
+        sizing.compute_disk_gib(unknown),
     )
     assert said == (None, None, None, None, None)
 
 
 def test_a_start_is_boot_download_and_load_and_the_disk_holds_archive_and_files() -> None:
-    assert sizing.start_seconds(SMALL, processes=2) == pytest.approx(180 + 5 + 10 + 10)
-    assert sizing.disk_gib(SMALL) == 1.5
-    files = Served(model_gib=1.0, compressed=False)
-    assert (sizing.disk_gib(files), sizing.download_seconds(files)) == (1.0, 10.0)
-    served = Served(model_gib=2.0)
-    assert (sizing.disk_gib(served), sizing.download_seconds(served)) == (4.0, 40.0)
+    assert sizing.estimate_start_seconds(SMALL, processes=2) == pytest.approx(180 + 5 + 10 + 10)
+    assert sizing.compute_disk_gib(SMALL) == 1.5
+    files = ModelSizes(model_gib=1.0, compressed=False)
+    assert (sizing.compute_disk_gib(files), sizing.estimate_download_seconds(files)) == (1.0, 10.0)
+    served = ModelSizes(model_gib=2.0)
+    assert (sizing.compute_disk_gib(served), sizing.estimate_download_seconds(served)) == (
+        4.0,
+        40.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,9 @@ def test_a_start_is_boot_download_and_load_and_the_disk_holds_archive_and_files(
 def test_the_volume_is_local_or_asked_for_or_the_default(
     name: str, volume_gb: int | None, gigabytes: int
 ) -> None:
-    assert sizing.volume_gib(instances()[name], volume_gb) == pytest.approx(gigabytes * 1e9 / 2**30)
+    assert sizing.compute_volume_gib(load_instances()[name], volume_gb) == pytest.approx(
+        gigabytes * 1e9 / 2**30
+    )
 
 
 def test_instances_are_traffic_by_what_one_safely_carries_and_at_least_one() -> None:
@@ -62,16 +67,16 @@ def test_instances_are_traffic_by_what_one_safely_carries_and_at_least_one() -> 
         (1, 100, 0.5, 1),
         (6, 12, 0.5, 1),
     ]:
-        found = sizing.instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
+        found = sizing.count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
         assert found == count
     for rate in [0.1, 1.1, 3.3, 7.7]:
-        found = sizing.instances_for(rate * 3 * 0.7, max_rps_per_instance=rate, safety_factor=0.7)
+        found = sizing.count_instances(rate * 3 * 0.7, max_rps_per_instance=rate, safety_factor=0.7)
         assert found == 3
-    assert sizing.instances_for(0, max_rps_per_instance=5, safety_factor=1) == 1
+    assert sizing.count_instances(0, max_rps_per_instance=5, safety_factor=1) == 1
 
 
 def test_a_month_costs_730_hours() -> None:
-    assert sizing.usd_per_month(50, 3.06) == pytest.approx(111_690)
+    assert sizing.compute_usd_per_month(50, 3.06) == pytest.approx(111_690)
 
 
 def test_an_update_needs_two_fleets_or_batches_of_whole_instances() -> None:
@@ -83,10 +88,10 @@ def test_an_update_needs_two_fleets_or_batches_of_whole_instances() -> None:
         ((50, 50), 8),
         ((25, 100), 8),
     ]:
-        assert sizing.instances_during_update(4, batches=batches) == count
-    assert sizing.instances_during_update(1, batches=(20, 20)) == 2
+        assert sizing.count_update_instances(4, batches=batches) == count
+    assert sizing.count_update_instances(1, batches=(20, 20)) == 2
     for fleet, more in [(1, 1), (10, 2), (20, 2), (21, 4), (100, 10)]:
-        assert sizing.instances_during_update(fleet, batches=(5, 5)) == fleet + more
+        assert sizing.count_update_instances(fleet, batches=(5, 5)) == fleet + more
 
 
 @pytest.mark.parametrize(
@@ -95,18 +100,18 @@ def test_an_update_needs_two_fleets_or_batches_of_whole_instances() -> None:
 def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows(
     gib: float, download: int | None, startup: int | None
 ) -> None:
-    served = Served(model_gib=gib)
-    found = (download_timeout_seconds(served), startup_timeout_seconds(served, processes=1))
+    served = ModelSizes(model_gib=gib)
+    found = (choose_download_timeout(served), choose_startup_timeout(served, processes=1))
     assert found == (download, startup)
 
 
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html: a vCPU for each 1,769 MB
 def test_a_serverless_container_has_vcpus_by_its_memory_and_no_gpu() -> None:
     for memory_mib, vcpus in [(1024, 1), (3072, 1), (3537, 1), (3538, 2), (6144, 3)]:
-        found = sizing.machine(None, memory_mib)
+        found = sizing.find_machine(None, memory_mib)
         assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
 
-    found = sizing.machine(None, 2048)
+    found = sizing.find_machine(None, 2048)
     assert (found.name, found.gpus, found.local_nvme_gb, found.burstable) == (
         "serverless with 2048 MiB",
         0,
@@ -118,7 +123,7 @@ def test_a_serverless_container_has_vcpus_by_its_memory_and_no_gpu() -> None:
 
 
 def test_a_variant_on_instances_runs_on_its_type_which_must_be_known() -> None:
-    assert sizing.machine("ml.c5.xlarge", None) is C5
+    assert sizing.find_machine("ml.c5.xlarge", None) is C5
     for instance_type in (None, "ml.unheard-of.xlarge"):
         with pytest.raises(KeyError):
-            sizing.machine(instance_type, None)
+            sizing.find_machine(instance_type, None)

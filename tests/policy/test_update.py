@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.policy.update import Strategy, Update
-from servable_local.aws.sagemaker.endpoint_update import Stage, stages
+from servable_local.aws.sagemaker.endpoint_update import Stage, plan_stages
 
 
 def update(strategy: Strategy = "canary", percent: int = 10, instances: int = 2) -> Update:
@@ -40,7 +40,7 @@ def simulated(update: Update) -> list[Stage]:
     wait = update.bake_minutes * 60
     if update.strategy == "rolling":
         policy = {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}
-        return stages({"RollingUpdatePolicy": policy}, update.instances)
+        return plan_stages({"RollingUpdatePolicy": policy}, update.instances)
     routing = {
         "Type": update.strategy.upper(),
         "WaitIntervalInSeconds": wait,
@@ -51,7 +51,7 @@ def simulated(update: Update) -> list[Stage]:
         "TrafficRoutingConfiguration": routing,
         "TerminationWaitInSeconds": update.last_bake_seconds,
     }
-    return stages({"BlueGreenUpdatePolicy": blue_green}, update.instances)
+    return plan_stages({"BlueGreenUpdatePolicy": blue_green}, update.instances)
 
 
 @given(updates())
@@ -67,8 +67,8 @@ def test_an_alarm_can_fire_before_the_old_fleet_is_gone(one: Update) -> None:
 
 @given(updates(), st.none() | st.floats(0, 3600))
 def test_the_longest_is_more_than_every_bake(one: Update, start: float | None) -> None:
-    assert one.bakes_seconds < one.longest_seconds(start) or one.longest_seconds(start) == 28800
-    assert 600 <= one.longest_seconds(start) <= 28800
+    assert one.bakes_seconds < one.compute_timeout(start) or one.compute_timeout(start) == 28800
+    assert 600 <= one.compute_timeout(start) <= 28800
 
 
 def test_a_tenth_is_at_least_one_instance() -> None:
@@ -87,26 +87,26 @@ def test_both_fleets_run_at_once_or_a_batch_forward_and_all_back() -> None:
     for strategy, percent, at_once in cases:
         assert update(strategy, percent, 12).instances_at_once == at_once
 
-    assert (update("rolling", 25, 8).starts, update("linear", 25, 8).starts) == (4, 1)
+    assert (update("rolling", 25, 8).start_count, update("linear", 25, 8).start_count) == (4, 1)
     rolling = Update(strategy="rolling", percent=25, bake_minutes=10, window_minutes=3, instances=8)
     assert rolling.instances_at_once == 16
 
 
 def test_an_update_takes_its_bakes_and_one_start_or_one_for_each_batch() -> None:
-    assert update().expected_seconds(200) == 10 * 60 + 4 * 60 + 200
-    assert update("rolling", 50).expected_seconds(200) == 2 * (10 * 60 + 200)
-    assert update().expected_seconds(None) is None
+    assert update().estimate_seconds(200) == 10 * 60 + 4 * 60 + 200
+    assert update("rolling", 50).estimate_seconds(200) == 2 * (10 * 60 + 200)
+    assert update().estimate_seconds(None) is None
 
 
 def test_a_start_may_take_twice_its_estimate_and_an_update_eight_hours() -> None:
-    assert update().longest_seconds(200) == 14 * 60 + 1800
-    assert update().longest_seconds(1000) == 14 * 60 + 2000 + 40  # whole minutes
+    assert update().compute_timeout(200) == 14 * 60 + 1800
+    assert update().compute_timeout(1000) == 14 * 60 + 2000 + 40  # whole minutes
     # Download and health check take 3600 s each at most (API_ProductionVariant).
-    assert update().longest_seconds(None) == 14 * 60 + 7200
+    assert update().compute_timeout(None) == 14 * 60 + 7200
     assert (
-        update("rolling", 50).longest_seconds(1000) == 2 * (10 * 60) + 2 * 2000 + 20
+        update("rolling", 50).compute_timeout(1000) == 2 * (10 * 60) + 2 * 2000 + 20
     )  # whole minutes
-    assert update("rolling", 5, 20).longest_seconds(None) == 8 * 3600
+    assert update("rolling", 5, 20).compute_timeout(None) == 8 * 3600
 
 
 def test_the_last_bake_is_whole_where_no_step_went_before_and_never_longer() -> None:

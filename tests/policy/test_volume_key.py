@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.policy.hosting import takes_volume_key
+from infra.policy.hosting import can_use_volume_key
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
@@ -17,4 +17,4 @@ from infra.policy.hosting import takes_volume_key
     ],
 )
 def test_the_key_applies_where_no_type_has_local_nvme(types: list[str], taken: bool) -> None:
-    assert takes_volume_key(types) is taken
+    assert can_use_volume_key(types) is taken

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 
 from infra.policy.sizing import (
-    Served,
-    default_seconds,
-    download_timeout_seconds,
-    real_wait_seconds,
-    startup_timeout_seconds,
-    wait_seconds_for,
+    ModelSizes,
+    choose_download_timeout,
+    choose_startup_timeout,
+    find_default_wait,
+    find_real_wait,
+    find_wait_setting,
 )
 
 VERSIONS = ["2.19", "2.20"]
@@ -21,7 +21,7 @@ VERSIONS = ["2.19", "2.20"]
     [(3, 1.4), (6, 3.0), (50, 25.4), (51, 25.4), (60, 51.0), (300, 204.6), (325, 204.6)],
 )
 def test_2_20_waits_less_than_is_configured(configured: int, real: float) -> None:
-    assert real_wait_seconds(configured, "2.20") == real
+    assert find_real_wait(configured, "2.20") == real
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_2_20_waits_less_than_is_configured(configured: int, real: float) -> Non
     [("2.20", 1, 51.0), ("2.20", 4, 51.0), ("2.19", 1, 25.4), ("2.19", 4, 6.2)],
 )
 def test_the_default_is_the_images(tensorflow: str, processes: int, real: float) -> None:
-    configured = default_seconds(tensorflow, processes=processes)
-    assert real_wait_seconds(configured, tensorflow) == real
+    configured = find_default_wait(tensorflow, processes=processes)
+    assert find_real_wait(configured, tensorflow) == real
 
 
 def retries_of(configured_seconds: int, tensorflow: str) -> int:
@@ -58,32 +58,32 @@ def waited_seconds(configured_seconds: int, tensorflow: str) -> float:
 def test_the_table_is_the_images_rule_and_changes_at_its_seconds() -> None:
     for tensorflow in VERSIONS:
         for seconds in (*range(1, 3601), *range(3601, 86_401, 100)):
-            assert real_wait_seconds(seconds, tensorflow) == waited_seconds(seconds, tensorflow), (
+            assert find_real_wait(seconds, tensorflow) == waited_seconds(seconds, tensorflow), (
                 seconds
             )
     for tensorflow in VERSIONS:
         for power in range(1, 20):
             for seconds in range(2**power // 10, 2**power // 10 + 3):
-                assert real_wait_seconds(seconds, tensorflow) == waited_seconds(
-                    seconds, tensorflow
-                ), seconds
+                assert find_real_wait(seconds, tensorflow) == waited_seconds(seconds, tensorflow), (
+                    seconds
+                )
 
 
 def test_a_load_as_long_as_the_image_waits_needs_no_more_and_a_longer_one_a_day() -> None:
     for tensorflow in VERSIONS:
         for configured in [1, 3, 13, 100, 5000, 52_429]:
-            load = real_wait_seconds(configured, tensorflow)
-            smallest = wait_seconds_for(load, tensorflow)
+            load = find_real_wait(configured, tensorflow)
+            smallest = find_wait_setting(load, tensorflow)
             assert smallest <= configured
-            assert real_wait_seconds(smallest, tensorflow) == load
-    assert wait_seconds_for(5000, "2.20") == 24 * 60 * 60
+            assert find_real_wait(smallest, tensorflow) == load
+    assert find_wait_setting(5000, "2.20") == 24 * 60 * 60
 
 
 @given(st.floats(0, 1044), st.sampled_from(VERSIONS))
 def test_what_is_configured_for_a_load_really_waits_for_it(load: float, tensorflow: str) -> None:
-    configured = wait_seconds_for(load, tensorflow)
-    assert real_wait_seconds(configured, tensorflow) >= load
-    assert configured == 1 or real_wait_seconds(configured - 1, tensorflow) < load
+    configured = find_wait_setting(load, tensorflow)
+    assert find_real_wait(configured, tensorflow) >= load
+    assert configured == 1 or find_real_wait(configured - 1, tensorflow) < load
 
 
 # 0.2 GiB are loaded in a second, and 0.1 downloaded (assumptions of infra/policy/sizing.py); SageMaker
@@ -106,7 +106,7 @@ def test_what_is_configured_for_a_load_really_waits_for_it(load: float, tensorfl
 def test_the_startup_timeout_is_twice_the_load_in_whole_minutes(
     gib: float | None, processes: int, timeout: int | None
 ) -> None:
-    assert startup_timeout_seconds(Served(model_gib=gib), processes=processes) == timeout
+    assert choose_startup_timeout(ModelSizes(model_gib=gib), processes=processes) == timeout
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,5 @@ def test_the_startup_timeout_is_twice_the_load_in_whole_minutes(
 def test_the_download_timeout_is_twice_the_download_in_whole_minutes(
     gib: float | None, timeout: int | None
 ) -> None:
-    served = Served(model_gib=gib, compressed=False)
-    assert download_timeout_seconds(served) == timeout
+    served = ModelSizes(model_gib=gib, compressed=False)
+    assert choose_download_timeout(served) == timeout

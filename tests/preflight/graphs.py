@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from servable_tensors import wire
-from servable_tensors.wire import written_varint
+from servable_tensors.wire import encode_varint
 
 PRODUCER = 2000
 SERVED, CALLED, UNUSED = "__inference_serve", "__inference_called", "__inference_unused"
 
 
 def field(number: int, body: bytes) -> bytes:
-    return bytes((number << 3 | 2,)) + written_varint(len(body)) + body
+    return bytes((number << 3 | 2,)) + encode_varint(len(body)) + body
 
 
 class Graph:

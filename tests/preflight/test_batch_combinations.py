@@ -6,9 +6,9 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from infra.parameters.batch.job import batch_job
-from infra.preflight.batch.jobs import batch_example
-from infra.preflight.check import check, errors
+from infra.parameters.batch.job import find_batch_job
+from infra.preflight.batch.jobs import build_batch_example
+from infra.preflight.check import check, select_errors
 from tests.conftest import VALID, Environment, valid
 
 LINES, JSON, NPY = "application/jsonlines", "application/json", "application/x-npy"
@@ -86,12 +86,12 @@ ROWS: list[tuple[dict[str, Any], str, set[str]]] = [
 def test_a_batch_is_refused_by_its_rules_or_is_a_job_as_documented(
     environment: Environment, keys: dict[str, Any], text: str, rules: set[str]
 ) -> None:
-    loaded = environment(f"{batch_example(**keys)}\n{text}")
-    assert {finding.rule for finding in errors(check(loaded))} == rules
+    loaded = environment(f"{build_batch_example(**keys)}\n{text}")
+    assert {finding.rule for finding in select_errors(check(loaded))} == rules
     if not rules:
-        job = batch_job(valid(loaded).environment, "nightly")
+        job = find_batch_job(valid(loaded).environment, "nightly")
         assert job is not None
-        request = job.request(job_name="nightly", model_name="ranker")
+        request = job.build_request(job_name="nightly", model_name="ranker")
         assert undocumented(request) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.parameters.loading import Loaded, deployed_by, load
+from infra.parameters.loading import Loaded, build_deployed_variants, load
 from infra.preflight.check import check
 from tests.conftest import VALID, valid
 from tests.findings import Message, message
@@ -43,7 +43,9 @@ def changes(project: Path, old: str, new: str) -> dict[str, Message]:
     """The findings of the rules change-*, by the rule."""
     before = valid(read(project, old)).environment
     loaded = read(project, new)
-    against = replace(loaded, against="HEAD", before=before, deployed=deployed_by(before))
+    against = replace(
+        loaded, against="HEAD", before=before, deployed=build_deployed_variants(before)
+    )
     found = check(against)
     return {one.rule: message(one) for one in found if one.rule.startswith("change-")}
 

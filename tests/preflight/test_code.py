@@ -6,7 +6,7 @@ import pytest
 
 from infra.catalog import images
 from infra.parameters.finding import Severity
-from infra.preflight.check import check, check_all, errors
+from infra.preflight.check import check, check_all, select_errors
 from model_packaging.beside import WHEELS
 from model_packaging.dependencies import lock
 from tests.conftest import VALID, Environment
@@ -105,7 +105,7 @@ def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
     environment: Environment, project: Path
 ) -> None:
     (project / "code" / "requirements.txt").write_text("orjson\n-i https://t0ken@host/simple\n")
-    (found,) = errors(check(environment(AT_START)))
+    (found,) = select_errors(check(environment(AT_START)))
     assert (found.rule, found.key) == ("code-fails-at-start", "models.ranker.code")
     assert found.problem == (
         "code/requirements.txt:2: '-i https://***@host/simple' holds credentials, which everybody who "
@@ -135,7 +135,7 @@ def test_hooks_alone_are_code(environment: Environment, project: Path) -> None:
 
 def test_servables_handler_needs_an_image_with_numpy(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.19"\nhandler = "servable"')
-    (found,) = errors(check(environment(text)))
+    (found,) = select_errors(check(environment(text)))
     assert found.problem == (
         "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not have"
     )
@@ -150,7 +150,7 @@ def test_servables_handler_needs_an_image_with_numpy(environment: Environment) -
     assert severities == [Severity.NOT_CHECKED]
 
 
-VERSIONS = sorted({".".join(one.split(".")[:2]) for one in images.versions()})
+VERSIONS = sorted({".".join(one.split(".")[:2]) for one in images.list_versions()})
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from infra.parameters.finding import Severity
 from infra.preflight.check import check
-from model_packaging.secret_files import secret_files
-from model_packaging.tree import tree
+from model_packaging.secret_files import find_secret_files
+from model_packaging.tree import list_tree
 from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel
@@ -81,7 +81,8 @@ def put(project: Path, name: str, content: str | bytes) -> Path:
 def names(project: Path) -> list[str]:
     code = project / "code"
     return [
-        file.path.relative_to(code).as_posix() for file in secret_files(tree(code, name="code"))
+        file.path.relative_to(code).as_posix()
+        for file in find_secret_files(list_tree(code, name="code"))
     ]
 
 
@@ -193,7 +194,9 @@ def test_certificates_libraries_and_random_text_are_no_secret(project: Path) -> 
 
     # botocore without its RECORD: credentials.py, cacert.pem, AWS's own examples in its data.
     library = Path(botocore.__file__).parent
-    assert [file.path.name for file in secret_files(tree(library, name="code/lib/botocore"))] == []
+    assert [
+        file.path.name for file in find_secret_files(list_tree(library, name="code/lib/botocore"))
+    ] == []
 
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

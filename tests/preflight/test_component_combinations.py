@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, select_errors
 from tests.conftest import make_project, valid
+from tests.list_presets import synthesised
 from tests.preflight.overlay import overlaid
-from tests.presets import synthesised
 
 SLEEPS = "variants.primary.sleep_after_minutes = 15"
 COMPONENTS = 'variants.primary.model = ""'
@@ -75,7 +75,7 @@ def refusing(project: Path, lines: str) -> set[str]:
     """The rules that refuse it; of what is accepted, the template has a component."""
     make_project(project)
     loaded = overlaid(project, lines)
-    rules = {finding.rule for finding in errors(check(loaded))}
+    rules = {finding.rule for finding in select_errors(check(loaded))}
     if not rules:
         made = synthesised(valid(loaded))["endpoint"]["Resources"].values()
         assert "AWS::SageMaker::InferenceComponent" in [resource["Type"] for resource in made]

@@ -8,13 +8,13 @@ import pytest
 
 from infra.parameters.finding import Severity
 from infra.preflight.check import RULES
-from infra.preflight.rule import Rule, RuleNameError, discovered
+from infra.preflight.rule import Rule, RuleNameError, discover_rules
 
 RULE = """
 from infra.preflight.rule import Rule
 class {name}(Rule):
-    def look(self):
-        yield self.finding("region", self.environment.region, "wrong", remedy="mend it")
+    def check_part(self):
+        yield self.build_finding("region", self.environment.region, "wrong", remedy="mend it")
 """
 
 
@@ -33,7 +33,7 @@ def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> str:
 def test_a_rule_is_found_by_writing_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = discovered(package(tmp_path, monkeypatch, one=RULE.format(name="RegionTooFar")))
+    found = discover_rules(package(tmp_path, monkeypatch, one=RULE.format(name="RegionTooFar")))
     assert [rule.id for rule in found] == ["region-too-far"]
 
 
@@ -41,7 +41,7 @@ def test_two_rules_of_one_id_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     text = RULE.format(name="RegionTooFar")
     twice = package(tmp_path, monkeypatch, one=text, two=text)
     with pytest.raises(RuleNameError, match=r"region-too-far is the id of two rules, in .*one and"):
-        discovered(twice)
+        discover_rules(twice)
 
 
 def test_a_rule_that_another_file_imports_is_one_rule(
@@ -49,7 +49,7 @@ def test_a_rule_that_another_file_imports_is_one_rule(
 ) -> None:
     name = f"rules_of_{tmp_path.name}.subject.one"
     text = f"from {name} import RegionTooFar  # noqa: F401"
-    found = discovered(
+    found = discover_rules(
         package(tmp_path, monkeypatch, one=RULE.format(name="RegionTooFar"), two=text)
     )
     assert len(found) == 1

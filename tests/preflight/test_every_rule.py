@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.catalog.images import image
+from infra.catalog.images import find_image
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import RULES, check_all
 from infra.preflight.rule import Rule
@@ -56,13 +56,13 @@ def _filled(total: int) -> str:
 
 
 def _of_aws(repository: str, tag: str) -> str:
-    account = image(version="2.20", device="cpu", region="eu-west-1").account
+    account = find_image(version="2.20", device="cpu", region="eu-west-1").account
     address = f"{account}.dkr.ecr.eu-west-1.amazonaws.com/{repository}:{tag}"
     return f'models.ranker.image = "{address}"'
 
 
 def _not_of_aws(problem: str) -> Message:
-    account = image(version="2.20", device="cpu", region="eu-west-1").account
+    account = find_image(version="2.20", device="cpu", region="eu-west-1").account
     return Message(
         "models.ranker.image",
         problem,
@@ -212,7 +212,7 @@ def test_a_rule_says_nothing_up_to_its_bound_and_beyond_it_names_value_and_remed
 
 def test_every_rule_has_a_row_a_reason_and_an_example() -> None:
     assert sorted({rule.id for rule in RULES} - WITH_FILES - {row.rule for row in ROWS}) == []
-    assert [rule.id for rule in RULES if not (rule.why() and rule.example)] == []
+    assert [rule.id for rule in RULES if not (rule.read_reason() and rule.example)] == []
     warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
     assert [one.id for one in RULES if one.id in warnings and not one.acknowledgeable] == []
 

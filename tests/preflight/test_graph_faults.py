@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.images import OpTable, op_table
+from infra.catalog.images import OpTable, find_op_table
 from infra.parameters.finding import Severity
 from infra.preflight import rule as base
 from infra.preflight.check import RULES, check, check_all
-from infra.preflight.graph_faults import GraphFault, graph_faults
+from infra.preflight.graph_faults import GraphFault, find_graph_faults
 from model_packaging.saved_model.graph_file import GraphOperations
-from model_packaging.saved_model.operations import operations
+from model_packaging.saved_model.operations import read_operations
 from servable_tensors import wire
 from tests.conftest import VALID, Environment
 from tests.preflight.graphs import Graph
@@ -33,14 +33,14 @@ def graph(project: Path) -> Graph:
 
 
 def table(version: str) -> OpTable:
-    found = op_table(version)
+    found = find_op_table(version)
     assert found is not None
     return found
 
 
 def faults(graph: Graph, version: str = "2.20", *, cpu: bool = True) -> list[GraphFault]:
     graph.write()
-    return list(graph_faults(operations(graph.folder), table(version), cpu=cpu))
+    return list(find_graph_faults(read_operations(graph.folder), table(version), cpu=cpu))
 
 
 def rules(graph: Graph, version: str = "2.20", *, cpu: bool = True) -> list[str]:
@@ -328,7 +328,7 @@ def test_a_graph_is_judged_once_for_all_rules(
 
     def count(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
         judged.append(graph)
-        return graph_faults(graph, table, cpu=cpu)
+        return find_graph_faults(graph, table, cpu=cpu)
 
     monkeypatch.setattr(base, "graph_faults", count)
     check(environment())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import batch_example
+from infra.preflight.batch.jobs import build_batch_example
 from infra.preflight.check import check_all
 from model_packaging.saved_model.reading import WARM_UP
 from servable_tensors import tfrecord, wire
@@ -173,7 +173,7 @@ def test_so_does_a_record_that_came_with_the_model(
             tensor.tensor_shape.dim.add(size=size)
     file = project / "model" / "1" / WARM_UP
     file.parent.mkdir()
-    file.write_bytes(tfrecord.frame([log.SerializeToString()]))
+    file.write_bytes(tfrecord.frame_records([log.SerializeToString()]))
     got = found(project, BATCHING.format(limit), "saved-model")
     assert [severity for severity, _ in got] == severities
 
@@ -210,7 +210,7 @@ def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(
 ) -> None:
     batch = "\n".join((
         'models.scorer = { saved_model = "model", golden = { request = "golden/a.json" } }',
-        batch_example(model="scorer"),
+        build_batch_example(model="scorer"),
     ))  # fmt: skip
     golden(rows(2))
     assert found(project, batch, "golden-request") == []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from infra.parameters.loading import load
-from infra.parameters.placement import placements
+from infra.parameters.placement import list_placements
 from infra.preflight.check import check
 from tests.conftest import valid
 from tests.policy.container_oracle import start
@@ -27,8 +27,8 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
     (loaded,) = load(project, project / "environments")
     assert [str(finding) for finding in check(loaded)] == []
     environment = valid(loaded).environment
-    for placement in placements(environment):
-        found, machine = placement.hosting(environment.region), placement.instance
+    for placement in list_placements(environment):
+        found, machine = placement.build_hosting(environment.region), placement.instance
         started = start(
             found.variables,
             vcpus=machine.vcpus,

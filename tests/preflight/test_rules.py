@@ -3,7 +3,7 @@
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.preflight.check import RULES, check, errors
+from infra.preflight.check import RULES, check, select_errors
 from tests.conftest import VALID, Environment
 from tests.findings import Message, messages
 
@@ -15,11 +15,11 @@ instance-retired = "moves to g4dn next quarter"
 
 
 def rules(environment: Environment, text: str = VALID, **replacements: str) -> list[str]:
-    return [finding.rule for finding in errors(check(environment(text, **replacements)))]
+    return [finding.rule for finding in select_errors(check(environment(text, **replacements)))]
 
 
 def said(environment: Environment, text: str = VALID, **replacements: str) -> list[Message]:
-    return messages(errors(check(environment(text, **replacements))))
+    return messages(select_errors(check(environment(text, **replacements))))
 
 
 def test_a_valid_file_has_no_finding_and_one_address_once(environment: Environment) -> None:

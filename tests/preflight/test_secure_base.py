@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from infra.parameters.loading import Loaded, load
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, select_errors
 from tests.checkouts import ROOT
 from tests.conftest import valid
 
@@ -20,7 +20,7 @@ def loaded(folder: Path, text: str) -> Loaded:
 
 
 def said(folder: Path, text: str) -> list[str]:
-    return [error.problem for error in errors(check(loaded(folder, text)))]
+    return [error.problem for error in select_errors(check(loaded(folder, text)))]
 
 
 def test_the_ids_that_the_file_needs_are_asked_for_in_one_error(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from infra.preflight.scaling.schedules import suggest_time_zone, time_zones
+from infra.preflight.scaling.schedules import load_time_zones, suggest_time_zone
 
 NONE = "write the IANA name of a place with that time"
 
@@ -45,14 +45,14 @@ def test_a_zone_is_suggested_where_one_offset_is_meant(name: str, zone: str | No
 
 def test_no_abbreviation_gets_a_zone_with_another_offset() -> None:
     meant: dict[str, set[timedelta | None]] = {}
-    for zone in time_zones():
+    for zone in load_time_zones():
         for month in range(1, 13):
             moment = datetime(2026, month, 1, tzinfo=UTC).astimezone(zoneinfo.ZoneInfo(zone))
             meant.setdefault(moment.tzname() or "", set()).add(moment.utcoffset())
     assert len(meant) > 50
     for abbreviation, offsets in meant.items():
         for name in (abbreviation, abbreviation.lower(), abbreviation.title()):
-            suggestion = None if name in time_zones() else read_suggestion(name)
+            suggestion = None if name in load_time_zones() else read_suggestion(name)
             # Of met the zone MET itself is meant, with its summer time.
             is_same = suggestion is not None and suggestion.lower() == name.lower()
             assert suggestion is None or is_same or read_offsets(suggestion) <= offsets, name
@@ -61,11 +61,11 @@ def test_no_abbreviation_gets_a_zone_with_another_offset() -> None:
 def test_a_misspelled_zone_gets_no_zone_with_another_offset() -> None:
     chosen = random.Random(20261129)
     suggested = 0
-    for zone in chosen.sample(sorted(time_zones()), 150):
+    for zone in chosen.sample(sorted(load_time_zones()), 150):
         at = chosen.randrange(len(zone))
         letter = chosen.choice(string.ascii_lowercase)
         for name in (zone[:at] + zone[at + 1 :], zone[:at] + letter + zone[at + 1 :]):
-            suggestion = None if name in time_zones() else read_suggestion(name)
+            suggestion = None if name in load_time_zones() else read_suggestion(name)
             suggested += suggestion is not None
             assert suggestion is None or read_offsets(suggestion) == read_offsets(zone), name
     assert suggested > 100

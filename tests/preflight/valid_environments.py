@@ -6,18 +6,23 @@ import hypothesis.strategies as st
 import tomlkit
 
 from infra.catalog import images
-from infra.catalog.instances import Instance, instances, offered, without_endpoints
-from infra.catalog.instances import regions as regions_with_endpoints
+from infra.catalog.instances import (
+    Instance,
+    list_instance_types,
+    list_regions_without_endpoints,
+    load_instances,
+)
+from infra.catalog.instances import list_regions as regions_with_endpoints
 
 CURRENT = [
     version
-    for version in images.versions()
-    if version.count(".") == 1 and images.ended(version) is None
+    for version in images.list_versions()
+    if version.count(".") == 1 and images.find_end_of_patch(version) is None
 ]
 MACHINES = sorted(
     (
         instance
-        for instance in instances().values()
+        for instance in load_instances().values()
         if instance.architecture == "x86_64" and not instance.successor
     ),
     key=lambda one: one.name,
@@ -28,9 +33,9 @@ MACHINES = sorted(
 def environments(draw: st.DrawFn) -> dict[str, Any]:
     """A whole file as its values."""
     version = draw(st.sampled_from(CURRENT))
-    regions = set(images.regions(version)) & set(regions_with_endpoints())
-    region = draw(st.sampled_from(sorted(regions - set(without_endpoints()))))
-    here = set(offered(region))
+    regions = set(images.list_regions(version)) & set(regions_with_endpoints())
+    region = draw(st.sampled_from(sorted(regions - set(list_regions_without_endpoints()))))
+    here = set(list_instance_types(region))
     machines = [one for one in MACHINES if one.name in here]
     scaled = draw(st.booleans())
     rollout = draw(st.sampled_from([None, "all_at_once", "canary", "linear", "rolling"]))

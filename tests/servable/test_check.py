@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 
-from infra.parameters.finding import Finding, Severity, file_error
+from infra.parameters.finding import Finding, Severity, build_file_error
 from servable.check.command import check
-from servable.console.findings import fitted, print_lines
+from servable.console.findings import format_terminal_lines, print_lines
 from tests.conftest import VALID
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,7 +167,7 @@ def test_a_finding_has_the_line_of_its_key_in_json(
 
 
 def test_errors_come_before_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = file_error("a.toml", "", "is wrong", "change it")
+    finding = build_file_error("a.toml", "", "is wrong", "change it")
     print_lines([replace(finding, severity=severity) for severity in reversed(Severity)])
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
         "a.toml",
@@ -177,7 +177,7 @@ def test_errors_come_before_warnings(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def findings(count: int) -> list[Finding]:
-    wrong = file_error("dev.toml", "models.ranker.code", "is wrong " * 30, "change it " * 20)
+    wrong = build_file_error("dev.toml", "models.ranker.code", "is wrong " * 30, "change it " * 20)
     files = ["dev.toml", "base.toml"]
     severities = [Severity.WARNING, Severity.ERROR, Severity.WARNING]
     return [
@@ -218,8 +218,8 @@ def test_findings_are_grouped_by_file_and_errors_come_first(
 def test_a_problem_is_cut_to_the_columns_and_a_remedy_is_wrapped_whole(
     problem: str, remedy: str, columns: int
 ) -> None:
-    finding = file_error("a.toml", "k", problem, remedy)
-    first, *rest = fitted(finding, columns)
+    finding = build_file_error("a.toml", "k", problem, remedy)
+    first, *rest = format_terminal_lines(finding, columns)
     assert len(first) <= columns
     assert " ".join(rest).split() == f"-> {remedy} [{finding.acknowledgement}]".split()
     longest = max(map(len, [*remedy.split(), finding.acknowledgement])) + 9

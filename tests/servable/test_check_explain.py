@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.policy.container import ContainerSettings, variable_of
+from infra.policy.container import ContainerSettings, find_variable
 from servable.check.command import check
 from tests.conftest import VALID
 
@@ -27,7 +27,7 @@ def line(explain: Result, name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", list(ContainerSettings.model_fields))
 def test_every_setting_has_its_line(explain: Result, name: str) -> None:
-    assert line(explain, name)[-1].endswith(f" [{variable_of(name)}]")
+    assert line(explain, name)[-1].endswith(f" [{find_variable(name)}]")
 
 
 def test_what_the_file_says_is_from_the_file(explain: Result) -> None:

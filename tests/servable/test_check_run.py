@@ -20,10 +20,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.finding import Finding, Severity
-from infra.preflight.batch.jobs import batch_example
+from infra.preflight.batch.jobs import build_batch_example
 from servable.check import run as runs
 from servable.check.command import check
-from servable.check.run import run
+from servable.check.run import find_run_failures
 from servable.serve.serve import PreparedVariant
 from servable_local.container.launch import LaunchError
 from tests.conftest import valid
@@ -54,7 +54,7 @@ class Stub:
         self.fails = ""
         monkeypatch.setattr(runs, "serve_locally", self.serve)
         monkeypatch.setattr(runs, "prepared", self.prepared)
-        monkeypatch.setattr(runs, "prepared_batch", self.prepared_batch)
+        monkeypatch.setattr(runs, "prepare_batch", self.prepare_batch)
         self.variables: dict[str, dict[str, str]] = {}
 
     def prepared(self, loaded: Any, *, variant: str, download: bool) -> PreparedVariant:
@@ -67,7 +67,7 @@ class Stub:
             tensorflow="2.20",
         )
 
-    def prepared_batch(self, loaded: Any, job: Any, *, download: bool) -> PreparedVariant:
+    def prepare_batch(self, loaded: Any, job: Any, *, download: bool) -> PreparedVariant:
         return self.prepared(loaded, variant=job.name, download=download)
 
     @contextmanager
@@ -110,7 +110,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
 
 
 def found(project: Path, lines: str = KNOWN) -> list[Finding]:
-    return list(run(valid(overlaid(project, lines)), lambda told: None))
+    return list(find_run_failures(valid(overlaid(project, lines)), lambda told: None))
 
 
 def test_a_golden_request_is_sent_alone_then_at_once_and_is_no_finding_if_answered_as_known(
@@ -186,7 +186,7 @@ def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) 
     )
 
     stub.fails = "no"
-    problems = [finding.problem for finding in found(golden, KNOWN + batch_example())]
+    problems = [finding.problem for finding in found(golden, KNOWN + build_batch_example())]
     assert "the container of batch nightly does not start: no" in problems
     for operation, severity in [
         ("SimpleMLCreateModelResource", Severity.NOT_CHECKED),
@@ -210,7 +210,7 @@ def test_variants_that_deploy_the_same_are_run_once(
 def test_a_batch_has_a_container_of_its_own_with_the_variables_of_a_job(
     golden: Path, stub: Stub
 ) -> None:
-    assert found(golden, KNOWN + batch_example()) == []
+    assert found(golden, KNOWN + build_batch_example()) == []
     assert (stub.started, stub.served.variables["SAGEMAKER_BATCH"]) == (2, "true")
 
 
@@ -233,7 +233,7 @@ def test_what_a_run_finds_stands_among_the_findings_in_json(
     assert "golden-request" not in [one["rule"] for one in json.loads(ran.stdout)["prod"]]
 
     overlaid(golden, KNOWN)
-    monkeypatch.setattr("servable.check.command.is_untold", lambda finding: True)
+    monkeypatch.setattr("servable.check.command.is_inconclusive", lambda finding: True)
     ran = command(monkeypatch, golden, "--json")
     assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (3, "cannot be told")
 
@@ -261,9 +261,9 @@ def test_what_an_interrupted_run_has_found_is_printed(
         stub.answer = lambda number: (
             (400, {"error": "no"}) if next(rejected, False) else (200, ANSWER)
         )
-        yield from run(loaded, report)
+        yield from find_run_failures(loaded, report)
 
-    monkeypatch.setattr(runs, "run", interrupt)
+    monkeypatch.setattr(runs, "find_run_failures", interrupt)
     monkeypatch.chdir(golden)
     arguments = ["first", "second", "prod", "--run", *(["--json"] if as_json else [])]
     ran = CliRunner().invoke(check, arguments, standalone_mode=False)

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import placement
+from infra.parameters.placement import find_placement
 from model_packaging.refusal import PackagingError
-from servable.check.explain import explained
-from servable.history.restoring import _table
-from servable.invoke.invoke import component_named
+from servable.check.explain import explain_settings
+from servable.history.restoring import _find_table
+from servable.invoke.invoke import find_component
 from servable.load.bodies import bodies_of
-from servable.plan.template_changes import component_changes
+from servable.plan.template_changes import describe_component_changes
 from tests.conftest import VALID, Environment, valid
 
 SHARED = VALID.replace('model = "ranker"\n', "") + (
@@ -31,9 +31,9 @@ def test_left_out_it_is_the_first_component_and_one_that_is_none_is_refused(
     shared: ValidFile,
 ) -> None:
     for name, component in [(None, "ranker-first"), ("second", "ranker-second")]:
-        assert component_named(shared.environment, name) == component
+        assert find_component(shared.environment, name) == component
     with pytest.raises(PackagingError, match="allowed: first, second"):
-        component_named(shared.environment, "secnd")
+        find_component(shared.environment, "secnd")
 
 
 def test_a_load_test_sends_the_requests_of_the_model_of_the_component(shared: ValidFile) -> None:
@@ -44,7 +44,9 @@ def test_a_load_test_sends_the_requests_of_the_model_of_the_component(shared: Va
 
 
 def test_explain_says_why_a_copy_reserves_what_it_does(shared: ValidFile) -> None:
-    (cpus,) = (line for line in explained(shared) if (line.variant, line.name) == ("first", "cpus"))
+    (cpus,) = (
+        line for line in explain_settings(shared) if (line.variant, line.name) == ("first", "cpus")
+    )
     assert (cpus.value, cpus.origin) == ("1.75", "derived")
 
 
@@ -58,9 +60,9 @@ def test_explain_says_why_a_copy_reserves_what_it_does(shared: ValidFile) -> Non
 def test_a_finding_names_the_table_that_has_the_key(
     shared: ValidFile, key: str, dotted: str
 ) -> None:
-    placed = placement(shared.environment, "first")
+    placed = find_placement(shared.environment, "first")
     assert placed is not None
-    assert placed.key(key) == dotted
+    assert placed.build_key(key) == dotted
 
 
 def template(**components: str) -> dict[str, Any]:
@@ -94,13 +96,14 @@ def template(**components: str) -> dict[str, Any]:
 )
 def test_plan_says_what_becomes_of_each_component(after: dict[str, Any], said: list[str]) -> None:
     assert [
-        each.split(";")[0].split(":")[0] for each in component_changes(template(a="1"), after)
+        each.split(";")[0].split(":")[0]
+        for each in describe_component_changes(template(a="1"), after)
     ] == said
 
 
 def test_a_restored_file_has_settings_in_the_table_of_the_component_or_variant() -> None:
     component: dict[str, Any] = {"model": "ranker"}
     settings = {"variants": {"primary": {"components": {"first": component}}}}
-    assert _table(settings, "first") is component
+    assert _find_table(settings, "first") is component
     variant: dict[str, Any] = {"model": "ranker"}
-    assert _table({"variants": {"primary": variant}}, "primary") is variant
+    assert _find_table({"variants": {"primary": variant}}, "primary") is variant

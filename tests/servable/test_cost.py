@@ -15,7 +15,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.command import cost as command
-from servable.cost.cost import WHICH, cost, difference
+from servable.cost.cost import WHICH, compute_cost, describe_difference
 from tests.conftest import VALID
 from tests.servable.test_check_against import git
 
@@ -61,36 +61,38 @@ def environment(
 
 @given(counts, counts)
 def test_min_never_costs_more_than_max_nor_max_more_than_an_update(one: int, other: int) -> None:
-    found = cost("prod", environment(min(one, other), max(one, other)))
-    hours = [found.usd_per_hour(which) or 0.0 for which in WHICH]
+    found = compute_cost("prod", environment(min(one, other), max(one, other)))
+    hours = [found.compute_usd_per_hour(which) or 0.0 for which in WHICH]
     assert hours == sorted(hours)
-    a, b = (cost("prod", environment(count)) for count in (one, other))
-    assert difference(a, b).replace("-", "+") == difference(b, a).replace("-", "+")
+    a, b = (compute_cost("prod", environment(count)) for count in (one, other))
+    assert describe_difference(a, b).replace("-", "+") == describe_difference(b, a).replace(
+        "-", "+"
+    )
 
 
 @given(counts)
 def test_a_month_is_730_hours_and_a_blue_green_update_costs_both_fleets(count: int) -> None:
-    found = cost("prod", environment(count))
-    hour = found.usd_per_hour("min_instances")
+    found = compute_cost("prod", environment(count))
+    hour = found.compute_usd_per_hour("min_instances")
     assert hour is not None
-    assert found.usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
+    assert found.compute_usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
 
-    found = cost("prod", environment(count, rollout={"strategy": "canary"}))
-    most = found.usd_per_hour("max_instances")
+    found = compute_cost("prod", environment(count, rollout={"strategy": "canary"}))
+    most = found.compute_usd_per_hour("max_instances")
     assert most is not None
-    assert found.usd_per_hour("max_during_update") == pytest.approx(2 * most)
+    assert found.compute_usd_per_hour("max_during_update") == pytest.approx(2 * most)
 
 
 @given(counts, some.integers(5, 50))
 def test_a_rolling_update_costs_a_batch_and_that_of_its_rollback(count: int, percent: int) -> None:
     rollout: dict[str, object] = {"strategy": "rolling", "batch_percent": percent}
-    (found,) = cost("prod", environment(count, rollout=rollout)).variants
+    (found,) = compute_cost("prod", environment(count, rollout=rollout)).variants
     assert count < found.max_during_update <= count + 2 * -(-count * percent // 100)
 
 
 @given(some.floats(0.1, 10_000))
 def test_a_million_predictions_cost_what_an_instance_takes_to_make_them(rps: float) -> None:
-    (found,) = cost("prod", environment(rps=rps)).variants
+    (found,) = compute_cost("prod", environment(rps=rps)).variants
     assert found.usd_per_million_predictions is not None
     hours = 1_000_000 / rps / 3600
     assert found.usd_per_million_predictions == pytest.approx(
@@ -99,18 +101,23 @@ def test_a_million_predictions_cost_what_an_instance_takes_to_make_them(rps: flo
 
 
 def test_a_changed_objective_and_payment_by_use_stand_beside_the_money() -> None:
-    now, then = (cost("prod", environment(n, p99=p)) for n, p in ((3, 80), (1, 120)))
-    assert difference(now, then).endswith("p99 objective 120 -> 80 ms")
+    now, then = (compute_cost("prod", environment(n, p99=p)) for n, p in ((3, 80), (1, 120)))
+    assert describe_difference(now, then).endswith("p99 objective 120 -> 80 ms")
     now = Environment.model_validate(tomllib.loads(SERVERLESS))
-    assert "paid by use" in difference(cost("prod", now), cost("prod", environment()))
+    assert "paid by use" in describe_difference(
+        compute_cost("prod", now), compute_cost("prod", environment())
+    )
 
 
 def test_a_price_that_no_source_states_is_unknown_and_never_guessed() -> None:
-    found = cost("prod", environment(instance_type="ml.c8g.large"))
-    assert (found.unknown, found.usd_per_hour("max_instances")) == (["ml.c8g.large"], None)
+    found = compute_cost("prod", environment(instance_type="ml.c8g.large"))
+    assert (found.unpriced_names, found.compute_usd_per_hour("max_instances")) == (
+        ["ml.c8g.large"],
+        None,
+    )
 
     mixed = VALID + "\n[variants.other]\nmodel = 'ranker'\ninstance_type = 'ml.c8g.large'\n"
-    found = cost("prod", Environment.model_validate(tomllib.loads(mixed)))
+    found = compute_cost("prod", Environment.model_validate(tomllib.loads(mixed)))
     assert found.missing_keys == ['prices.instance_usd_per_hour."ml.c8g.large"']
 
 
@@ -120,7 +127,7 @@ def test_a_schedule_moves_both_ends_of_the_range() -> None:
         {"at": "cron(0 7 * * ? *)", "at_least": 6, "at_most": 9},
         {"at": "cron(0 20 * * ? *)", "at_least": 1},
     ]
-    (found,) = cost("prod", Environment.model_validate(told)).variants
+    (found,) = compute_cost("prod", Environment.model_validate(told)).variants
     assert (found.min_instances, found.max_instances, found.max_during_update) == (1, 9, 18)
 
 
@@ -145,8 +152,8 @@ def test_a_type_that_there_is_not_and_has_no_price_is_an_error(
 
 @given(counts, some.floats(1, 1000))
 def test_predictions_cost_twice_while_both_fleets_run(count: int, rps: float) -> None:
-    found = cost("prod", environment(count, rps=rps, rollout={"strategy": "canary"}))
-    often = [found.usd_per_million_predictions(which) for which in WHICH]
+    found = compute_cost("prod", environment(count, rps=rps, rollout={"strategy": "canary"}))
+    often = [found.compute_usd_per_million(which) for which in WHICH]
     assert often == pytest.approx([often[0], often[0], 2 * (often[0] or 0)])
 
 
@@ -156,7 +163,7 @@ SIZES = {"request_bytes": 400_000, "answer_bytes": 10_000}
 @given(some.integers(1, 10**9), some.integers(1, 10**9))
 def test_data_costs_its_price_by_the_gb_each_way(request: int, answer: int) -> None:
     sizes = {"request_bytes": request, "answer_bytes": answer}
-    found = cost("prod", environment(traffic=sizes, region="us-east-1")).data
+    found = compute_cost("prod", environment(traffic=sizes, region="us-east-1")).data
     assert found.usd_per_million_predictions == pytest.approx((request + answer) / 1000 * 0.016)
 
 
@@ -171,7 +178,7 @@ def test_data_costs_its_price_by_the_gb_each_way(request: int, answer: int) -> N
 def test_data_of_unknown_size_is_not_counted_and_its_key_named(
     given_: dict[str, object], missing: list[str]
 ) -> None:
-    found = cost("prod", environment(traffic=given_)).data
+    found = compute_cost("prod", environment(traffic=given_)).data
     assert (found.missing_keys, found.usd_per_million_predictions is None) == (
         missing,
         bool(missing),
@@ -207,7 +214,9 @@ def test_the_files_price_goes_before_the_catalogs(
     )
     assert shown["usd_per_hour"]["min_instances"] == 0.5
     assert json.loads(said(project, monkeypatch, PRICED, "--json"))["unknown_prices"] == []
-    found = cost("prod", environment(traffic=SIZES, prices={"usd_per_gb_processed": 0.1})).data
+    found = compute_cost(
+        "prod", environment(traffic=SIZES, prices={"usd_per_gb_processed": 0.1})
+    ).data
     assert found.usd_per_million_predictions == pytest.approx(41)
 
 
@@ -264,7 +273,7 @@ def test_no_example_has_an_unknown_price() -> None:
         for folder in folders
         for loaded in load(ROOT, folder)
         if isinstance(loaded, ValidFile)
-        for key in cost(loaded.name, loaded.environment).missing_keys
+        for key in compute_cost(loaded.name, loaded.environment).missing_keys
     }
     assert unknown == set()
 
@@ -298,7 +307,7 @@ def test_a_run_costs_its_instances_for_as_long_as_it_takes() -> None:
         "content_type": "text/csv",
         "late_minutes": 30,
     }
-    costs = cost("prod", environment(batch={"nightly": batch}))
-    assert costs.batches[0].usd_per_run(30) == pytest.approx(3 * PRICE / 2)
-    assert costs.usd_per_hour("max_instances") == pytest.approx(PRICE)
+    costs = compute_cost("prod", environment(batch={"nightly": batch}))
+    assert costs.batches[0].compute_usd_per_run(30) == pytest.approx(3 * PRICE / 2)
+    assert costs.compute_usd_per_hour("max_instances") == pytest.approx(PRICE)
     assert costs.as_json()["batches"][0]["usd_per_late_run"] == pytest.approx(3 * PRICE / 2)

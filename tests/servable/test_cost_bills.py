@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from infra.catalog.prices import standing_price
+from infra.catalog.prices import find_standing_price
 from infra.parameters.environment import Prices
-from servable.cost.command import _oldest
-from servable.cost.cost import cost
-from servable.cost.standing import StandingCost, StandingItem, standing, volume
-from tests.presets import environments, templates
+from servable.cost.command import _find_outdated_price_date
+from servable.cost.cost import compute_cost
+from servable.cost.standing import StandingCost, StandingItem, compute_standing_cost, price_volume
+from tests.list_presets import environments, templates
 from tests.servable.test_cost import environment
 
 # A bill of December 2023, EU (Ireland): https://github.com/aws-samples/sagemaker-ssh-helper/blob/
@@ -36,17 +36,21 @@ ALARMS = (206 - 10, 19.62)
 def test_hours_of_hosting_cost_what_the_bill_says(name: str) -> None:
     hours, usd, each = HOSTING[name]
     stated = {"as_of": "2023-12", "instance_usd_per_hour": {name: each}}
-    found = cost("prod", environment(1, instance_type=name, region="eu-west-1", prices=stated))
-    assert (found.usd_per_hour("min_instances") or 0) * hours == pytest.approx(usd, abs=0.01)
+    found = compute_cost(
+        "prod", environment(1, instance_type=name, region="eu-west-1", prices=stated)
+    )
+    assert (found.compute_usd_per_hour("min_instances") or 0) * hours == pytest.approx(
+        usd, abs=0.01
+    )
 
-    price = Prices().instance(name, "eu-west-1")
+    price = Prices().find_instance_price(name, "eu-west-1")
     assert price is not None
     assert price.usd_per_hour == pytest.approx(HOSTING[name][2], rel=0.2)
 
 
 def test_what_stands_costs_what_the_bills_say() -> None:
     gb_months, usd = ENDPOINT_VOLUMES
-    price = standing_price("volume gb", "eu-west-1")
+    price = find_standing_price("volume gb", "eu-west-1")
     assert price is not None
     assert price.usd_per_month * gb_months == pytest.approx(usd, abs=0.005)
     assert usd < 0.05 * HOSTING_USD
@@ -56,7 +60,7 @@ def test_what_stands_costs_what_the_bills_say() -> None:
         ("alarm metric", ALARMS),
     ]
     for item, billed in cases:
-        price = standing_price(item, "us-east-1")
+        price = find_standing_price(item, "us-east-1")
         assert price is not None
         assert price.usd_per_month * billed[0] == pytest.approx(billed[1], rel=0.01)
 
@@ -91,7 +95,7 @@ def test_what_stands_is_what_the_templates_have(name: str) -> None:
         and each["Properties"]["PolicyType"] == "TargetTrackingScaling"
         for each in resources
     )
-    counts = {item.name: item.count for item in standing(loaded.environment).items}
+    counts = {item.name: item.count for item in compute_standing_cost(loaded.environment).items}
     assert counts["key"] == kinds.count("AWS::KMS::Key")
     assert counts["dashboard"] == kinds.count("AWS::CloudWatch::Dashboard")
     assert counts["composite alarm"] == kinds.count("AWS::CloudWatch::CompositeAlarm")
@@ -109,19 +113,20 @@ def test_what_stands_is_what_the_templates_have(name: str) -> None:
 def test_what_stands_and_volumes_are_in_the_sum() -> None:
     assert StandingItem("key", 2, 1.5, "us-east-1, 2026-11").usd_per_month == 3
 
-    found = cost("prod", environment(2))
+    found = compute_cost("prod", environment(2))
     month, in_all = (
-        sum_("min_instances") or 0 for sum_ in (found.usd_per_month, found.usd_per_month_in_all)
+        sum_("min_instances") or 0
+        for sum_ in (found.compute_usd_per_month, found.compute_total_usd_per_month)
     )
     assert in_all == pytest.approx(month + 2 * 30 * 0.154 + (found.standing.usd_per_month or 0))
     assert 5 < (found.standing.usd_per_month or 0) < 9
     (variant,) = environment(instance_type="ml.g5.xlarge").variants.values()
-    assert volume(variant, "us-east-1") is None
+    assert price_volume(variant, "us-east-1") is None
 
 
 def test_in_china_no_price_of_another_currency_is_taken() -> None:
-    found = cost("prod", environment(region="cn-northwest-1"))
-    assert (found.usd_per_hour("min_instances"), found.data.usd_per_gb, found.standing) == (
+    found = compute_cost("prod", environment(region="cn-northwest-1"))
+    assert (found.compute_usd_per_hour("min_instances"), found.data.usd_per_gb, found.standing) == (
         None,
         None,
         StandingCost(items=()),
@@ -133,4 +138,6 @@ def test_a_price_of_more_than_a_year_ago_is_called_old(years: int, old: bool) ->
     today = datetime.datetime.now(datetime.UTC)
     as_of = f"{today.year - years}-{today:%m}"
     stated = {"as_of": as_of, "instance_usd_per_hour": {"ml.c5.xlarge": 0.2}}
-    assert _oldest(cost("prod", environment(prices=stated))) == (as_of if old else None)
+    assert _find_outdated_price_date(compute_cost("prod", environment(prices=stated))) == (
+        as_of if old else None
+    )

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.command import cost as command
-from servable.cost.cost import cost
-from servable.cost.expected import ExpectedMonth, expect
+from servable.cost.cost import compute_cost
+from servable.cost.expected import ExpectedMonth, compute_expected_month
 from tests.conftest import VALID
 from tests.servable.test_cost import PRICE, environment
 
@@ -19,7 +19,7 @@ PEAK = {"peak_rps": 100, "quiet_rps": 10}
 
 def month(**keys: object) -> ExpectedMonth:
     told = environment(**keys)  # type: ignore[arg-type]
-    found = expect(told, cost("prod", told))
+    found = compute_expected_month(told, compute_cost("prod", told))
     assert found is not None
     return found
 
@@ -35,7 +35,7 @@ def test_a_fixed_fleet_runs_all_the_month_and_data_is_added() -> None:
     assert usd(found, "volumes, primary") == pytest.approx(2 * 30 * 0.154)
     assert usd(found, "data in and out") == pytest.approx(found.requests * 5000 / 1e9 * 0.016)
     assert found.usd == pytest.approx(sum(line.usd or 0 for line in found.lines))
-    assert (found.missing, found.day) == ([], "days of the profile daily, to 100 requests/s")
+    assert (found.missing_names, found.day) == ([], "days of the profile daily, to 100 requests/s")
 
 
 def test_the_requests_are_those_of_the_day_a_month_long(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_scaled_instances_lie_between_minimum_and_maximum_and_follow_the_traffic
         )
         assert usd_ is not None
         least, most = (
-            cost("prod", told).usd_per_month(which) or 0
+            compute_cost("prod", told).compute_usd_per_month(which) or 0
             for which in ("min_instances", "max_instances")
         )
         assert least <= usd_ <= most + 0.01
@@ -66,13 +66,13 @@ def test_scaled_instances_lie_between_minimum_and_maximum_and_follow_the_traffic
 
 def test_a_part_that_cannot_be_computed_says_why_and_is_missing_in_the_sum() -> None:
     found = month(traffic=PEAK, instance_type="ml.c8g.large")
-    assert found.missing == ["instances, primary", "data in and out"]
+    assert found.missing_names == ["instances, primary", "data in and out"]
     assert [line.assumption for line in found.lines if line.usd is None] == [
         "no source states a price",
         "set traffic.request_bytes and traffic.answer_bytes",
     ]
     unsized = environment()
-    assert expect(unsized, cost("prod", unsized)) is None
+    assert compute_expected_month(unsized, compute_cost("prod", unsized)) is None
 
 
 def test_a_serverless_month_counts_the_time_of_answering_and_what_is_kept_warm() -> None:
@@ -99,7 +99,7 @@ def test_asynchronous_requests_leave_their_bytes_in_s3_for_keep_days() -> None:
     assert usd(found, "requests and responses in S3") == pytest.approx(stored * 0.025)
     assert "data in and out" not in [line.name for line in found.lines]
     unsized = month(least=1, traffic=PEAK, asynchronous={"keep_days": 10})
-    assert "requests and responses in S3" in unsized.missing
+    assert "requests and responses in S3" in unsized.missing_names
 
 
 def test_the_command_shows_each_line_and_writes_it_into_json(

@@ -13,8 +13,13 @@ import pytest
 from botocore.stub import Stubber
 
 from infra.parameters.loading import ValidFile, load
-from infra.preflight.batch.jobs import batch_example
-from servable.cost.price_list import PriceListError, hosting_prices, refreshed, rows_of
+from infra.preflight.batch.jobs import build_batch_example
+from servable.cost.price_list import (
+    PriceListError,
+    build_price_rows,
+    fetch_hosting_prices,
+    refresh_prices,
+)
 from tests.conftest import VALID, valid
 
 NAME, REGION = "ml.c5.xlarge", "eu-west-1"
@@ -68,36 +73,36 @@ def client(*products: str, data: Sequence[str] = ()) -> Any:
 
 
 def test_one_hosting_price_is_read_and_nothing_of_other_uses() -> None:
-    assert hosting_prices(client(TRAINING, HOSTING), [NAME], REGION) == {NAME: 0.231}
-    assert hosting_prices(client(TRAINING), [NAME], REGION) == {}
+    assert fetch_hosting_prices(client(TRAINING, HOSTING), [NAME], REGION) == {NAME: 0.231}
+    assert fetch_hosting_prices(client(TRAINING), [NAME], REGION) == {}
     other = product("0.3", component="Hosting")
     with pytest.raises(PriceListError, match="several hosting prices"):
-        hosting_prices(client(HOSTING, other), [NAME], REGION)
+        fetch_hosting_prices(client(HOSTING, other), [NAME], REGION)
     (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
         "GetProducts"
     ]
-    assert rows_of(map(json.loads, example["output"]["PriceList"]), as_of="2017-09") == []
+    assert build_price_rows(map(json.loads, example["output"]["PriceList"]), as_of="2017-09") == []
 
 
 def test_refresh_writes_the_prices_of_hosting_and_data_and_keeps_the_comments(
     project: Path, file: Path
 ) -> None:
     other = product("9.9", "GB", usagetype="EU-Processing:Data-Bytes-Out", **INVOKING)
-    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING, data=[other])))
+    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING, data=[other])))
     assert "usd_per_gb_processed" not in file.read_text()
 
     (loaded,) = load(project, file.parent)
-    list(refreshed(valid(loaded), file, client(HOSTING)))
+    list(refresh_prices(valid(loaded), file, client(HOSTING)))
     text = file.read_text()
     written = tomllib.loads(text)["prices"]["instance_usd_per_hour"]
     assert (written, text.startswith("# kept")) == ({NAME: 0.231}, True)
 
-    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
+    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING)))
     (loaded,) = load(project, file.parent)
     assert isinstance(loaded, ValidFile)
     assert loaded.environment.prices.instance_usd_per_hour == {NAME: 0.231}
 
-    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING, data=DATA)))
+    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING, data=DATA)))
     (loaded,) = load(project, file.parent)
     assert isinstance(loaded, ValidFile)
     assert loaded.environment.prices.usd_per_gb_processed == 0.016
@@ -107,7 +112,7 @@ def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(project: Path, 
     other = product("0.02", "GB", usagetype="EU-Hst:Data-Bytes-Out", **INVOKING)
     with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
         list(
-            refreshed(
+            refresh_prices(
                 valid(load(project, file.parent)[0]), file, client(HOSTING, data=[*DATA, other])
             )
         )
@@ -120,7 +125,7 @@ def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(project: Path, 
     stub.add_client_error("get_products", "AccessDeniedException")
     stub.activate()
     with pytest.raises(click.ClickException, match="pricing:GetProducts"):
-        list(refreshed(valid(load(project, file.parent)[0]), file, denied))
+        list(refresh_prices(valid(load(project, file.parent)[0]), file, denied))
     assert file.read_bytes() == before
 
 
@@ -133,6 +138,6 @@ def file(project: Path) -> Path:
 
 def test_the_instance_type_of_a_batch_gets_its_price(project: Path, file: Path) -> None:
     alone = VALID.partition("[variants")[0]
-    file.write_text(f"{batch_example(instance_type=NAME)}\n{alone}")
-    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
+    file.write_text(f"{build_batch_example(instance_type=NAME)}\n{alone}")
+    list(refresh_prices(valid(load(project, file.parent)[0]), file, client(HOSTING)))
     assert tomllib.loads(file.read_text())["prices"]["instance_usd_per_hour"] == {NAME: 0.231}

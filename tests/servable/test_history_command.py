@@ -21,7 +21,7 @@ def printed(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     deployment = Deployment(
         number=1, time="2026-11-22 20:00:00+00:00", live=True, fingerprint="f" * 64, record=record
     )
-    monkeypatch.setattr(command, "account_of", lambda *given, **options: None)
+    monkeypatch.setattr(command, "open_account", lambda *given, **options: None)
     monkeypatch.setattr(command, "deployments", lambda *given: [deployment])
     return CliRunner().invoke(command.history, ["prod"], standalone_mode=False).stdout.splitlines()
 
@@ -45,7 +45,7 @@ def test_history_that_cannot_be_read_ends_with_2(
 
     (project / "environments" / "prod.toml").write_text(VALID)
     monkeypatch.chdir(project)
-    monkeypatch.setattr(command, "account_of", refused)
+    monkeypatch.setattr(command, "open_account", refused)
     assert command.history.main(["prod"], standalone_mode=False) == 2
 
 
@@ -63,4 +63,4 @@ def test_each_state_has_a_word(number: int | None, live: bool, known: bool, stat
     deployment = Deployment(
         number=number, time="", live=live, fingerprint="f", record=None, state_known=known
     )
-    assert command._cells(deployment)[2] == state
+    assert command._format_cells(deployment)[2] == state

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from servable.plan.live import LiveState, _live
-from servable.plan.plan import _verdict
-from servable.verify.command import judge_patching
+from servable.plan.live import LiveState, _read_endpoint_state
+from servable.plan.plan import _decide_verdict
+from servable.verify.command import check_patching
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference
-from servable.verify.endpoint import compare
+from servable.verify.endpoint import compare_endpoints
 from servable.verify.golden import KIND, NO_ANSWER
 from tests.servable.test_cost import environment
 
@@ -54,9 +54,9 @@ def deployed(*resources: Resource) -> DeployedStack:
 
 
 def test_plan_refuses_only_components_that_the_stack_did_not_make() -> None:
-    now = _live(environment(), "prod-endpoint", lambda _: Client())
+    now = _read_endpoint_state(environment(), "prod-endpoint", lambda _: Client())
     loaded = cast("Any", SimpleNamespace(name="prod"))
-    said, (reason,) = _verdict(loaded, "ranker", now, {}, True)
+    said, (reason,) = _decide_verdict(loaded, "ranker", now, {}, True)
     assert (said, reason.split(":")[0]) == (
         "refused",
         "ranker hosts inference components, which this stack did not make",
@@ -67,7 +67,7 @@ def test_plan_refuses_only_components_that_the_stack_did_not_make() -> None:
         stack_status="UPDATE_COMPLETE", template=made, components=True, endpoint_status="InService"
     )
     loaded = cast("Any", SimpleNamespace(name="prod", environment=environment()))
-    result, _ = _verdict(loaded, "ranker", now, made, False)
+    result, _ = _decide_verdict(loaded, "ranker", now, made, False)
     assert result == "nothing"
     assert LiveState().components is False
 
@@ -77,7 +77,7 @@ def test_verify_names_it_once_and_compares_no_variant() -> None:
         resource("AWS::SageMaker::Endpoint", EndpointName="ranker", EndpointConfigName="by-hand"),
         resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[]),
     )
-    assert [one.kind for one in compare(stack)] == ["inference components"]
+    assert [one.kind for one in compare_endpoints(stack)] == ["inference components"]
 
 
 MODEL = resource("AWS::SageMaker::Model", ExecutionRoleArn="arn:aws:iam::111111111111:role/serving")
@@ -89,9 +89,9 @@ def difference(kind: str, name: str) -> Difference:
 
 
 def test_what_keeps_aws_from_patching_is_named() -> None:
-    assert judge_patching(deployed(MODEL, ROLE), []).startswith("yes")
+    assert check_patching(deployed(MODEL, ROLE), []).startswith("yes")
     gone = [difference("artefact missing", "s3://b/k"), difference("role trust", "serving")]
-    assert judge_patching(deployed(MODEL, ROLE), gone) == (
+    assert check_patching(deployed(MODEL, ROLE), gone) == (
         "no, because of its model: artefact missing (s3://b/k); "
         "execution role: role trust (serving)"
     )
@@ -99,7 +99,7 @@ def test_what_keeps_aws_from_patching_is_named() -> None:
         other = Difference(
             kind=KIND, resource="ranker/primary", wanted=wanted, found="-0.087", remedy=""
         )
-        assert judge_patching(deployed(MODEL, ROLE), [other]).startswith(begins)
-    assert judge_patching(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith(
+        assert check_patching(deployed(MODEL, ROLE), [other]).startswith(begins)
+    assert check_patching(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith(
         "yes"
     )

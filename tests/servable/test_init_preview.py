@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile, load
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, select_errors
 from servable.init.command import init
 from tests.conftest import VALID, valid
 
@@ -45,7 +45,7 @@ def test_a_preview_is_the_environment_with_an_endpoint_of_its_own(
     expires = str(date.today() + timedelta(days=3))
     assert made.environment.tags == {"preview-of": "dev", "expires": expires}
     assert made.environment.alarms.notify == []
-    assert errors(check(made)) == []
+    assert select_errors(check(made)) == []
     environment = loaded(dev, "dev").environment
     assert made.environment.variants == environment.variants
 
@@ -95,7 +95,9 @@ def test_it_is_json_for_programs(dev: Path) -> None:
 
 def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
     (dev / "environments" / "other.toml").write_text(NOTIFIED.replace("ranker-dev", "Ranker-Dev"))
-    found = [error for name in ("dev", "other") for error in errors(check(loaded(dev, name)))]
+    found = [
+        error for name in ("dev", "other") for error in select_errors(check(loaded(dev, name)))
+    ]
     assert [(error.file, error.problem) for error in found] == [
         (
             "environments/dev.toml",
@@ -112,8 +114,8 @@ def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
 
 def test_an_inherited_name_stops_only_the_copy_in_the_same_account_and_region(dev: Path) -> None:
     (dev / "environments" / "copy.toml").write_text('extends = "dev"\n')
-    found = {name: len(errors(check(loaded(dev, name)))) for name in ("dev", "copy")}
+    found = {name: len(select_errors(check(loaded(dev, name)))) for name in ("dev", "copy")}
     assert found == {"dev": 0, "copy": 1}
     for other in ['account = "222222222222"', 'region = "us-east-1"']:
         (dev / "environments" / "copy.toml").write_text(f'extends = "dev"\n{other}\n')
-        assert errors(check(loaded(dev, "copy"))) == []
+        assert select_errors(check(loaded(dev, "copy"))) == []

@@ -33,14 +33,16 @@ OBJECTIVE = Objective(most_ms=100)
 def sent(slow: int = 0, answered: int = 1000, **fields: Any) -> LoadCurve:
     """Answers of 10 ms to 100 requests/s for 10 s, of which some took 200."""
     rps = Interval(value=100.0, low=100.0, high=100.0)
-    latencies = Latencies.of([10.0] * (answered - slow) + [200.0] * slow)
+    latencies = Latencies.from_milliseconds([10.0] * (answered - slow) + [200.0] * slow)
     measured: dict[str, Any] = {"rate_rps": 100.0, "throughput_rps": rps, "latencies": latencies}
     return curve(step(None, 0, **(measured | fields)))
 
 
 def test_traffic_that_is_borne_passes_also_with_some_lateness() -> None:
     assert verdict(sent(), OBJECTIVE).exit_code == 0
-    assert verdict(sent(send_lags=Latencies.of([6.0] * 101)), OBJECTIVE).exit_code == 0
+    assert (
+        verdict(sent(send_lags=Latencies.from_milliseconds([6.0] * 101)), OBJECTIVE).exit_code == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_json_names_the_verdict_of_the_exit_code(
     assert (code, json.loads(capsys.readouterr().out)["verdict"]) == ends
 
 
-LATE: dict[str, Any] = {"send_lags": Latencies.of([60.0] * 101)}
+LATE: dict[str, Any] = {"send_lags": Latencies.from_milliseconds([60.0] * 101)}
 SLOWLY = Interval(value=80.0, low=80.0, high=80.0)
 
 
@@ -137,7 +139,7 @@ def test_an_objective_broken_by_a_tenth_passes_in_at_most_one_run_of_a_hundred(n
 
 def stalled(blocks: list[int]) -> LoadCurve:
     """3,000 requests in 30 s, of which so many were slow in each half second."""
-    tails = tuple(Latencies.of([200.0] * slow) for slow in blocks)
+    tails = tuple(Latencies.from_milliseconds([200.0] * slow) for slow in blocks)
     rps = Interval(value=100.0, low=100.0, high=100.0)
     return sent(slow=sum(blocks), answered=3000, seconds=30.0, throughput_rps=rps, tails=tails)
 
@@ -166,7 +168,7 @@ def test_endpoints_that_break_their_objective_by_a_tenth_hardly_ever_pass(kind: 
 @pytest.mark.parametrize("took_ms", [100.0, 100.5])
 def test_what_is_within_1_percent_of_the_objective_counts_for_no_verdict(took_ms: float) -> None:
     # Counts are by bins of 1 %; that of 100 ms reaches from 99.96 to 100.96.
-    near = Latencies.of([10.0] * 900 + [took_ms] * 100)
+    near = Latencies.from_milliseconds([10.0] * 900 + [took_ms] * 100)
     gate = verdict(sent(latencies=near), OBJECTIVE)
     assert (gate.held, "100 within 1 % of the objective" in gate.lines[0]) == (
         "cannot be told",

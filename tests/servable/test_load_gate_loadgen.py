@@ -86,7 +86,8 @@ def held(sent: np.ndarray, took: np.ndarray) -> str:
     seconds, blocks = float(sent.max()), (sent / BLOCK_SECONDS).astype(int)
     rps = len(sent) / seconds
     tails = tuple(
-        Latencies.of(1000 * took[blocks == at]).above(LIMIT_MS) for at in range(max(blocks) + 1)
+        Latencies.from_milliseconds(1000 * took[blocks == at]).select_above(LIMIT_MS)
+        for at in range(max(blocks) + 1)
     )
     one = step(
         None,
@@ -94,7 +95,7 @@ def held(sent: np.ndarray, took: np.ndarray) -> str:
         rate_rps=rps,
         seconds=seconds,
         throughput_rps=Interval(value=rps, low=rps, high=rps),
-        latencies=Latencies.of(1000 * took),
+        latencies=Latencies.from_milliseconds(1000 * took),
         tails=tails,
     )
     return verdict(curve(one), Objective(most_ms=LIMIT_MS)).held

@@ -17,9 +17,9 @@ from model_packaging.refusal import PackagingError
 from servable.serve import serve
 from servable.serve.serve import (
     PreparedVariant,
-    cached,
     fetch,
-    prepared,
+    find_cached_path,
+    prepare_variant,
     serve_image,
     serve_locally,
 )
@@ -44,7 +44,7 @@ def reason(model: str, number: int) -> str:
 
 def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None:
     for number, file in [(1, "golden/a.json"), (2, "golden/b.json")]:
-        assert SERVED.explained(reason("ranker", number)) == (
+        assert SERVED.explain_failure(reason("ranker", number)) == (
             f"no rows; environments/dev.toml: models.ranker.warm_up: the model fails on {file}, so that "
             "the container does not start; write a request there that the model answers, or remove it from "
             "warm_up"
@@ -56,7 +56,7 @@ def test_only_a_failing_warm_up_request_is_named_with_its_key_and_file() -> None
         "TensorFlow does not load the model: model ranker version 3: no graph",
         "the port 8080 is in use",
     ]:
-        assert SERVED.explained(other) == other
+        assert SERVED.explain_failure(other) == other
 
 
 @pytest.mark.parametrize(("stated", "seconds"), [("", 3600), ("startup_timeout_seconds = 90", 90)])
@@ -73,7 +73,7 @@ def test_a_local_start_waits_as_stated(
     monkeypatch.setattr(serve, "launch_image", start)
     (project / "environments" / "prod.toml").write_text(f"{VALID}{stated}\n")
     (loaded,) = load(project, project / "environments")
-    served = prepared(valid(loaded))
+    served = prepare_variant(valid(loaded))
     with serve_locally(served, port=0):
         pass
     serve_image(served, port=0)
@@ -137,4 +137,7 @@ def test_other_bytes_than_the_file_names_are_refused(target: Path) -> None:
 
 def test_an_archive_is_kept_under_its_hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cached(ARTIFACT) == tmp_path / "servable" / "archives" / f"{ARTIFACT.sha256}.tar.gz"
+    assert (
+        find_cached_path(ARTIFACT)
+        == tmp_path / "servable" / "archives" / f"{ARTIFACT.sha256}.tar.gz"
+    )

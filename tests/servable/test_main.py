@@ -89,7 +89,9 @@ def test_an_override_reaches_the_environment(
         pytest.skip("reads no environment")
     (project / "environments" / "prod.toml").write_text(VALID)
     monkeypatch.chdir(project)
-    monkeypatch.setattr("servable.doctor.command.machine", lambda root: [])  # it starts programs
+    monkeypatch.setattr(
+        "servable.doctor.command.check_machine", lambda root: []
+    )  # it starts programs
     arguments = [name, "prod", *ARGUMENTS.get(name, []), "--set", "colour=1"]
     ran = CliRunner().invoke(servable, arguments, input=b"{}")
     assert "colour" in ran.output

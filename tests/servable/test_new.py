@@ -13,14 +13,14 @@ import yaml
 from click.testing import CliRunner, Result
 
 from infra.parameters.environment import Environment
-from infra.parameters.keys import type_at
+from infra.parameters.keys import find_type
 from infra.parameters.loading import load
-from model_packaging.beside import write_beside
+from model_packaging.beside import write_atomically
 from servable import __version__
 from servable.main import COMMANDS, servable
 from servable.new import project_files
 from servable.new.command import new
-from servable.new.project_files import STAMP, service_name, write_all
+from servable.new.project_files import STAMP, derive_service_name, write_all
 from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 from tests.pipelines.workflows import FILES, read, steps
@@ -125,7 +125,7 @@ def test_every_key_that_the_base_explains_is_one(written: Path) -> None:
         if found := re.match(r"(?:# )?\[(\w+)\]$", line):
             table = (found[1],)
         elif found := re.match(r"(?:# )?(\w+) *= ", line):
-            assert table == ("tags",) or type_at((*table, found[1])) is not None, line
+            assert table == ("tags",) or find_type((*table, found[1])) is not None, line
     assert "schema.json" in (written / "environments" / "base.toml").read_text()
 
 
@@ -139,7 +139,7 @@ def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests
     (loaded,) = load(written, folder)
     environment = valid(loaded).environment
     assert environment.rollout is not None
-    alarms = environment.rollout.rollback_alarms(
+    alarms = environment.rollout.list_rollback_alarms(
         environment.alarms, variants=["primary"], kind=environment.kind
     )
     assert ("primary", "4xx") in alarms
@@ -174,9 +174,9 @@ def test_what_goes_wrong_half_way_leaves_nothing(
     def fails(file: Path, content: bytes) -> None:
         if file.name == "b.txt":
             raise wrong
-        write_beside(file, content)
+        write_atomically(file, content)
 
-    monkeypatch.setattr(project_files, "write_beside", fails)
+    monkeypatch.setattr(project_files, "write_atomically", fails)
     (tmp_path / "mine").write_text("")
     with pytest.raises(type(wrong)):
         write_all(tmp_path, {"new/deep/a.txt": "a", "b.txt": "b"})
@@ -193,7 +193,7 @@ def test_what_goes_wrong_half_way_leaves_nothing(
     ],
 )
 def test_any_folder_has_a_name_for_a_service(tmp_path: Path, folder: str, name: str) -> None:
-    assert service_name(tmp_path / folder) == name
+    assert derive_service_name(tmp_path / folder) == name
     pattern = Environment.model_fields["service"].metadata[0].pattern
     assert re.fullmatch(pattern, name)
 

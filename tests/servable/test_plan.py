@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import load
-from infra.preflight.batch.jobs import batch_example
+from infra.preflight.batch.jobs import build_batch_example
 from servable.plan.command import plan
 from servable.plan.live import LiveState, TakenName
-from servable.plan.plan import DeployPlan, planned
+from servable.plan.plan import DeployPlan, build_plan
 from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, SECOND, git
@@ -52,7 +52,7 @@ def test_another_model_is_one_deploy(revision: Path) -> None:
 
 def alone(text: str) -> str:
     """The file with a batch and without its variants."""
-    return f"{batch_example()}\n{text[: text.index('[variants.')]}"
+    return f"{build_batch_example()}\n{text[: text.index('[variants.')]}"
 
 
 def test_the_last_variant_taken_out_beside_a_batch_deletes_the_endpoint(revision: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_last_variant_taken_out_beside_a_batch_deletes_the_endpoint(revision
 def test_an_endpoint_joins_batches_in_one_deploy_and_a_batch_has_no_fleet(revision: Path) -> None:
     (revision / "environments" / "prod.toml").write_text(alone(VALID))
     git(revision, "commit", "--quiet", "--all", "--message", "batches")
-    with_endpoint = run(revision, f"{batch_example()}\n{VALID}").stdout
+    with_endpoint = run(revision, f"{build_batch_example()}\n{VALID}").stdout
     assert "against HEAD: one deploy" in with_endpoint
     assert "the new fleet of primary" in with_endpoint
     (revision / "model" / "1" / "fingerprint.pb").write_bytes(b"another")
@@ -147,7 +147,7 @@ def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
     now = LiveState(stack_status="ROLLBACK_COMPLETE", **state)
-    return planned(
+    return build_plan(
         valid(loaded), now, {"Resources": {}}, against="what is live", folder="environments"
     )
 

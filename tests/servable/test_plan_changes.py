@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from infra.parameters.loading import ValidFile, deployed_by
+from infra.parameters.loading import ValidFile, build_deployed_variants
 from infra.policy.update import DeployedVariant
 from servable.plan.live import LiveState, TakenName
-from servable.plan.plan import DeployPlan, planned
+from servable.plan.plan import DeployPlan, build_plan
 from servable.plan.template_changes import (
     LONGEST_SHOWN,
-    changes,
-    endpoint_name,
-    keeps_endpoint,
-    replaces_fleet,
+    find_endpoint_name,
+    is_endpoint_retained,
+    list_changes,
+    needs_new_fleet,
 )
 from tests.conftest import VALID, Environment, valid
 
@@ -26,7 +26,7 @@ def one(properties: dict[str, Any], kind: str = "SageMaker::Model", **more: Any)
 def listed(
     before: dict[str, Any], after: dict[str, Any]
 ) -> list[tuple[str, str | None, str | None]]:
-    return [(change.what, change.before, change.after) for change in changes(before, after)]
+    return [(change.what, change.before, change.after) for change in list_changes(before, after)]
 
 
 def test_a_property_is_named_by_its_path_in_the_order_of_the_names() -> None:
@@ -93,10 +93,10 @@ def test_new_resources_and_those_of_other_services_are_counted_by_type() -> None
         properties = {"DisplayName": display}
         return {"Resources": {name: {"Type": kind, "Properties": properties} for name in names}}
 
-    (change,) = changes(topics("a", "b", "c", "d"), topics("a", "b", "e", display="new"))
+    (change,) = list_changes(topics("a", "b", "c", "d"), topics("a", "b", "e", display="new"))
     assert (change.resource, change.what) == ("AWS::SNS::Topic", "2 changed, 2 gone, 1 new")
     assert (change.before, change.after) == (None, None)
-    (change,) = changes(None, one({"A": 1}))
+    (change,) = list_changes(None, one({"A": 1}))
     assert (change.resource, change.what) == ("AWS::SageMaker::Model", "1 new")
 
 
@@ -106,26 +106,28 @@ def test_another_model_or_configuration_of_the_endpoint_is_a_new_fleet() -> None
         ("SageMaker::EndpointConfig", True),
         ("SNS::Topic", False),
     ]:
-        assert replaces_fleet(one({"A": 1}, kind), one({"A": 2}, kind)) == replaced
-    assert replaces_fleet(None, one({})) is True
-    assert replaces_fleet(one({}), one({})) is False
+        assert needs_new_fleet(one({"A": 1}, kind), one({"A": 2}, kind)) == replaced
+    assert needs_new_fleet(None, one({})) is True
+    assert needs_new_fleet(one({}), one({})) is False
 
     def both(batch: int) -> dict[str, Any]:
-        config = {"ProductionVariants": [{"ModelName": {"Fn::GetAtt": ["Served", "ModelName"]}}]}
+        config = {
+            "ProductionVariants": [{"ModelName": {"Fn::GetAtt": ["ModelSizes", "ModelName"]}}]
+        }
         return {
             "Resources": {
                 "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": config},
-                "Served": {"Type": "AWS::SageMaker::Model", "Properties": {"A": 1}},
+                "ModelSizes": {"Type": "AWS::SageMaker::Model", "Properties": {"A": 1}},
                 "Batch": {"Type": "AWS::SageMaker::Model", "Properties": {"A": batch}},
             }
         }
 
-    assert replaces_fleet(both(1), both(2)) is False
+    assert needs_new_fleet(both(1), both(2)) is False
 
 
 def test_a_template_without_an_endpoint_has_no_endpoints_name() -> None:
-    assert endpoint_name({}) is None
-    assert endpoint_name(one({"EndpointName": "a"}, "SNS::Topic")) is None
+    assert find_endpoint_name({}) is None
+    assert find_endpoint_name(one({"EndpointName": "a"}, "SNS::Topic")) is None
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_template_without_an_endpoint_has_no_endpoints_name() -> None:
 def test_an_endpoint_is_kept_where_its_own_policy_retains_it(
     kind: str, policy: str, keeps: bool
 ) -> None:
-    assert keeps_endpoint(one({}, kind, UpdateReplacePolicy=policy)) == keeps
+    assert is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy)) == keeps
 
 
 # --- states of the stack and the endpoint
@@ -160,7 +162,7 @@ def loaded(environment: Environment) -> ValidFile:
 
 
 def plan(loaded: ValidFile, now: LiveState, after: dict[str, Any] = CHANGED) -> DeployPlan:
-    return planned(loaded, now, after, against="what is live", folder="environments")
+    return build_plan(loaded, now, after, against="what is live", folder="environments")
 
 
 def test_a_stack_or_an_endpoint_at_rest_takes_a_deploy(loaded: ValidFile) -> None:
@@ -227,7 +229,7 @@ def test_a_change_that_sagemaker_never_takes_is_refused_with_the_way_that_works(
 
 def deployed_by_file(loaded: ValidFile) -> dict[str, DeployedVariant]:
     assert isinstance(loaded, ValidFile)
-    return dict(deployed_by(loaded.environment))
+    return dict(build_deployed_variants(loaded.environment))
 
 
 def pooled(*types: str) -> DeployedVariant:
@@ -254,7 +256,7 @@ def test_removed_variants_and_pools_are_let_go_by_commands_of_the_aws_cli(
 def test_a_variable_of_a_container_has_its_key_beside_it() -> None:
     key, variable = "container.gunicorn_workers", "SAGEMAKER_GUNICORN_WORKERS"
     old, new = (one({"C": {"Environment": {variable: text, "OWN": text}}}) for text in "24")
-    assert [str(change) for change in changes(old, new)] == [
+    assert [str(change) for change in list_changes(old, new)] == [
         "SageMaker::Model: C.Environment.OWN: 2 -> 4",
         f"SageMaker::Model: C.Environment.{variable} ({key}): 2 -> 4",
     ]

@@ -8,8 +8,8 @@ from typing import Any
 
 from infra.parameters.loading import ValidFile, load
 from infra.policy.update import DeployedVariant
-from servable.plan.live import LiveState, _live
-from servable.plan.plan import Deploy, planned
+from servable.plan.live import LiveState, _read_endpoint_state
+from servable.plan.plan import Deploy, build_plan
 from tests.checkouts import ROOT
 from tests.servable.test_cost import environment
 
@@ -34,7 +34,7 @@ def deploys(removed: DeployedVariant) -> list[Deploy]:
         endpoint_status="InService",
         variants={"second": removed},
     )
-    return planned(
+    return build_plan(
         loaded, now, template("one"), against="what is live", folder="environments"
     ).deploys
 
@@ -79,6 +79,6 @@ def test_what_is_live_is_known_with_its_shadow_and_its_queue() -> None:
     clients = SimpleNamespace(
         **{name: lambda *_, _answer=answer, **__: _answer for name, answer in answers.items()}
     )
-    found = _live(environment(), "staging-endpoint", lambda service: clients)
+    found = _read_endpoint_state(environment(), "staging-endpoint", lambda service: clients)
     shadows = {name: variant.shadow for name, variant in found.variants.items()}
     assert (shadows, found.queued) == ({"a": False, "b": True}, True)

@@ -15,8 +15,14 @@ from botocore.stub import ANY, Stubber
 from infra.parameters.loading import ValidFile
 from infra.policy.update import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.plan.live import LiveState, hosts_components, live, types_of, unlocking_command
-from servable.plan.plan import planned
+from servable.plan.live import (
+    LiveState,
+    build_unlocking_command,
+    has_components,
+    list_instance_types,
+    read_live_state,
+)
+from servable.plan.plan import build_plan
 from tests.conftest import VALID, Environment, valid
 
 ACCOUNT, STACK = "111111111111", "prod-endpoint"
@@ -132,7 +138,7 @@ def look(
     for stub in stubs.values():
         stub.activate()
     try:
-        return live(loaded, client)
+        return read_live_state(loaded, client)
     finally:
         for stub in stubs.values():
             stub.deactivate()
@@ -167,7 +173,7 @@ def test_another_type_takes_two_deploys_only_if_the_variant_scales(loaded: Valid
         pages=(SCALED_PRIMARY,),
         config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]},
     )
-    plan = planned(loaded, now, TEMPLATE | {"Resources": {**TEMPLATE["Resources"], "X": {
+    plan = build_plan(loaded, now, TEMPLATE | {"Resources": {**TEMPLATE["Resources"], "X": {
         "Type": "AWS::SNS::Topic"}}}, against="what is live", folder="environments")  # fmt: skip
     assert (plan.verdict, [deploy.command for deploy in plan.deploys]) == (
         "two deploys",
@@ -182,7 +188,7 @@ def test_another_type_takes_two_deploys_only_if_the_variant_scales(loaded: Valid
         loaded, config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]}
     )
     after = {"Resources": {**TEMPLATE["Resources"], "X": {"Type": "AWS::SNS::Topic"}}}
-    plan = planned(loaded, now, after, against="what is live", folder="environments")
+    plan = build_plan(loaded, now, after, against="what is live", folder="environments")
     assert (plan.verdict, len(plan.deploys)) == ("update", 1)
 
 
@@ -204,7 +210,7 @@ def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: ValidFile) -> N
 
     bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
     assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
-    assert not hosts_components({})
+    assert not has_components({})
 
 
 def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: ValidFile) -> None:
@@ -285,7 +291,7 @@ def test_what_cannot_be_read_is_a_sentence_with_its_remedy(
         raise error
 
     with pytest.raises(PackagingError) as raised:
-        live(loaded, refusing)
+        read_live_state(loaded, refusing)
     assert str(raised.value).startswith("environments/prod.toml: what is live cannot be read: ")
     assert remedy in str(raised.value)
 
@@ -296,7 +302,7 @@ def test_the_preferred_type_of_pools_is_the_one_with_the_lowest_priority() -> No
         {"InstanceType": "c", "Priority": 9},
         {"InstanceType": "a", "Priority": 2},
     ]
-    assert types_of({"InstancePools": pools, "InstanceType": "x"}) == ("a", "c", "b")
+    assert list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == ("a", "c", "b")
 
 
 @pytest.mark.parametrize(
@@ -318,5 +324,5 @@ def test_only_a_protected_stack_whose_creation_failed_is_to_be_unlocked(
         "StackStatus": status,
         "EnableTerminationProtection": protected,
     }
-    command = unlocking_command(stack) or ""
+    command = build_unlocking_command(stack) or ""
     assert command.count("--stack-name prod-endpoint --region eu-west-1") == commands

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servable.plan.template_changes import TemplateChange, changes
+from servable.plan.template_changes import TemplateChange, list_changes
 
 
 def model(package: Any) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def arn(version: str, *, region: str = "eu-west-1") -> Any:
 
 
 def change(before: Any, after: Any) -> tuple[str | None, str | None]:
-    listed = changes(model(before), model(after))
+    listed = list_changes(model(before), model(after))
     (package,) = [one for one in listed if one.what == "PrimaryContainer.ModelPackageName"]
     assert isinstance(package, TemplateChange)
     return package.before, package.after

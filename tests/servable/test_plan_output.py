@@ -52,7 +52,7 @@ class Planner:
         )
         monkeypatch.setattr(command, "live", lambda loaded, client: self.live)
         monkeypatch.setattr(
-            command, "stack_templates", lambda loaded: {"endpoint": self.after, **self.data}
+            command, "synthesise_templates", lambda loaded: {"endpoint": self.after, **self.data}
         )
 
     def __call__(self, *options: str, text: str = VALID) -> Result:
@@ -90,7 +90,7 @@ def test_with_local_it_is_the_local_aws_that_is_asked(
         asked.append(local)
         return type("Account", (), {"client": None})
 
-    monkeypatch.setattr(command, "account_of", account_of)
+    monkeypatch.setattr(command, "open_account", account_of)
     plan("--local")
     plan()
     assert asked == [True, False]
@@ -177,7 +177,7 @@ def test_a_serverless_fleet_has_no_settings_of_an_update(plan: Planner) -> None:
 
 def test_two_deploys_are_numbered_and_exit_1(plan: Planner) -> None:
     scaled = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
-    kind = LiveState.of_file
+    kind = LiveState.from_file
     plan.after = template(model="b")
     loaded = plan._environment(scaled)
     plan.live = kind(loaded, template())
@@ -317,7 +317,7 @@ def test_a_revision_that_could_not_be_deployed_is_named(
     def checked_out(*_: object) -> Iterator[dict[str, ValidFile]]:
         yield {"prod": broken}
 
-    monkeypatch.setattr(command, "checked_out", checked_out)
+    monkeypatch.setattr(command, "check_out_revision", checked_out)
     failed = str(plan("--against", "main").exception)
     assert failed.startswith("main: could not be deployed: ")
     assert failed.endswith("; give another revision")
@@ -330,5 +330,5 @@ def test_an_environment_that_the_revision_lacks_is_created(
     def checked_out(*_: object) -> Iterator[dict[str, ValidFile]]:
         yield {}
 
-    monkeypatch.setattr(command, "checked_out", checked_out)
+    monkeypatch.setattr(command, "check_out_revision", checked_out)
     assert plan("--against", "main").stdout.startswith("prod, against main: creates the endpoint")

@@ -9,12 +9,17 @@ from typing import Any, Self
 
 import pytest
 
-from infra.parameters.loading import Loaded, ValidFile, deployed_by, load
+from infra.parameters.loading import Loaded, ValidFile, build_deployed_variants, load
 from model_packaging.beside import WHEELS
 from model_packaging.refusal import PackagingError
-from servable.new.project_files import cdk_context
-from servable.plan.synthesis import stack_name, synthesised
-from servable.project.revision import RevisionError, against, checked_out, files_at
+from servable.new.project_files import read_cdk_context
+from servable.plan.synthesis import build_stack_name, synthesise_stacks
+from servable.project.revision import (
+    RevisionError,
+    attach_revision,
+    check_out_revision,
+    load_revision,
+)
 from tests.conftest import VALID, Environment, valid
 from tests.servable.test_check_against import git
 
@@ -45,15 +50,17 @@ def types(loaded: Loaded) -> list[str | None]:
 def test_files_are_as_they_were_at_the_revision_and_stand_beside_those_of_today(
     committed: Path,
 ) -> None:
-    then = files_at(committed, committed / "environments", "HEAD")
+    then = load_revision(committed, committed / "environments", "HEAD")
     assert {name: types(loaded) for name, loaded in then.items()} == {"prod": ["ml.c5.xlarge"]}
 
     files = committed / "environments"
-    compared = {one.name: one for one in against(load(committed, files), committed, files, "HEAD")}
+    compared = {
+        one.name: one for one in attach_revision(load(committed, files), committed, files, "HEAD")
+    }
     prod, new = compared["prod"], compared["new"]
     assert prod.before is not None
     assert (prod.against, prod.deployed, types(prod)) == (
-        "HEAD", deployed_by(prod.before), ["ml.m5.xlarge"],
+        "HEAD", build_deployed_variants(prod.before), ["ml.m5.xlarge"],
     )  # fmt: skip
     assert prod.deployed["primary"].instance_type == "ml.c5.xlarge"
     assert (new.against, new.before, new.deployed) == ("HEAD", None, {})
@@ -63,16 +70,16 @@ def test_files_are_as_they_were_at_the_revision_and_stand_beside_those_of_today(
 def test_a_checked_out_revision_has_its_own_files_and_this_computers_wheels(
     committed: Path,
 ) -> None:
-    with checked_out(committed, committed / "environments", "HEAD") as then:
+    with check_out_revision(committed, committed / "environments", "HEAD") as then:
         assert not (then["prod"].root / WHEELS).exists()
 
     (committed / WHEELS).mkdir(parents=True)
     (committed / WHEELS / "a.whl").write_bytes(b"wheel")
-    with checked_out(committed, committed / "environments", "HEAD") as then:
+    with check_out_revision(committed, committed / "environments", "HEAD") as then:
         assert (then["prod"].root / WHEELS / "a.whl").read_bytes() == b"wheel"
 
     (committed / "code" / "inference.py").write_text("later")
-    with checked_out(committed, committed / "environments", "HEAD") as then:
+    with check_out_revision(committed, committed / "environments", "HEAD") as then:
         root = then["prod"].root
         assert (root / "code" / "inference.py").read_text() != "later"
         assert types(then["prod"]) == ["ml.c5.xlarge"]
@@ -82,13 +89,13 @@ def test_a_checked_out_revision_has_its_own_files_and_this_computers_wheels(
 @needs_git
 def test_a_folder_outside_of_the_project_is_named(committed: Path, tmp_path: Path) -> None:
     with pytest.raises(RevisionError, match=r"--against HEAD: .*not in the project"):
-        files_at(committed, tmp_path.parent / "elsewhere", "HEAD")
+        load_revision(committed, tmp_path.parent / "elsewhere", "HEAD")
 
 
 @needs_git
 def test_a_project_without_git_is_gits_own_sentence(project: Path) -> None:
     with pytest.raises(RevisionError) as raised:
-        files_at(project, project / "environments", "HEAD")
+        load_revision(project, project / "environments", "HEAD")
     text = str(raised.value)
     assert text.startswith("--against HEAD: not a git repository")
     assert text.endswith("; give a commit, branch or tag that git log shows")
@@ -99,7 +106,7 @@ def test_without_git_it_is_said_what_is_missing(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RevisionError, match="git is not installed; --against reads its history"):
-        files_at(project, project / "environments", "HEAD")
+        load_revision(project, project / "environments", "HEAD")
 
 
 # --- what `cdk synth` writes: manifest.json of an assembly, and its templates
@@ -169,7 +176,7 @@ def loaded(environment: Environment) -> ValidFile:
 def test_every_stack_of_the_assembly_is_returned_with_its_kind_name_and_template(
     app: Assembled, loaded: ValidFile
 ) -> None:
-    stacks = synthesised(loaded, Path("environments"), {})
+    stacks = synthesise_stacks(loaded, Path("environments"), {})
     assert [(stack.kind, stack.name, stack.template) for stack in stacks] == [
         ("endpoint", "named", {"Resources": {"A": {}}}),
         ("data", "prod/data", {"Resources": {"B": {}}}),
@@ -180,7 +187,7 @@ def test_the_app_runs_in_the_project_with_its_context_and_overrides(
     app: Assembled, loaded: ValidFile
 ) -> None:
     (loaded.root / "cdk.json").write_text('{"context": {"@aws-cdk/flag": true}}')
-    synthesised(loaded, Path("environments"), {"endpoint.name": "other"})
+    synthesise_stacks(loaded, Path("environments"), {"endpoint.name": "other"})
     assert app.arguments == [sys.executable, "-P", "-m", "servable.app"]
     assert app.given["cwd"] == loaded.root
     assert json.loads(app.given["env"]["CDK_CONTEXT_JSON"]) == {
@@ -196,20 +203,23 @@ def test_an_app_that_fails_is_its_last_line_and_no_resources_are_a_refusal(
 ) -> None:
     app.templates["a.json"] = {}
     with pytest.raises(PackagingError, match=r"prod.toml: is refused; see `servable check prod`"):
-        synthesised(loaded, Path("environments"), {})
+        synthesise_stacks(loaded, Path("environments"), {})
     for words, reason in [("a trace\nthe reason\n", "the reason"), ("", "servable-app failed")]:
         app.fails = words
         with pytest.raises(PackagingError) as raised:
-            synthesised(loaded, Path("environments"), {})
+            synthesise_stacks(loaded, Path("environments"), {})
         assert str(raised.value).endswith(f": {reason}; see `cdk synth`")
 
 
 def test_a_stacks_name_is_the_environments_with_its_kind(loaded: ValidFile) -> None:
-    assert [stack_name(loaded), stack_name(loaded, "data")] == ["prod-endpoint", "prod-data"]
+    assert [build_stack_name(loaded), build_stack_name(loaded, "data")] == [
+        "prod-endpoint",
+        "prod-data",
+    ]
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"app": "x"}'])
 def test_without_a_context_in_cdk_json_there_is_none(project: Path, text: str | None) -> None:
     if text is not None:
         (project / "cdk.json").write_text(text)
-    assert cdk_context(project) == {}
+    assert read_cdk_context(project) == {}

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from servable.main import servable
-from servable.project.environments import loaded_with
-from servable.project.folder import state_folder
+from servable.project.environments import load_environments
+from servable.project.folder import find_state_folder
 from tests.conftest import VALID
 
 
@@ -88,12 +88,12 @@ def test_environments_of_another_program_are_no_project(
     inside = tmp_path / "mine"
     inside.mkdir()
     monkeypatch.chdir(inside)
-    assert state_folder() == inside / ".servable"
+    assert find_state_folder() == inside / ".servable"
 
 
 def test_what_runs_here_is_kept_in_the_project(prod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(prod / "code")
-    assert state_folder() == prod / ".servable"
+    assert find_state_folder() == prod / ".servable"
 
 
 def test_other_environments_of_a_project_are_relative_to_it(
@@ -110,10 +110,10 @@ def test_other_environments_of_a_project_are_relative_to_it(
 def test_a_key_is_set_without_its_environment_only_where_one_is_named(project: Path) -> None:
     for option in ["endpoint.name=x", "prod.endpoint.name=x"]:
         (project / "environments" / "prod.toml").write_text(VALID)
-        (loaded,) = loaded_with((option,), project, project / "environments", name="prod")
+        (loaded,) = load_environments((option,), project, project / "environments", name="prod")
         assert loaded.overrides == {"endpoint.name": "x"}
     with pytest.raises(click.UsageError, match="write --set prod.region=x to set the key of prod"):
-        loaded_with(("region=x",), project, project / "environments")
+        load_environments(("region=x",), project, project / "environments")
 
 
 @pytest.mark.parametrize("command", ["check", "plan", "package", "cost"])

@@ -69,7 +69,9 @@ def test_a_name_out_of_an_arn_is_the_same_in_any_case_and_an_attribute_of_nothin
         hash(AnyCase("RANKER-1")),
     )
     assert (name == "ranker-2", name != "ranker-2", name == 1) == (False, True, False)
-    assert _DEPLOYED.attribute("Absent", "Arn") is UNKNOWN
-    assert _DEPLOYED.attribute("Model", "ModelArn") is UNKNOWN
-    assert _DEPLOYED.attribute("Model", "Arn") == "arn:aws:sagemaker:eu-west-1:1:model/ranker-1"
-    assert _DEPLOYED.attribute("Role", "EndpointName") is UNKNOWN
+    assert _DEPLOYED.find_attribute("Absent", "Arn") is UNKNOWN
+    assert _DEPLOYED.find_attribute("Model", "ModelArn") is UNKNOWN
+    assert (
+        _DEPLOYED.find_attribute("Model", "Arn") == "arn:aws:sagemaker:eu-west-1:1:model/ranker-1"
+    )
+    assert _DEPLOYED.find_attribute("Role", "EndpointName") is UNKNOWN

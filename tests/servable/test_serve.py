@@ -120,7 +120,7 @@ def test_a_recording_is_private_and_replayed_alike(
     command = [sys.executable, "-m", "servable", "--project", str(tmp_path), "replay", served[0]]
     subprocess.run([*command, "--captured", str(recorded)], cwd=ROOT, check=True)
     (run,) = (tmp_path / RUNS).glob("*/")
-    pairs = [(pair.expected, pair.answered) for pair in read_pairs(run)]
+    pairs = [(pair.expected_response, pair.answered) for pair in read_pairs(run)]
     assert pairs
     assert all(was and (was.body, was.status) == (now.body, now.status) for was, now in pairs)
     assert recorded.stat().st_mode & 0o777 == 0o600

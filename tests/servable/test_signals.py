@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from servable.console.signals import as_ctrl_c, end_on_ctrl_c, interrupted_code, raise_on_ctrl_c
+from servable.console.signals import (
+    compute_interrupt_code,
+    enable_ctrl_c,
+    end_on_ctrl_c,
+    raise_on_ctrl_c,
+)
 from servable.load.load_generator import join
 from servable_local.container.launch import STDERR, LaunchError, launch
 from tests.checkouts import ROOT
@@ -34,7 +39,7 @@ def test_it_ends_as_ctrl_c_does_with_the_exit_code_of_a_shell(number: signal.Sig
     raise_on_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
-    assert interrupted_code() == 128 + number
+    assert compute_interrupt_code() == 128 + number
 
 
 # `git show` finds a temporary folder that holds files of the revision.
@@ -76,7 +81,7 @@ def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
 
 def test_ctrl_c_ends_a_command_for_which_a_shell_ignores_it() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    as_ctrl_c()
+    enable_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
 

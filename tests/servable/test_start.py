@@ -17,10 +17,10 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
-from servable.console.extras import missing
+from servable.console.extras import explain_missing_packages
 from servable.init import first_request
 from servable.init.command import init
-from servable.init.model_folder import _least_bytes, _sizes, golden_request
+from servable.init.model_folder import _choose_sizes, _estimate_least_bytes, build_golden_request
 from tests.conftest import RANKER
 
 
@@ -158,7 +158,7 @@ def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path)
 @pytest.fixture
 def asked(begun: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose models are sent their first request in the local container."""
-    monkeypatch.setattr(first_request, "missing", missing)
+    monkeypatch.setattr(first_request, "missing", explain_missing_packages)
     return begun
 
 
@@ -290,7 +290,7 @@ def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
 def test_without_credentials_it_names_the_local_aws_which_needs_no_bootstrap(
     begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.init.command._account", lambda _: None)
+    monkeypatch.setattr("servable.init.command._find_account", lambda _: None)
     said = CliRunner().invoke(init, ["model", "--name", "first"], standalone_mode=False).stdout
     assert 'eval "$(servable local up first)"' in said
     assert "bootstrap" not in said
@@ -337,21 +337,21 @@ def signature_of(**inputs: tuple[str, tuple[int | None, ...] | None]) -> Signatu
 def test_a_shape_too_large_for_a_request_is_noted_and_nothing_is_built(
     dtype: str, shape: tuple[int, ...], note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("servable.init.model_folder._tensor")
+    monkeypatch.delattr("servable.init.model_folder._build_tensor")
     notes: list[str] = []
-    assert golden_request("serving_default", signature_of(x=(dtype, shape)), notes) is None
+    assert build_golden_request("serving_default", signature_of(x=(dtype, shape)), notes) is None
     assert note in notes[0]
 
 
 def test_the_largest_request_is_written_and_a_larger_one_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
+    assert build_golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
 
     monkeypatch.setattr("servable.init.model_folder.LARGEST_REQUEST_BYTES", 1_001)
     most = (1_001 + 1 - len('{"inputs":{"x":[]}}\n')) // 2
     written = [
-        golden_request("serving_default", signature_of(x=("int64", (count,))), []) is not None
+        build_golden_request("serving_default", signature_of(x=("int64", (count,))), []) is not None
         for count in (most, most + 1)
     ]
     assert written == [True, False]
@@ -362,14 +362,16 @@ def test_a_request_takes_at_least_the_bytes_that_are_foreseen(
     inputs: dict[str, tuple[str, tuple[int | None, ...] | None]],
 ) -> None:
     signature = signature_of(**inputs)
-    body = golden_request("serving_default", signature, [])
+    body = build_golden_request("serving_default", signature, [])
     specs = signature.inputs.values()
-    assert sum(_least_bytes(_sizes(spec), spec.dtype) for spec in specs) <= len(body or "")
+    assert sum(_estimate_least_bytes(_choose_sizes(spec), spec.dtype) for spec in specs) <= len(
+        body or ""
+    )
 
 
 def test_an_input_that_ends_in_bytes_gets_a_picture_in_base64() -> None:
     signature = signature_of(image_bytes=("string", (None,)), text=("string", (None,)))
-    inputs = json.loads(golden_request("serving_default", signature, []) or "")["inputs"]
+    inputs = json.loads(build_golden_request("serving_default", signature, []) or "")["inputs"]
     picture = base64.b64decode(inputs["image_bytes"][0]["b64"], validate=True)
     assert inputs["text"] == ["text 0"]
     image = matplotlib.image.imread(io.BytesIO(picture), format="png")
@@ -380,7 +382,7 @@ def test_an_input_that_ends_in_bytes_gets_a_picture_in_base64() -> None:
 def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, object]]) -> None:
     signature = signature_of(**inputs)  # type: ignore[arg-type]
     specs = signature.inputs
-    body = golden_request("serving_default", signature, [])
+    body = build_golden_request("serving_default", signature, [])
     assert body is not None
     for key, value in json.loads(body)["inputs"].items():
         shape = specs[key].shape

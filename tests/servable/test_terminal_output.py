@@ -20,9 +20,9 @@ from rich.table import Table
 from servable import app
 from servable import main as command
 from servable.console import hidden
-from servable.console.findings import styled_echo
+from servable.console.findings import echo_styled
 from servable.console.lines import EscapingConsole
-from servable.console.terminal import escape_output, escaped, escaped_name
+from servable.console.terminal import escape_controls, escape_name, escape_output
 from servable.doctor import command as doctor_command
 from servable.doctor.command import doctor
 from servable.doctor.machine import CheckResult
@@ -30,7 +30,7 @@ from servable_local.aws import command as local_aws
 from servable_local.container.launch import EndpointProcess, UnpackFolder
 from tests.checkouts import ROOT
 from tests.conftest import VALID
-from tests.servable.replay.captures import request, written
+from tests.servable.replay.is_capturing import request, written
 from tests.servable.tune.servers import Server
 
 # Sets the title, rings, sets a background, begins the line anew, clears the screen (C1), deletes, turns text.
@@ -107,16 +107,16 @@ def test_the_sequences_of_data_are_not_taken_for_ours() -> None:
 
 @given(st.text(st.characters(max_codepoint=0x2FFF)))
 def test_no_control_character_but_layout_is_left_of_any_text(text: str) -> None:
-    assert controls(escaped(text)) == ""
+    assert controls(escape_controls(text)) == ""
 
 
 @given(st.text(st.characters(max_codepoint=0x2FFF)))
 def test_a_name_that_is_data_is_one_line_that_can_be_written(name: str) -> None:
-    escaped_name(name).encode()
-    assert len(escaped_name(name).splitlines()) <= 1
+    escape_name(name).encode()
+    assert len(escape_name(name).splitlines()) <= 1
 
 
-@pytest.mark.parametrize("show", [escaped, escaped_name])
+@pytest.mark.parametrize("show", [escape_controls, escape_name])
 @pytest.mark.parametrize("ordering", ORDERING, ids=ascii)
 def test_what_turns_the_order_of_a_text_is_escaped(
     show: Callable[[str], str], ordering: str
@@ -128,7 +128,7 @@ def test_what_turns_the_order_of_a_text_is_escaped(
     st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters=ORDERING))
 )
 def test_other_text_is_shown_as_it_is(text: str) -> None:
-    assert (escaped(text), escaped_name(text)) == (text, text)
+    assert (escape_controls(text), escape_name(text)) == (text, text)
 
 
 def rich_table(text: str) -> None:
@@ -152,7 +152,7 @@ def raised(text: str) -> None:
 WAYS: dict[str, Callable[[str], object]] = {
     "click.echo": click.echo,
     "click.echo, stderr": lambda text: click.echo(text, err=True),
-    "a style": lambda text: styled_echo(text, fg="red"),
+    "a style": lambda text: echo_styled(text, fg="red"),
     "print": print,
     "several lines": lambda text: sys.stderr.writelines([text, text]),
     "a use error": lambda text: click.UsageError(text).show(),
@@ -252,7 +252,7 @@ def test_the_apps_script_escapes_why_it_does_not_start(
 
     stream = terminal()
     sys.stdout, sys.stderr = stream, stream  # it escapes by itself
-    monkeypatch.setattr(hidden, "refuse_hidden", refuse)
+    monkeypatch.setattr(hidden, "reject_hidden_packages", refuse)
     monkeypatch.setattr(app, "end_on_ctrl_c", lambda: None)
     with pytest.raises(SystemExit):
         app.main()

@@ -15,7 +15,7 @@ from model_packaging.refusal import PackagingError
 from servable.doctor import command as doctor_command
 from servable.doctor.machine import CheckResult
 from servable.plan.synthesis import SynthesisedStack
-from servable.project.account import remedy_for
+from servable.project.account import choose_remedy
 from servable.verify import command as verify_command
 from servable.verify.alarms import compare_latency
 from servable.verify.command import compare_template
@@ -60,7 +60,7 @@ def test_the_exit_code_and_json_tell_whether_answers_are_known(
     parsed = json.loads(verified(in_project, [], "--json", answers="not asked").stdout)
     assert (parsed["ok"], parsed["verdict"]) == (False, "cannot be told")
     report = Report(environment="prod", invoke=False)
-    assert (report.verdict, report.words) == ("holds", "as deployed, answers not asked")
+    assert (report.verdict, report.summary) == ("holds", "as deployed, answers not asked")
 
 
 def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.MonkeyPatch) -> None:
@@ -144,14 +144,14 @@ def test_the_verdict_of_doctor_is_its_worst_check(
 
 def test_the_remedy_is_to_start_the_local_aws_only_if_it_has_stopped() -> None:
     stopped = EndpointConnectionError(endpoint_url="http://127.0.0.1:1/")
-    assert 'eval "$(servable local up)"' in remedy_for(stopped, "give credentials")
+    assert 'eval "$(servable local up)"' in choose_remedy(stopped, "give credentials")
     away = EndpointConnectionError(endpoint_url="https://sts.eu-west-1.amazonaws.com/")
-    assert remedy_for(away, "give credentials") == "give credentials"
+    assert choose_remedy(away, "give credentials") == "give credentials"
 
 
 def test_doctor_says_which_pattern_selects_the_stacks(in_project: pytest.MonkeyPatch) -> None:
     in_project.setattr(doctor_command, "machine", lambda root: [])
-    in_project.setattr("servable.doctor.account.account", lambda *given: [])
+    in_project.setattr("servable.doctor.account.check_account", lambda *given: [])
     ran = CliRunner().invoke(doctor_command.doctor, ["prod"], standalone_mode=False)
     assert "`cdk deploy 'prod/*'` deploys prod; `cdk deploy prod` matches no stack" in ran.stdout
 

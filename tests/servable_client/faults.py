@@ -112,7 +112,7 @@ def endpoint_of(way: Way, url: str, **told: object) -> Endpoint:
         return Endpoint.local(url, **told)
     made = Endpoint("ranker", endpoint_url=url, session=session(), **told)  # type: ignore[arg-type]
     assert isinstance(made._transport, SageMakerRuntime)
-    made._transport._connected()
+    made._transport._open_client()
     return made
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servable_client import BadAnswerError, BadInputError, FakeEndpoint
-from servable_client.formats import chosen, decode, encode
+from servable_client.formats import choose_format, decode, encode
 from servable_client.options import Selection
 from servable_tensors import tensors, wire
 from servable_tensors.npy import from_npy, from_npz
@@ -196,7 +196,7 @@ def test_rows_of_json_become_columns() -> None:
     ],
 )
 def test_the_form_is_chosen_by_size_and_types(arrays: Any, form: str) -> None:
-    assert chosen(arrays) == form
+    assert choose_format(arrays) == form
 
 
 @pytest.mark.parametrize(

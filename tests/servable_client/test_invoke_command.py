@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.invoke.command import invoke
-from servable.invoke.invoke import body_of
+from servable.invoke.invoke import build_body
 from tests.conftest import VALID
 from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
 
@@ -233,7 +233,7 @@ def test_a_signature_that_is_heard_is_sent(
 def test_an_embedded_aws_that_does_not_run_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.project.account.running_local_aws", lambda folder: None)
+    monkeypatch.setattr("servable.project.account.find_local_aws", lambda folder: None)
     ran = run("--body", "x.npz", "--local")
     assert "servable local up" in ran.stderr
 
@@ -300,7 +300,7 @@ def test_strings_are_plain_text_or_the_bytes_of_a_file(
         monkeypatch.chdir(tmp_path)
         (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff")
         signature = SignatureInfo(inputs={"text": TEXT}, outputs={}, method="predict")
-        body = json.loads(body_of([f"text={given}"], signature, "own"))
+        body = json.loads(build_body([f"text={given}"], signature, "own"))
         assert body == {"signature_name": "own", "inputs": {"text": sent}}
         # An archive's signature isn't known: values are sent as they are.
-        assert json.loads(body_of(["x=1.5"], None, None)) == {"inputs": {"x": 1.5}}
+        assert json.loads(build_body(["x=1.5"], None, None)) == {"inputs": {"x": 1.5}}

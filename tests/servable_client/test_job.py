@@ -105,13 +105,13 @@ class Uploads:
         self._accepted = server.answer
         self.puts: list[Reply] = []
         self.posts: list[Reply] = []
-        server.answer = self._post
+        server.answer = self._post_to_destination
         server.put = self._put
 
     def _put(self, received: Received) -> Reply:
         return self.puts.pop(0) if self.puts else Reply()
 
-    def _post(self, received: Received) -> Reply:
+    def _post_to_destination(self, received: Received) -> Reply:
         reply = self.posts.pop(0) if self.posts else None
         if reply is None or reply.status == RESET:
             self.jobs += 1  # accepted, whether the client hears of it or not

@@ -20,7 +20,7 @@ def asked(sizes: PartSizes, batches: int, seconds: Seconds, rows: int = ROWS) ->
     """The numbers of parts of so many batches."""
     counts = []
     for _ in range(batches):
-        counts.append(sizes.parts(rows))
+        counts.append(sizes.choose_part_count(rows))
         sizes.record(rows, counts[-1], seconds(counts[-1]))
     return counts
 
@@ -45,7 +45,7 @@ def on_cores(cores: int, overhead: float) -> Seconds:
     ("cores", "overhead", "best"), [(1, 0.01, 1), (4, 0.01, 4), (8, 0.001, 8), (16, 0.001, 10)]
 )
 def test_the_fastest_number_of_parts_is_found(cores: int, overhead: float, best: int) -> None:
-    assert after(LEARNING, on_cores(cores, overhead)).parts(ROWS) == best
+    assert after(LEARNING, on_cores(cores, overhead)).choose_part_count(ROWS) == best
 
 
 @example(
@@ -114,9 +114,9 @@ def test_there_are_never_more_parts_than_rows_or_than_two_for_each_connection(
 
 
 def test_small_first_and_unprofitable_batches_are_not_split() -> None:
-    assert PartSizes(CONNECTIONS).parts(ROWS) == 1
-    assert after(LEARNING, lambda parts: 1.0 if parts == 1 else 0.985).parts(ROWS) == 1
-    assert after(LEARNING, on_cores(8, 0.001)).parts(4) == 1
+    assert PartSizes(CONNECTIONS).choose_part_count(ROWS) == 1
+    assert after(LEARNING, lambda parts: 1.0 if parts == 1 else 0.985).choose_part_count(ROWS) == 1
+    assert after(LEARNING, on_cores(8, 0.001)).choose_part_count(4) == 1
 
 
 def test_numbers_of_parts_are_measured_in_turn_until_one_is_much_slower() -> None:
@@ -128,8 +128,8 @@ def test_numbers_of_parts_are_measured_in_turn_until_one_is_much_slower() -> Non
 def test_the_number_of_parts_follows_the_endpoint() -> None:
     sizes = after(LEARNING, on_cores(8, 0.001))
     asked(sizes, 400, on_cores(1, 0.05))
-    assert sizes.parts(ROWS) < 8
+    assert sizes.choose_part_count(ROWS) < 8
 
     sizes = after(LEARNING, on_cores(1, 0.2))
     asked(sizes, 1000, on_cores(8, 0.001))
-    assert sizes.parts(ROWS) > 1
+    assert sizes.choose_part_count(ROWS) > 1

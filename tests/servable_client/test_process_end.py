@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.doctor.machine import python_named
+from servable.doctor.machine import find_python
 from servable_client import forks
 from tests.checkouts import PYTHONS
 from tests.servable_client.predict_bodies import answering
@@ -55,6 +55,6 @@ def test_the_pages_first_example_ends_without_a_word(server: RuntimeServer) -> N
 @pytest.mark.parametrize("version", PYTHONS)
 def test_owners_in_a_reference_cycle_end_with_their_process_without_a_word(version: str) -> None:
     running = version == ".".join(map(str, sys.version_info[:2]))
-    if not (python := Path(sys.executable) if running else python_named(f"python{version}")):
+    if not (python := Path(sys.executable) if running else find_python(f"python{version}")):
         pytest.skip(f"Python {version} is not installed here")
     assert last_words(python, OWNERS, forks.__file__) == ""

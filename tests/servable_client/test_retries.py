@@ -69,7 +69,7 @@ def test_an_attempt_knows_what_is_left_and_no_wait_is_longer() -> None:
 
 
 def test_waits_double_up_to_a_bound_and_are_as_long_as_asked_for() -> None:
-    assert all(Backoff().seconds(1, 3.0) >= 3.0 for _ in range(100))
+    assert all(Backoff().compute_wait_seconds(1, 3.0) >= 3.0 for _ in range(100))
     for failed, most_seconds in [(1, 0.1), (2, 0.2), (5, 1.6), (50, 5.0)]:
-        waits = [Backoff().seconds(failed, None) for _ in range(2000)]
+        waits = [Backoff().compute_wait_seconds(failed, None) for _ in range(2000)]
         assert most_seconds / 2 < max(waits) <= most_seconds

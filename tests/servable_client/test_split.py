@@ -19,7 +19,7 @@ from servable_client import (
     Split,
 )
 from servable_client.errors import PredictionError
-from servable_client.split import as_split, parts
+from servable_client.split import as_split, cut_into_parts
 from tests.servable_client.array_strategies import quick
 
 SPLITS = st.one_of(
@@ -66,7 +66,7 @@ def test_split_and_whole_give_the_same(rows: int, split: Any) -> None:
 @quick
 @given(st.integers(0, 200), st.integers(1, 50))
 def test_parts_hold_every_row_once_in_order(rows: int, size: int) -> None:
-    made = parts({"x": np.arange(rows)}, Split(rows=size))
+    made = cut_into_parts({"x": np.arange(rows)}, Split(rows=size))
     assert [int(one) for part in made for one in part.arrays["x"]] == list(range(rows))
 
 
@@ -75,7 +75,7 @@ def test_parts_hold_every_row_once_in_order(rows: int, size: int) -> None:
 def test_a_part_has_at_most_the_bytes_asked_for_or_one_row(rows: list[bytes], most: int) -> None:
     array = np.empty(len(rows), object)
     array[:] = rows
-    made = parts({"x": array}, Split(bytes=most))
+    made = cut_into_parts({"x": array}, Split(bytes=most))
     assert all(sum(map(len, p.arrays["x"])) <= most or len(p.rows) == 1 for p in made)
 
 
@@ -83,7 +83,7 @@ def test_a_part_has_at_most_the_bytes_asked_for_or_one_row(rows: list[bytes], mo
 @given(st.integers(1, 200), st.integers(1, 300))
 def test_parts_by_bytes_are_as_few_as_can_be(rows: int, most: int) -> None:
     """Where `constant` is given; else there may be one more, so that not all have one length."""
-    made = parts({"x": np.zeros(rows, np.int32)}, Split(bytes=most, constant=frozenset()))
+    made = cut_into_parts({"x": np.zeros(rows, np.int32)}, Split(bytes=most, constant=frozenset()))
     assert len(made) == -(-rows // max(most // 4, 1))
 
 
@@ -224,7 +224,7 @@ def test_parts_that_may_have_two_rows_are_not_all_of_one_length(
     rows: int, size: int, by_bytes: bool
 ) -> None:
     split = Split(bytes=size) if by_bytes else Split(rows=size)
-    made = [len(part.rows) for part in parts({"x": np.zeros(rows, np.uint8)}, split)]
+    made = [len(part.rows) for part in cut_into_parts({"x": np.zeros(rows, np.uint8)}, split)]
     assert len(made) == 1 or len(set(made)) > 1
     assert sum(made) == rows
     assert max(made) <= size
@@ -235,7 +235,8 @@ def test_parts_that_may_have_two_rows_are_not_all_of_one_length(
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_measured_parts_are_never_all_of_one_length(rows: int, measured: int) -> None:
     made = [
-        len(part.rows) for part in parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
+        len(part.rows)
+        for part in cut_into_parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
     ]
     assert len(made) == 1 or len(set(made)) > 1
     assert sum(made) == rows

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from servable_client import BadAnswerError, BadInputError, FakeEndpoint
 from servable_client.arrays import as_arrays
-from servable_client.batches import merged
+from servable_client.batches import merge_outputs
 from servable_client.formats import decode, encode
 from servable_client.options import Selection
 from tests.servable_client.array_strategies import quick
@@ -175,6 +175,6 @@ def test_parts_of_different_types_are_joined_exactly_or_not_at_all(name: str) ->
     pieces, wanted = PIECES[name]
     if wanted is None:
         with pytest.raises(BadAnswerError):
-            merged([{"y": piece} for piece in pieces], [1, 1])
+            merge_outputs([{"y": piece} for piece in pieces], [1, 1])
     else:
-        assert merged([{"y": piece} for piece in pieces], [1, 1])["y"].tolist() == wanted
+        assert merge_outputs([{"y": piece} for piece in pieces], [1, 1])["y"].tolist() == wanted

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import requests
 
-from model_packaging.inputs import request_path
+from model_packaging.inputs import build_handler_tree
 from servable_tensors import wire
 from servable_tensors.tensors import to_proto
 
@@ -31,7 +31,7 @@ def packed(
         for name, folder in models.items():
             tar.add(folder, name)
         if handler:
-            for entry in request_path(None).entries:
+            for entry in build_handler_tree(None).entries:
                 tar.add(entry.path, entry.name, recursive=False)
         for name, content in files.items():
             member = tarfile.TarInfo(name)

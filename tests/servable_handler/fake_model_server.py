@@ -26,7 +26,7 @@ SIGNATURES: dict[str, dict[str, tuple[int, list[int] | None]]] = {
     "serving_default": {"x": (1, [-1, 3])},
     "two": {"a": (9, [-1]), "b": (7, [-1])},
     "image": {"pixels": (1, [-1, 2, 2, 1]), "size": (1, [-1])},
-    **{f"echo_{wire.dtype_name(number)}": {"v": (number, None)} for number in ECHOED},
+    **{f"echo_{wire.find_dtype_name(number)}": {"v": (number, None)} for number in ECHOED},
 }
 
 

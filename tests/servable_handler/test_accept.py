@@ -1,6 +1,6 @@
 import pytest
 
-from servable_handler.prediction import chosen
+from servable_handler.prediction import choose_content_type
 from servable_tensors.codecs import CSV, JSON, NPY, NPZ, PROTOBUF
 
 
@@ -31,4 +31,4 @@ from servable_tensors.codecs import CSV, JSON, NPY, NPZ, PROTOBUF
     ],
 )
 def test_the_highest_q_among_our_forms_wins(accept: str, form: str) -> None:
-    assert chosen(accept, PROTOBUF) == form
+    assert choose_content_type(accept, PROTOBUF) == form

@@ -15,7 +15,7 @@ from servable_handler.handler import Handler
 from servable_handler.hooks import Hooks, InputError
 from servable_handler.settings import Settings
 from servable_tensors import wire
-from servable_tensors.tensors import STRING, array_dtype, to_array, to_proto
+from servable_tensors.tensors import STRING, find_array_dtype, to_array, to_proto
 from tests.servable_handler.conftest import Ask, answer_of, npy, npz
 from tests.servable_handler.fake_model_server import ECHOED, FakeModelServer
 
@@ -513,9 +513,9 @@ def test_after_a_fork_connections_are_made_anew(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
-    before = handler._plans.of(server.context(), None).model
+    before = handler._plans.find_plan(server.context(), None).model
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert handler._plans.of(server.context(), None).model is not before
+    assert handler._plans.find_plan(server.context(), None).model is not before
 
 
 def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> None:
@@ -553,9 +553,9 @@ def test_a_npy_of_a_form_that_was_seen_is_answered_as_the_first_one(
         context = server.context(
             request_content_type="application/x-npy",
             accept_header="*/*",
-            custom_attributes=f"tfs-signature-name=echo_{wire.dtype_name(number)}",
+            custom_attributes=f"tfs-signature-name=echo_{wire.find_dtype_name(number)}",
         )
-        random, dtype = np.random.default_rng(0), array_dtype(number)
+        random, dtype = np.random.default_rng(0), find_array_dtype(number)
         known = Handler(Settings(), Hooks(), server.variables)
         for _ in range(3):
             # Any bytes: a truth value comes back as 0 or 1, half of a bfloat16's bits do not.
@@ -581,12 +581,12 @@ def test_plans_are_few_and_none_is_kept_for_long_or_refused_headers(
     assert statuses == [415, 200, 415]
 
     handler = Handler(Settings(), Hooks(), server.variables)
-    handler._plans.of(server.context(accept_header="x" * 3000), None)
+    handler._plans.find_plan(server.context(accept_header="x" * 3000), None)
     assert handler._plans._plans == {}
 
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(1000):
-        handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"), None)
+        handler._plans.find_plan(server.context(accept_header=f"text/csv, x/{number}"), None)
     assert len(handler._plans._plans) <= 256
 
 

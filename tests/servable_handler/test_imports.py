@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.catalog.images import image_modules
+from infra.catalog.images import find_modules
 from model_packaging.inputs import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def test_only_what_the_image_holds_is_imported() -> None:
 
 
 def test_the_image_is_known_to_hold_it() -> None:
-    image = image_modules("2.20")
+    image = find_modules("2.20")
     assert image is not None
     assert image.modules >= IN_THE_IMAGE
 

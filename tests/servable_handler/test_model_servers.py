@@ -61,11 +61,11 @@ class Deaf:
 
 
 def ask_rest(those: ModelServers, seconds: float = 20.0) -> int:
-    return those.rest("/v1/models/m:predict", b'{"inputs": [[1, 2, 3]]}', call(seconds))[0]
+    return those.call_rest("/v1/models/m:predict", b'{"inputs": [[1, 2, 3]]}', call(seconds))[0]
 
 
 def ask_grpc(those: ModelServers, seconds: float = 20.0) -> int:
-    those.grpc("Regress", b"anything", call(seconds))
+    those.call_grpc("Regress", b"anything", call(seconds))
     return 200
 
 
@@ -185,7 +185,7 @@ def test_a_full_queue_keeps_grpcios_connection(
 ) -> None:
     those = servers(server)
     renewed: list[int] = []
-    those.grpc("Regress", bytes(20_000), call())
+    those.call_grpc("Regress", bytes(20_000), call())
     monkeypatch.setattr(those._channels, "renew", renewed.append)
     said = "The batch scheduling queue is full"
     monkeypatch.setattr(
@@ -194,13 +194,13 @@ def test_a_full_queue_keeps_grpcios_connection(
         lambda method, body, context: context.abort(grpc.StatusCode.UNAVAILABLE, said),
     )
     with pytest.raises(RequestError) as raised:
-        those.grpc("Regress", bytes(20_000), call())
+        those.call_grpc("Regress", bytes(20_000), call())
     assert (raised.value.status, renewed) == (429, [])
 
 
 def test_more_than_four_megabytes_go_both_ways(server: FakeModelServer) -> None:
     body = bytes(6_000_000)
-    assert len(servers(server).grpc("Regress", body, call())) == len(body)
+    assert len(servers(server).call_grpc("Regress", body, call())) == len(body)
 
 
 def test_connections_are_kept(server: FakeModelServer) -> None:
@@ -273,7 +273,7 @@ def test_what_comes_behind_an_answer_is_not_taken_for_the_next_one(length: bytes
     body = b"2\r\n{}\r\n0\r\n\r\n" if b"chunked" in length else b"{}"
     doubled = b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n" + body + SAID.replace(b"{}", b"no")
     one = ModelServers((1,), (listening([doubled, SAID]),))
-    answers = [one.rest("/", b"", call()) for _ in range(2)]
+    answers = [one.call_rest("/", b"", call()) for _ in range(2)]
     assert answers == [(200, b"{}"), (200, b"{}")]
 
 
@@ -282,7 +282,7 @@ def test_an_answer_in_chunks_is_read() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\n\r\n"
     )
     one = ModelServers((1,), (listening([chunks]),))
-    assert one.rest("/", b"", call()) == (200, b"{}")
+    assert one.call_rest("/", b"", call()) == (200, b"{}")
 
 
 @pytest.mark.parametrize(

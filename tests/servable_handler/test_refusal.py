@@ -4,14 +4,14 @@ import falcon
 import falcon.testing
 import pytest
 
-from servable_handler.request import RequestError, as_falcon, falcon_answer
+from servable_handler.request import RequestError, as_falcon, build_falcon_response
 
 
 class Raising:
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         kind = request.get_param("kind")
         if kind == "answer":
-            raise falcon_answer(
+            raise build_falcon_response(
                 200, b"\xff\0", "application/x-npy", {"Server-Timing": "read;dur=1"}
             )
         raise as_falcon(RequestError(429, 'the "queue" is full', retry_after_seconds=1), {})

@@ -29,17 +29,17 @@ Ask = Callable[[ModelServers, bytes], object]
 
 
 def by_rest(those: ModelServers, word: bytes) -> object:
-    return those.rest(
+    return those.call_rest(
         "/v1/models/m:predict", b'{"inputs": [[1, 2, 3]], "_": ' + word + b"}", call()
     )
 
 
 def by_small_calls(those: ModelServers, word: bytes) -> object:
-    return those.grpc("Regress", word, call())
+    return those.call_grpc("Regress", word, call())
 
 
 def by_grpcio(those: ModelServers, word: bytes) -> object:
-    return those.grpc("Regress", word + bytes(LARGE), call())
+    return those.call_grpc("Regress", word + bytes(LARGE), call())
 
 
 ASKS = {"REST": by_rest, "small calls": by_small_calls, "grpcio": by_grpcio}
@@ -309,7 +309,7 @@ def test_a_call_refused_by_one_server_is_answered_by_another(refusing: Refuse) -
     ports = (first.port, second.port)
     those = ModelServers(ports, ports)
     those._choice.take = lambda avoid=None: 0 if avoid is None else 1  # type: ignore[method-assign]
-    assert those.grpc("Regress", b"1", call()) == b"ok"
+    assert those.call_grpc("Regress", b"1", call()) == b"ok"
     assert (first.requests, second.requests) == (1, 1)
 
 

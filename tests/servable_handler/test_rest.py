@@ -57,13 +57,13 @@ class Client:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened: list[socket.socket] = []
         self._connections = RestConnections()
-        connected = rest.connected
+        connected = rest.open_connection
 
         def seen(port: int, deadline: float) -> socket.socket:
             self.opened.append(connected(port, deadline))
             return self.opened[-1]
 
-        monkeypatch.setattr(rest, "connected", seen)
+        monkeypatch.setattr(rest, "open_connection", seen)
 
     def ask(self, server: ModelServer) -> tuple[int, bytes]:
         deadline = time.monotonic() + 20

@@ -41,4 +41,4 @@ def test_another_value_is_refused_with_what_is_allowed(name: str, value: str, al
 def test_text_is_relayed_below_the_threshold(
     transport: str, threshold: int | None, size: int, relayed: bool
 ) -> None:
-    assert Settings(transport, threshold).relays_text(size) is relayed
+    assert Settings(transport, threshold).can_relay_text(size) is relayed

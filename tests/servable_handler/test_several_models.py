@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.inputs import request_path
+from model_packaging.inputs import build_handler_tree
 
 pytestmark = pytest.mark.long
 
@@ -45,7 +45,7 @@ def postprocess(tensors, context):
 
 def model(folder: Path, word: str, *, version: str = "") -> None:
     """A model's code/: the packed handler, hooks, a module beside them and one in lib/."""
-    for entry in request_path(None).entries:
+    for entry in build_handler_tree(None).entries:
         target = folder / entry.name
         if entry.is_folder:
             target.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from servable_handler.transport.http2.grpc_connection import (
     GrpcConnection,
     UnsupportedError,
 )
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read
+from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read_headers
 from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, DeadlineError, NotTakenError
 from tests.servable_handler.fake_model_server import FakeModelServer
@@ -397,7 +397,7 @@ def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(options: dict[
         answers, unknown = [], []
         for body in bodies:
             try:
-                answers.append(one.grpc("Regress", body, call()))
+                answers.append(one.call_grpc("Regress", body, call()))
             except RequestError as refusal:
                 # The server closed the connection while the request was being written.
                 unknown.append((body, "the request may have run" in refusal.message))
@@ -421,7 +421,7 @@ def test_what_is_not_understood_goes_over_grpcio_from_then_on(
 
     monkeypatch.setattr(SmallCalls, "call", odd)
     one = ModelServers((server.grpc_port,), (server.rest_port,))
-    answers = [one.grpc("Regress", b"x", call()) for _ in range(3)]
+    answers = [one.call_grpc("Regress", b"x", call()) for _ in range(3)]
     assert (answers, asked) == ([b"x"] * 3, ["Regress"])
 
 
@@ -432,9 +432,9 @@ def test_an_answer_not_understood_is_500_and_its_request_is_not_sent_again(
     one = ModelServers((odd, server.grpc_port), (server.rest_port,) * 2)
     one._choice.take = lambda avoid=None: 0  # type: ignore[method-assign]
     with pytest.raises(RequestError, match="not supported") as raised:
-        one.grpc("Regress", b"first", call())
+        one.call_grpc("Regress", b"first", call())
     one._choice.take = lambda avoid=None: 1  # type: ignore[method-assign]
-    assert one.grpc("Regress", b"second", call()) == b"second"
+    assert one.call_grpc("Regress", b"second", call()) == b"second"
     assert (raised.value.status, len(heard), server.requests, one._small) == (
         500,
         2,
@@ -449,13 +449,13 @@ def test_a_larger_message_goes_over_grpcio(
     monkeypatch.setattr(SmallCalls, "call", None)
     body = bytes(MOST_BYTES + 1)
     one = ModelServers((server.grpc_port,), (server.rest_port,))
-    assert one.grpc("Regress", body, call()) == body
+    assert one.call_grpc("Regress", body, call()) == body
 
 
 @given(st.binary(max_size=60))
 def test_any_headers_are_read_or_not_understood(block: bytes) -> None:
     try:
-        read(block)
+        read_headers(block)
     except UnexpectedAnswerError:
         return
 

@@ -57,7 +57,7 @@ def test_a_renewal_of_one_thread_fails_no_call_of_another(server: FakeModelServe
                 servers._channels.renew(server.grpc_port)
             call = Call("m", None, None, "predict", False, time.monotonic() + 60)
             try:
-                servers.grpc("Regress", MORE_THAN_SMALL, call)
+                servers.call_grpc("Regress", MORE_THAN_SMALL, call)
                 outcomes["answered"] += 1
             except RequestError as error:
                 outcomes[f"{error.status} {error.message}"] += 1

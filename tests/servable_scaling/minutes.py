@@ -28,14 +28,14 @@ class Numbers:
     def __init__(self, **metrics: Sequence[float | None]) -> None:
         self.metrics = metrics
 
-    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+    def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         minute = int((start - START).total_seconds() // 60)
         numbers = self.metrics.get(query.metric.name, ())
         if minute < 0 or not numbers:
             return None
         return numbers[min(minute, len(numbers) - 1)]
 
-    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+    def count_samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
         return 1.0
 
 

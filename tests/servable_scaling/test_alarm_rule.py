@@ -10,7 +10,7 @@ STATES = {"a": "ALARM", "b": "OK", "c d": "INSUFFICIENT_DATA"}
 
 
 def _holds(text: str) -> bool:
-    return AlarmRule(text).holds(STATES.__getitem__)
+    return AlarmRule(text).is_met(STATES.__getitem__)
 
 
 @pytest.mark.parametrize(

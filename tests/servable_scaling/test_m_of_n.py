@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_scaling.alarms.alarm_state import State, Treatment, decide
+from servable_scaling.alarms.alarm_state import State, Treatment, decide_state
 
 NOW: State = "INSUFFICIENT_DATA"  # in the tables: "retain current state"
 TREATMENTS: tuple[Treatment, ...] = ("missing", "ignore", "breaching", "notBreaching")
@@ -27,7 +27,7 @@ TWO_OF_THREE = {
 
 
 def _decide(points: str, m: int, n: int, treatment: Treatment, now: State = NOW) -> State:
-    return decide([_POINT[point] for point in points], m=m, n=n, treatment=treatment, now=now)
+    return decide_state([_POINT[point] for point in points], m=m, n=n, treatment=treatment, now=now)
 
 
 @pytest.mark.parametrize("points", THREE_OF_THREE)
@@ -47,7 +47,7 @@ def test_young_breaching_data_alone_is_no_alarm_yet_and_where_missing_is_ignored
         assert _decide(points, 3, 3, "missing") != "ALARM"
     # Inferred: AWS's tables have no row with a breach less than N and all that is there breaching.
     for breaches, after in [([True, None, True], "ALARM"), ([True, None, None], "OK")]:
-        assert decide(breaches, m=2, n=3, treatment="ignore", now="OK") == after
+        assert decide_state(breaches, m=2, n=3, treatment="ignore", now="OK") == after
 
 
 @st.composite
@@ -65,7 +65,7 @@ def test_with_all_of_n_there_only_their_count_decides(
     points, m, n = one
     whole = [point is True for point in points]
     wanted = "ALARM" if sum(whole[-n:]) >= m else "OK"
-    assert decide(whole, m=m, n=n, treatment=treatment, now=NOW) == wanted
+    assert decide_state(whole, m=m, n=n, treatment=treatment, now=NOW) == wanted
 
 
 @given(evaluations(), st.sampled_from(TREATMENTS))
@@ -73,9 +73,9 @@ def test_one_more_breaching_datapoint_never_ends_an_alarm(
     one: tuple[list[bool | None], int, int], treatment: Treatment
 ) -> None:
     points, m, n = one
-    before = decide(points, m=m, n=n, treatment=treatment, now="OK")
+    before = decide_state(points, m=m, n=n, treatment=treatment, now="OK")
     worse = [True if point is False else point for point in points]
-    after = decide(worse, m=m, n=n, treatment=treatment, now="OK")
+    after = decide_state(worse, m=m, n=n, treatment=treatment, now="OK")
     assert before != "ALARM" or after == "ALARM" or treatment == "ignore"
 
 
@@ -85,7 +85,7 @@ def test_data_without_a_breach_is_an_alarm_only_where_missing_is_breaching(
 ) -> None:
     points, m, n = one
     calm = [False if point is not None else None for point in points]
-    alarmed = decide(calm, m=m, n=n, treatment=treatment, now=now) == "ALARM"
+    alarmed = decide_state(calm, m=m, n=n, treatment=treatment, now=now) == "ALARM"
     assert not alarmed or treatment == "breaching" or (treatment == "ignore" and now == "ALARM")
 
 
@@ -94,8 +94,8 @@ def test_what_is_missing_alarms_most_where_it_counts_as_breaching(
     one: tuple[list[bool | None], int, int],
 ) -> None:
     points, m, n = one
-    strict = decide(points, m=m, n=n, treatment="breaching", now="OK")
-    lenient = decide(points, m=m, n=n, treatment="notBreaching", now="OK")
+    strict = decide_state(points, m=m, n=n, treatment="breaching", now="OK")
+    lenient = decide_state(points, m=m, n=n, treatment="notBreaching", now="OK")
     assert lenient != "ALARM" or strict == "ALARM"
 
 
@@ -104,5 +104,5 @@ def test_the_state_before_matters_only_where_missing_is_ignored(
     one: tuple[list[bool | None], int, int], treatment: Treatment, now: State
 ) -> None:
     points, m, n = one
-    states = {decide(points, m=m, n=n, treatment=treatment, now=s) for s in (now, NOW)}
+    states = {decide_state(points, m=m, n=n, treatment=treatment, now=s) for s in (now, NOW)}
     assert len(states) == 1 or treatment == "ignore"

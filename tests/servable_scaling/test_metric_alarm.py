@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.alarms.alarm_state import Evaluation, MetricAlarmRule, State, stamp
+from servable_scaling.alarms.alarm_state import Evaluation, MetricAlarmRule, State, format_timestamp
 from servable_scaling.alarms.query import MetricQuery
 from tests.servable_scaling.minutes import Numbers, at
 
@@ -142,7 +142,7 @@ class Few(Numbers):
         super().__init__(Use=[60.0])
         self.count = count
 
-    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+    def count_samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
         return self.count * ((end - start) / timedelta(minutes=1))
 
 
@@ -239,11 +239,11 @@ def evaluation(state: State, *values: float) -> Evaluation:
 def test_a_state_has_its_reason(
     more: dict[str, Any], state: State, values: list[float], reason: str
 ) -> None:
-    assert rule(**more).reason(evaluation(state, *values)) == reason
+    assert rule(**more).format_reason(evaluation(state, *values)) == reason
 
 
 def test_the_data_of_a_reason_are_the_datapoints_and_the_statistic_that_there_are() -> None:
-    data = json.loads(rule().reason_data(evaluation("ALARM", 60.0, 70.0), Few(3)))
+    data = json.loads(rule().format_reason_data(evaluation("ALARM", 60.0, 70.0), Few(3)))
     assert data == {
         "version": "1.0",
         "queryDate": "2026-11-23T00:05:00.000+0000",
@@ -257,18 +257,18 @@ def test_the_data_of_a_reason_are_the_datapoints_and_the_statistic_that_there_ar
             {"timestamp": "2026-11-23T00:00:00.000+0000", "sampleCount": 3.0, "value": 60.0},
         ],
     }
-    data = json.loads(rule().reason_data(evaluation("OK"), Few(3)))
+    data = json.loads(rule().format_reason_data(evaluation("OK"), Few(3)))
     assert (data["recentDatapoints"], "startDate" in data) == ([], False)
     assert "statistic" not in json.loads(
         rule(
             Metrics=[stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
-        ).reason_data(evaluation("OK", 1.0), Few(3))
+        ).format_reason_data(evaluation("OK", 1.0), Few(3))
     )
 
 
 def test_times_are_written_to_the_millisecond() -> None:
     moment = datetime(2026, 11, 23, 1, 2, 3, 45_999)
-    assert stamp(moment) == "2026-11-23T01:02:03.045+0000"
+    assert format_timestamp(moment) == "2026-11-23T01:02:03.045+0000"
 
 
 def test_the_last_datapoints_alone_are_told() -> None:

@@ -94,4 +94,4 @@ def test_steps_scale_to_the_guides_numbers() -> None:
 def test_the_guides_cron_expressions_run_when_it_says(
     expression: str, moment: datetime, runs: bool
 ) -> None:
-    assert ActionSchedule(expression, created=at(0)).due(moment) is runs
+    assert ActionSchedule(expression, created=at(0)).is_due(moment) is runs

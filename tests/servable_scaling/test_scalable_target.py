@@ -13,18 +13,18 @@ from servable_scaling.scalable_target import (
     StepScaling,
     SuspendedState,
     TargetTracking,
-    scaling_policy,
+    parse_scaling_policy,
 )
 from tests.servable_scaling.minutes import RESOURCE, steps, target, tracking
 
 
 def test_a_target_has_its_service_and_bounds_that_do_not_cross() -> None:
-    assert ScaledTarget.of(target(2, 9)) == ScaledTarget(
+    assert ScaledTarget.from_properties(target(2, 9)) == ScaledTarget(
         RESOURCE, "sagemaker:variant:DesiredInstanceCount", 2, 9, SuspendedState(), "sagemaker"
     )
-    assert ScaledTarget.of(target(3, 3)).maximum == 3
+    assert ScaledTarget.from_properties(target(3, 3)).maximum == 3
     with pytest.raises(ScalingPropertyError, match="Maximum capacity cannot be less than minimum"):
-        ScaledTarget.of(target(3, 2))
+        ScaledTarget.from_properties(target(3, 2))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_target_has_its_service_and_bounds_that_do_not_cross() -> None:
 def test_each_kind_of_scaling_is_suspended_alone(
     state: dict[str, bool] | None, suspended: SuspendedState
 ) -> None:
-    assert ScaledTarget.of(target(SuspendedState=state)).suspended == suspended
+    assert ScaledTarget.from_properties(target(SuspendedState=state)).suspended == suspended
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_each_kind_of_scaling_is_suspended_alone(
     ],
 )
 def test_an_activity_names_what_is_scaled(dimension: str, noun: str) -> None:
-    assert ScaledTarget.of(target(ScalableDimension=dimension)).noun == noun
+    assert ScaledTarget.from_properties(target(ScalableDimension=dimension)).noun == noun
 
 
 def test_new_bounds_replace_those_that_they_name_and_a_capacity_is_moved_inside() -> None:
@@ -62,10 +62,10 @@ def test_new_bounds_replace_those_that_they_name_and_a_capacity_is_moved_inside(
         (None, 5, (2, 5)),
         (0, 0, (0, 0)),
     ]:
-        found = ScaledTarget.of(target(2, 9)).within(minimum, maximum)
+        found = ScaledTarget.from_properties(target(2, 9)).replace_bounds(minimum, maximum)
         assert (found.minimum, found.maximum) == bounds
     for capacity, inside in [(1, 2), (2, 2), (5, 5), (9, 9), (10, 9)]:
-        assert ScaledTarget.of(target(2, 9)).clamp(capacity) == inside
+        assert ScaledTarget.from_properties(target(2, 9)).clamp(capacity) == inside
 
 
 def configuration(**more: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def configuration(**more: Any) -> dict[str, Any]:
 def test_a_tracking_policy_scales_in_unless_disabled_with_cooldowns_of_300_seconds() -> None:
     for disabled, scales_in in [(None, True), (False, True), (True, False)]:
         more: dict[str, Any] = {} if disabled is None else {"DisableScaleIn": disabled}
-        policy = scaling_policy(tracking(50, **more))
+        policy = parse_scaling_policy(tracking(50, **more))
         assert isinstance(policy, TargetTracking)
         assert policy.scales_in is scales_in
     # https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
@@ -84,7 +84,7 @@ def test_a_tracking_policy_scales_in_unless_disabled_with_cooldowns_of_300_secon
         ({}, (0, 7)),
         ({"ScaleOutCooldown": None, "ScaleInCooldown": None}, (300, 300)),
     ]:
-        policy = scaling_policy(
+        policy = parse_scaling_policy(
             {"PolicyName": "p", "TargetTrackingScalingPolicyConfiguration": configuration(**more)}
         )
         assert (policy.out_cooldown_seconds, policy.in_cooldown_seconds) == cooldowns
@@ -93,7 +93,7 @@ def test_a_tracking_policy_scales_in_unless_disabled_with_cooldowns_of_300_secon
 def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
     given = steps((0, 10.5, 1), (10.5, None, 2))
     del given["StepScalingPolicyConfiguration"]["Cooldown"]
-    assert scaling_policy(given) == StepScaling(
+    assert parse_scaling_policy(given) == StepScaling(
         "step",
         "ChangeInCapacity",
         (StepAdjustment(0.0, 10.5, 1), StepAdjustment(10.5, None, 2)),
@@ -103,7 +103,7 @@ def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
         0,
     )
 
-    policy = scaling_policy(steps((0, None, 1), Cooldown=42, MinAdjustmentMagnitude=3))
+    policy = parse_scaling_policy(steps((0, None, 1), Cooldown=42, MinAdjustmentMagnitude=3))
     assert isinstance(policy, StepScaling)
     assert (policy.out_cooldown_seconds, policy.in_cooldown_seconds) == (42, 42)
     assert policy.least_magnitude == 3
@@ -119,7 +119,7 @@ def test_steps_that_meet_are_taken_in_any_order_and_others_refused() -> None:
         [(None, 0, -1), (0, None, 1)],
     ]
     for bounds in cases:
-        policy = scaling_policy(steps(*bounds))
+        policy = parse_scaling_policy(steps(*bounds))
         assert isinstance(policy, StepScaling)
         assert [one.adjustment for one in policy.steps] == [adjustment for *_, adjustment in bounds]
     cases = [
@@ -131,15 +131,17 @@ def test_steps_that_meet_are_taken_in_any_order_and_others_refused() -> None:
     ]
     for bounds in cases:
         with pytest.raises(ScalingPropertyError, match="StepAdjustments"):
-            scaling_policy(steps(*bounds))
+            parse_scaling_policy(steps(*bounds))
 
-    policy = scaling_policy(steps((0, None, 0), AdjustmentType="ExactCapacity"))
+    policy = parse_scaling_policy(steps((0, None, 0), AdjustmentType="ExactCapacity"))
     assert isinstance(policy, StepScaling)
     assert policy.steps[0].adjustment == 0
 
 
 def action(**more: Any) -> ScheduledAction:
-    return ScheduledAction.of({"ScheduledActionName": "night", "Schedule": "rate(1 day)", **more})
+    return ScheduledAction.from_properties(
+        {"ScheduledActionName": "night", "Schedule": "rate(1 day)", **more}
+    )
 
 
 def test_a_scheduled_action_may_name_one_bound_and_its_times_in_utc() -> None:

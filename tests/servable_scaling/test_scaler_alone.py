@@ -7,7 +7,7 @@ from servable_scaling.scalable_target import (
     ScaledTarget,
     ScalingActivity,
     SuspendedState,
-    scaling_policy,
+    parse_scaling_policy,
 )
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 from tests.servable_scaling.minutes import START, Fleet, Numbers, alarm, at, steps, target, tracking
@@ -15,9 +15,9 @@ from tests.servable_scaling.minutes import START, Fleet, Numbers, alarm, at, ste
 
 def scaler(least: int = 2, most: int = 9, **policies: dict[str, Any]) -> TargetScaler:
     return TargetScaler(
-        ScaledTarget.of(target(least, most)),
+        ScaledTarget.from_properties(target(least, most)),
         created=START,
-        policies={name: scaling_policy(policy) for name, policy in policies.items()},
+        policies={name: parse_scaling_policy(policy) for name, policy in policies.items()},
     )
 
 
@@ -38,21 +38,21 @@ def test_registering_moves_the_capacity_inside_at_once_or_leaves_it_there() -> N
         (1, 2, "minimum capacity was set to 2"),
         (12, 9, "maximum capacity was set to 9"),
     ]:
-        decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
+        decision = scaler().move_inside_bounds(at(0), ScaledResource(desired, desired))
         assert (decision.desired, [one.cause for one in decision.activities]) == (inside, [cause])
     for desired in [2, 5, 9]:
-        decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
+        decision = scaler().move_inside_bounds(at(0), ScaledResource(desired, desired))
         assert (decision.desired, decision.activities) == (None, [])
 
 
 def test_registering_moves_the_capacity_once_when_it_can_and_keeps_the_rest() -> None:
     one = scaler()
-    assert one.move_inside(at(0), ScaledResource(1, 1, updating=True)).desired is None
+    assert one.move_inside_bounds(at(0), ScaledResource(1, 1, updating=True)).desired is None
     assert one.advance(at(1), ScaledResource(1, 1, updating=True)).desired is None
     assert one.advance(at(2), ScaledResource(1, 1)).desired == 2
 
     one = scaler()
-    one.move_inside(at(0), ScaledResource(3, 3))
+    one.move_inside_bounds(at(0), ScaledResource(3, 3))
     assert one.advance(at(1), ScaledResource(1, 1)).desired is None
     one.register(None, 5, None)
     assert one.advance(at(2), ScaledResource(8, 8)).desired == 5
@@ -70,9 +70,9 @@ def test_registering_moves_the_capacity_once_when_it_can_and_keeps_the_rest() ->
 def test_tracking_does_not_start_the_first_copy_of_a_component() -> None:
     of_copies = {"ScalableDimension": COPIES, "ResourceId": "inference-component/ranker"}
     one = TargetScaler(
-        ScaledTarget.of({**target(0, 9), **of_copies}),
+        ScaledTarget.from_properties({**target(0, 9), **of_copies}),
         created=START,
-        policies={"track": scaling_policy(tracking())},
+        policies={"track": parse_scaling_policy(tracking())},
     )
     assert one.advance(at(1), ScaledResource(0, 0), [high("track", 60)]).desired is None
 
@@ -95,7 +95,7 @@ def test_a_change_is_in_progress_until_the_update_ends_it_or_a_newer_one() -> No
     (first,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
     one.register(6, None, None)
     (second,) = one.advance(at(2), ScaledResource(3, 2)).activities
-    one.refuse(first, at(2), "no capacity")
+    one.record_failure(first, at(2), "no capacity")
     one.advance(at(3), ScaledResource(6, 6))
     assert (first.status, second.status) == ("Failed", "Successful")
 
@@ -121,7 +121,7 @@ def test_a_failure_ends_the_cooldown_of_a_scale_in_too() -> None:
     one.advance(at(1), ScaledResource(6, 6), [low("down", 10)])
     one.advance(at(2), ScaledResource(5, 5))
     (change,) = one.advance(at(20), ScaledResource(5, 5), [low("down", 10)]).activities
-    one.refuse(change, at(20), "busy")
+    one.record_failure(change, at(20), "busy")
     assert one.advance(at(21), ScaledResource(5, 5), [low("down", 10)]).desired == 4
 
 
@@ -160,7 +160,7 @@ def test_a_suspended_scale_out_leaves_no_scale_in_either() -> None:
 
 def test_a_capacity_below_the_minimum_is_scaled_out_to_it_by_a_policy() -> None:
     one = scaler(step=steps((0, None, 1)))
-    one.move_inside(at(0), ScaledResource(3, 3))
+    one.move_inside_bounds(at(0), ScaledResource(3, 3))
     found = one.advance(at(1), ScaledResource(0, 0), [high("step", 60)])
     assert found.desired == 2
 

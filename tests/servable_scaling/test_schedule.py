@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.schedule import ActionSchedule, ScheduleError, last_run, same_minute
+from servable_scaling.schedule import (
+    ActionSchedule,
+    ScheduleError,
+    compute_last_run,
+    has_common_minute,
+)
 from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, at, target, tracking
 
 
@@ -15,12 +20,12 @@ def _runs(expression: str, first: datetime, minutes: int, **more: Any) -> list[s
     """Each minute of so many from `first` in which it runs, as hh:mm, UTC."""
     schedule = ActionSchedule(expression, created=at(0), **more)
     all_of_them = (first + timedelta(minutes=index) for index in range(minutes))
-    return [f"{one:%H:%M}" for one in all_of_them if schedule.due(one)]
+    return [f"{one:%H:%M}" for one in all_of_them if schedule.is_due(one)]
 
 
 def _days(day_fields: str, month: int = 11) -> list[int]:
     schedule = ActionSchedule(f"cron(0 0 {day_fields})", created=at(0))
-    return [day for day in range(1, 31) if schedule.due(datetime(2026, month, day))]
+    return [day for day in range(1, 31) if schedule.is_due(datetime(2026, month, day))]
 
 
 def _morning(**action: Any) -> dict[str, Any]:
@@ -211,7 +216,7 @@ def test_bounds_that_would_cross_fail_the_action() -> None:
 def test_an_expression_that_aws_refuses_says_what_is_allowed(
     expression: str, problem: str, allowed: str
 ) -> None:
-    for read in (last_run, lambda text: ActionSchedule(text, created=at(0))):
+    for read in (compute_last_run, lambda text: ActionSchedule(text, created=at(0))):
         with pytest.raises(ScheduleError) as raised:
             read(expression)
         assert problem in str(raised.value)
@@ -225,9 +230,9 @@ def test_a_schedule_ends_with_its_only_time_or_its_last_year_or_never() -> None:
         ("cron(0 7 * * ? 2026-2028)", datetime(2028, 12, 31, 23, 59, 59)),
         ("rate(5 minutes)", None),
     ]:
-        assert last_run(expression) == last
+        assert compute_last_run(expression) == last
     for expression in ["cron(0 0 29 2 ? *)", "cron(0 0 31 2,3 ? *)"]:
-        assert last_run(expression) is None
+        assert compute_last_run(expression) is None
 
 
 def test_minutes_are_lists_ranges_and_steps_and_a_rate_is_in_minutes_hours_or_days() -> None:
@@ -245,7 +250,7 @@ def test_minutes_are_lists_ranges_and_steps_and_a_rate_is_in_minutes_hours_or_da
         assert found == sorted(f"06:{minute:02}" for minute in runs)
     for rate, minutes in [("1 minute", 1), ("7 minutes", 7), ("2 hours", 120), ("1 day", 1440)]:
         schedule = ActionSchedule(f"rate({rate})", created=at(0))
-        due = [minute for minute in range(2900) if schedule.due(at(minute))]
+        due = [minute for minute in range(2900) if schedule.is_due(at(minute))]
         assert due[:2] == [minutes, 2 * minutes]
 
 
@@ -265,7 +270,7 @@ def test_minutes_are_lists_ranges_and_steps_and_a_rate_is_in_minutes_hours_or_da
 def test_the_only_day_of_a_month(fields: str, day: datetime) -> None:
     schedule = ActionSchedule(f"cron(0 0 {fields})", created=at(0))
     month = [day.replace(day=1) + timedelta(days=index) for index in range(31)]
-    assert [one for one in month if schedule.due(one)] == [day]
+    assert [one for one in month if schedule.is_due(one)] == [day]
 
 
 CRONS = (
@@ -289,8 +294,8 @@ def test_two_expressions_share_a_minute_if_both_are_due_in_one(first: str, secon
         for hour in (6, 7)
         for minute in (0, 30)
     )
-    both = any(all(schedule.due(minute) for schedule in schedules) for minute in minutes)
-    assert same_minute(first, second) is both
+    both = any(all(schedule.is_due(minute) for schedule in schedules) for minute in minutes)
+    assert has_common_minute(first, second) is both
 
 
 @pytest.mark.parametrize(
@@ -307,10 +312,10 @@ def test_two_expressions_share_a_minute_if_both_are_due_in_one(first: str, secon
 def test_moments_are_compared_by_the_minute_and_rates_are_not(
     first: str, second: str, same: bool
 ) -> None:
-    assert same_minute(first, second) is same
+    assert has_common_minute(first, second) is same
 
 
 @pytest.mark.parametrize("expression", ["rate(1 hours)", "rate(5 minute)", "rate(01 days)"])
 def test_the_unit_of_a_rate_agrees_with_its_number(expression: str) -> None:
     with pytest.raises(ScheduleError, match="singular after 1"):
-        last_run(expression)
+        compute_last_run(expression)

@@ -4,28 +4,32 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.scalable_target import ScalingPropertyError, StepScaling, scaling_policy
-from servable_scaling.scaling_policies import adjusted, aggregated, step_of
+from servable_scaling.scalable_target import ScalingPropertyError, StepScaling, parse_scaling_policy
+from servable_scaling.scaling_policies import (
+    aggregate_datapoints,
+    compute_adjusted_capacity,
+    find_step,
+)
 from tests.servable_scaling.minutes import steps
 
 
 def _policy(*adjustments: tuple[float | None, float | None, int], **more: Any) -> StepScaling:
-    policy = scaling_policy(steps(*adjustments, **more))
+    policy = parse_scaling_policy(steps(*adjustments, **more))
     assert isinstance(policy, StepScaling)
     return policy
 
 
 def test_a_bound_belongs_to_the_step_beyond_it_and_what_none_covers_changes_nothing() -> None:
     for metric, adjustment in [(50, 1), (59.9, 1), (60, 2), (69.9, 2), (70, 3), (1e9, 3)]:
-        step = step_of(_policy((0, 10, 1), (10, 20, 2), (20, None, 3)), metric, 50, upward=True)
+        step = find_step(_policy((0, 10, 1), (10, 20, 2), (20, None, 3)), metric, 50, upward=True)
         assert step is not None
         assert step.adjustment == adjustment
     for metric, adjustment in [(50, -1), (40.1, -1), (40, -2), (30.1, -2), (30, -3), (0, -3)]:
         policy = _policy((-10, 0, -1), (-20, -10, -2), (None, -20, -3))
-        step = step_of(policy, metric, 50, upward=False)
+        step = find_step(policy, metric, 50, upward=False)
         assert step is not None
         assert step.adjustment == adjustment
-    assert step_of(_policy((10, None, 1)), 55, 50, upward=True) is None
+    assert find_step(_policy((10, None, 1)), 55, 50, upward=True) is None
 
 
 @pytest.mark.parametrize(
@@ -35,14 +39,14 @@ def test_a_bound_belongs_to_the_step_beyond_it_and_what_none_covers_changes_noth
 def test_percents_are_rounded_as_the_guide_says(percent: int, capacity: int, change: int) -> None:
     # 12.7 to 12, .67 to 1, -.58 to -1, -6.6 to -6; below zero there is no capacity.
     policy = _policy((0, None, percent), AdjustmentType="PercentChangeInCapacity")
-    assert adjusted(policy, policy.steps[0], capacity) == max(0, capacity + change)
+    assert compute_adjusted_capacity(policy, policy.steps[0], capacity) == max(0, capacity + change)
 
 
 def test_a_change_is_added_and_an_exact_capacity_is_that_capacity() -> None:
     policy = _policy((0, None, 5))
-    assert adjusted(policy, policy.steps[0], 3) == 8
+    assert compute_adjusted_capacity(policy, policy.steps[0], 3) == 8
     policy = _policy((0, None, 5), AdjustmentType="ExactCapacity")
-    assert adjusted(policy, policy.steps[0], 3) == 5
+    assert compute_adjusted_capacity(policy, policy.steps[0], 3) == 5
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,7 @@ def test_a_change_is_added_and_an_exact_capacity_is_that_capacity() -> None:
 )
 def test_datapoints_are_aggregated_as_the_policy_says(kind: str | None, value: float) -> None:
     policy = _policy((0, None, 1), MetricAggregationType=kind)
-    assert aggregated(policy, [50, 50, 80]) == value
+    assert aggregate_datapoints(policy, [50, 50, 80]) == value
 
 
 @pytest.mark.parametrize(
@@ -74,4 +78,4 @@ def test_an_exact_capacity_below_zero_and_another_type_of_policy_are_refused() -
     with pytest.raises(ScalingPropertyError, match="at least 0"):
         _policy((0, None, -1), AdjustmentType="ExactCapacity")
     with pytest.raises(ScalingPropertyError, match="Policy ahead: only"):
-        scaling_policy({"PolicyName": "ahead", "PredictiveScalingPolicyConfiguration": {}})
+        parse_scaling_policy({"PolicyName": "ahead", "PredictiveScalingPolicyConfiguration": {}})

@@ -11,16 +11,16 @@ from servable_scaling.scalable_target import (
     ScaledTarget,
     ScalingPropertyError,
     TargetTracking,
-    scaling_policy,
+    parse_scaling_policy,
 )
-from servable_scaling.scaling_policies import alarm_requests
+from servable_scaling.scaling_policies import build_alarm_requests
 from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, target, tracking
 
 
 def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
-    policy = scaling_policy(tracking(70, **more))
+    policy = parse_scaling_policy(tracking(70, **more))
     assert isinstance(policy, TargetTracking)
-    return alarm_requests(policy, ScaledTarget.of(target()), suffix="uuid")
+    return build_alarm_requests(policy, ScaledTarget.from_properties(target()), suffix="uuid")
 
 
 def test_a_target_of_70_has_alarms_at_70_and_63_that_aws_names() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from servable_scaling.alarms.alarm_state import MetricAlarmRule
 from servable_scaling.alarms.query import MetricQuery
-from servable_scaling.autoscaling import Autoscaling, WatchedAlarm, acts
+from servable_scaling.autoscaling import Autoscaling, WatchedAlarm, is_acting
 from servable_scaling.scalable_target import ScalingPropertyError
 from servable_scaling.target_scaler import ScaledResource
 from tests.servable_scaling.minutes import (
@@ -35,7 +35,7 @@ def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew(period: in
         found = rule.evaluate(numbers, at(minute), state)
         assert found is not None
         state = found.state
-        assert watched.look(numbers, at(minute))[1] == state
+        assert watched.check(numbers, at(minute))[1] == state
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew(period: in
 def test_an_alarm_acts_as_it_goes_off_and_then_once_a_minute(
     before: str, state: str, second: int, does: bool
 ) -> None:
-    assert acts(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
+    assert is_acting(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
 
 
 def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
@@ -128,7 +128,7 @@ def test_two_targets_scale_on_their_own() -> None:
 class Offset(Numbers):
     """60 in periods that begin within a minute, 40 in whole minutes."""
 
-    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+    def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         return 60.0 if start.second else 40.0
 
 
@@ -142,7 +142,7 @@ def test_a_watched_alarm_keeps_its_state_where_few_samples_are_left_unjudged() -
     few = alarm("s", ExtendedStatistic="p99", EvaluateLowSampleCountPercentile="ignore")
     del few["Statistic"]
     watched = WatchedAlarm(few)
-    assert watched.look(Numbers(Use=[60]), at(3)) == ("INSUFFICIENT_DATA", "INSUFFICIENT_DATA")
+    assert watched.check(Numbers(Use=[60]), at(3)) == ("INSUFFICIENT_DATA", "INSUFFICIENT_DATA")
     assert watched.evaluation is None
 
 
@@ -153,31 +153,31 @@ class Counting(Numbers):
         super().__init__(Use=[60])
         self.minutes: list[datetime] = []
 
-    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+    def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         self.minutes.append(start)
-        return super().value(query, start, end)
+        return super().compute_value(query, start, end)
 
 
 def test_each_datapoint_is_asked_for_once_and_after_a_pause_anew() -> None:
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     for minute in range(1, 20):
-        watched.look(numbers, at(minute))
+        watched.check(numbers, at(minute))
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
-    watched.look(numbers, at(3))
-    watched.look(numbers, at(7))  # looks at five minutes, from the last one that is there on
+    watched.check(numbers, at(3))
+    watched.check(numbers, at(7))  # looks at five minutes, from the last one that is there on
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
-    watched.look(numbers, at(10))
+    watched.check(numbers, at(10))
     numbers.minutes.clear()
-    watched.look(numbers, at(60))
+    watched.check(numbers, at(60))
     assert numbers.minutes == [at(minute) for minute in range(55, 60)]
 
 
 def test_a_delayed_metric_is_looked_at_where_it_is_complete() -> None:
     watched = WatchedAlarm(alarm("s"), delay_seconds=120)
     numbers = Numbers(Use=[40, 40, 60])
-    states = [watched.look(numbers, at(minute))[1] for minute in (3, 4, 5)]
+    states = [watched.check(numbers, at(minute))[1] for minute in (3, 4, 5)]
     assert states == ["OK", "OK", "ALARM"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from servable_tensors import TensorError
 from servable_tensors.json_tensors import JsonRequest
-from servable_tensors.text_bodies import with_signature
+from servable_tensors.text_bodies import add_signature
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ from servable_tensors.text_bodies import with_signature
 def test_the_rank_is_what_the_model_server_takes(text: str, ranks: dict[str, int] | None) -> None:
     if ranks is None:
         with pytest.raises(TensorError, match="the body is no JSON"):
-            JsonRequest(text.encode()).ranks(["x"])
+            JsonRequest(text.encode()).find_ranks(["x"])
     else:
-        assert JsonRequest(text.encode()).ranks(["x"]) == ranks
+        assert JsonRequest(text.encode()).find_ranks(["x"]) == ranks
 
 
 def test_a_name_that_can_stand_between_strings_is_no_key_there() -> None:
-    assert JsonRequest(b'{"inputs":{"x":["{",":[["],",":[1]}}').ranks([","]) == {",": 1}
+    assert JsonRequest(b'{"inputs":{"x":["{",":[["],",":[1]}}').find_ranks([","]) == {",": 1}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_name_that_can_stand_between_strings_is_no_key_there() -> None:
         ('{"instances": ["signature_name"]}', None),
         ('{"signature_name": "\\u0073", "instances": [1]}', "s"),
         ('{"signature_name": 5, "instances": [1]}', None),
-        (with_signature(b'{"instances": [1]}', "s").decode(), "s"),
+        (add_signature(b'{"instances": [1]}', "s").decode(), "s"),
     ],
 )
 def test_the_signature_is_the_one_that_the_body_names(text: str, name: str | None) -> None:
@@ -99,7 +99,7 @@ def test_however_a_body_is_written_its_rank_is_that_of_what_python_reads(
         request = name | request if first else request | name
     rank = _depth(value) + (form == "instances")
     text = json.dumps(request, indent=indent).encode()
-    assert JsonRequest(text).ranks([wanted]) == {wanted: rank}
+    assert JsonRequest(text).find_ranks([wanted]) == {wanted: rank}
 
 
 def _depth(value: Any) -> int:

@@ -10,18 +10,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_handler.request import refusal_of
+from servable_handler.request import convert_error
 from servable_local.container.http_messages import HttpError as TheirRefusal
 from servable_local.container.model_server import predict_request as theirs
 from servable_tensors import TensorError, json_tensors, wire
-from servable_tensors.json_tensors import JsonValueError, arrays_of, parse, parse_answer, to_array
+from servable_tensors.json_tensors import (
+    JsonValueError,
+    build_arrays,
+    parse,
+    parse_response,
+    to_array,
+)
 from servable_tensors.signature import Signature, TensorSpec
 
 TYPES = [
     "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64",
     "uint8", "uint16", "uint32", "uint64", "bool", "string",
 ]  # fmt: skip
-NUMBERS = {wire.dtype_name(number): number for number in range(1, 24)}
+NUMBERS = {wire.find_dtype_name(number): number for number in range(1, 24)}
 LEAVES = st.one_of(
     st.integers(-300, 300),
     st.sampled_from([2**24, 2**24 + 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63), 10**400, 1e39]),
@@ -38,7 +44,7 @@ EVEN = st.integers(0, 3).flatmap(
 
 
 def ours_of(value: Any, dtype: str) -> Any:
-    read = parse_answer(json.dumps({"outputs": value}).encode())
+    read = parse_response(json.dumps({"outputs": value}).encode())
     try:
         return to_array(read, TensorSpec(NUMBERS[dtype], None))
     except JsonValueError:
@@ -75,7 +81,7 @@ ONE = Signature("s", {"x": TensorSpec(1, (None, 2))}, {})
     ],
 )
 def test_rows_and_columns_are_the_same_tensors(body: Any) -> None:
-    found = arrays_of(body, TWO)
+    found = build_arrays(body, TWO)
     assert {name: array.tolist() for name, array in found.items()} == {
         "a": [1, 2],
         "b": [b"x", b"y"],
@@ -103,7 +109,7 @@ def test_a_refusal_names_input_value_and_what_is_wanted(
     body: Any, signature: Signature, words: str
 ) -> None:
     with pytest.raises(TensorError) as raised:
-        arrays_of(body, signature)
+        build_arrays(body, signature)
     assert words in str(raised.value)
 
 
@@ -111,19 +117,19 @@ def test_what_is_no_request_is_400() -> None:
     for body in [b"", b"{", b"[1]", b"{}", b'{"inputs":1,"instances":[1]}', b"\xff"]:
         with pytest.raises(TensorError) as raised:
             parse(body)
-        assert refusal_of(raised.value).status == 400
+        assert convert_error(raised.value).status == 400
     with pytest.raises(TensorError, match="no JSON"):
         parse(b'{"inputs":' + b"[" * 100_000)
     for depth in range(900, 1010):
         body = b'{"inputs": ' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
         with pytest.raises(TensorError):
-            arrays_of(parse(body), TWO)
+            build_arrays(parse(body), TWO)
         with pytest.raises(TensorError):
-            arrays_of(parse(b'{"inputs": [[' + body + b", 1]]}"), ONE)
+            build_arrays(parse(b'{"inputs": [[' + body + b", 1]]}"), ONE)
 
 
 def test_nan_and_infinity_are_numbers_as_for_the_model_server() -> None:
-    found = arrays_of(parse(b'{"inputs": [[NaN, -Infinity]]}'), ONE)["x"]
+    found = build_arrays(parse(b'{"inputs": [[NaN, -Infinity]]}'), ONE)["x"]
     assert json.dumps(found.tolist()) == "[[NaN, -Infinity]]"
 
 
@@ -166,8 +172,8 @@ def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> None:
     with pytest.raises(TensorError) as raised:
-        arrays_of(parse(body), ONE)
-    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+        build_arrays(parse(body), ONE)
+    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
         raised.value
     )
 
@@ -183,4 +189,4 @@ def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> N
     ],
 )
 def test_every_parser_finds_the_same_numbers(body: bytes, values: Any) -> None:
-    assert arrays_of(parse(body), ONE)["x"].tolist() == values
+    assert build_arrays(parse(body), ONE)["x"].tolist() == values

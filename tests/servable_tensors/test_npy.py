@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_handler.request import refusal_of
+from servable_handler.request import convert_error
 from servable_tensors import TensorError
 from servable_tensors.npy import from_npy, from_npz, to_npy, to_npz
 from tests.servable_handler.conftest import npy, npz
@@ -82,7 +82,7 @@ def header(text: str, rest: bytes = b"", version: int = 1) -> bytes:
 def test_what_is_no_npy_is_400_and_says_why(body: bytes, words: str) -> None:
     with pytest.raises(TensorError) as raised:
         from_npy(body, "x")
-    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
         raised.value
     )
 
@@ -103,7 +103,7 @@ def test_a_bomb_is_413_before_it_is_unpacked(
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
     with pytest.raises(TensorError, match="unpacks to .* at most 67108864 are allowed") as raised:
         from_npz(body)
-    assert refusal_of(raised.value).status == 413
+    assert convert_error(raised.value).status == 413
 
 
 def test_an_archive_that_lies_or_is_of_another_kind_is_400() -> None:
@@ -113,7 +113,7 @@ def test_an_archive_that_lies_or_is_of_another_kind_is_400() -> None:
         body = body[:at] + (100).to_bytes(4, "little") + body[at + 4 :]
     with pytest.raises(TensorError) as raised:
         from_npz(body)
-    assert refusal_of(raised.value).status == 400
+    assert convert_error(raised.value).status == 400
     for method in [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]:
         with pytest.raises(TensorError, match="compressed by other means"):
             from_npz(compressed(method))

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 
 from servable_tensors import wire
-from servable_tensors.predict_messages import arrays_in
+from servable_tensors.predict_messages import read_arrays
 from servable_tensors.tensor_walk import LayoutCache
 from servable_tensors.tensors import UnknownTypeError, to_array, to_proto
 
@@ -51,31 +51,31 @@ def same(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
 @given(st.dictionaries(st.sampled_from(["a", "b", "ä"]), ARRAYS, max_size=3), st.booleans())
 def test_answers_are_read_as_protobuf_reads_them(outputs: dict[str, Any], listed: bool) -> None:
     message = reply(outputs, listed=listed)
-    assert same(arrays_in(message), through_protobuf(message))
+    assert same(read_arrays(message), through_protobuf(message))
 
 
 def test_a_form_that_was_seen_gives_the_new_numbers_and_another_is_read_anew() -> None:
     for listed in [False, True]:
         for number in range(3):
             array = np.full((2, 3), number, np.float32)
-            assert arrays_in(reply({"y": array}, listed=listed))["y"].tolist() == array.tolist()
-    arrays_in(reply({"y": np.zeros((2, 3), np.float32)}))
-    assert arrays_in(reply({"y": np.zeros((3, 2), np.float32)}))["y"].shape == (3, 2)
+            assert read_arrays(reply({"y": array}, listed=listed))["y"].tolist() == array.tolist()
+    read_arrays(reply({"y": np.zeros((2, 3), np.float32)}))
+    assert read_arrays(reply({"y": np.zeros((3, 2), np.float32)}))["y"].shape == (3, 2)
 
 
 @given(st.data())
 def test_a_damaged_answer_is_what_protobuf_makes_of_it(data: st.DataObject) -> None:
     message = bytearray(reply({"y": np.ones((2, 2), np.float32)}, listed=data.draw(st.booleans())))
-    arrays_in(bytes(message))  # its form is known
+    read_arrays(bytes(message))  # its form is known
     message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
     try:
         wanted = through_protobuf(bytes(message))
     except (DecodeError, UnknownTypeError):
         # Damage where we do not look, as in the model's name, goes unseen.
         with suppress(DecodeError, UnknownTypeError):
-            arrays_in(bytes(message))
+            read_arrays(bytes(message))
     else:
-        assert same(arrays_in(bytes(message)), wanted)
+        assert same(read_arrays(bytes(message)), wanted)
 
 
 def test_few_and_small_forms_are_kept() -> None:

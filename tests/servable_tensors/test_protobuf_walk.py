@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_handler.request import refusal_of
+from servable_handler.request import convert_error
 from servable_tensors import TensorError, wire
 from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
-from servable_tensors.tensor_walk import packed_varints
+from servable_tensors.tensor_walk import count_packed_varints
 from servable_tensors.tensors import to_proto
-from servable_tensors.wire import fields
+from servable_tensors.wire import iterate_fields
 
 
 def request(**tensors: Any) -> bytes:
@@ -82,7 +82,7 @@ def test_a_bomb_is_400_and_names_the_tensor(bomb: Any, words: str) -> None:
         words = "3 elements, with 2 values"
     with pytest.raises(TensorError, match=r"^the_input: ") as raised:
         check_predict_request(request(the_input=bomb))
-    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True)
+    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True)
 
 
 def field(number: int, payload: bytes) -> bytes:
@@ -173,7 +173,7 @@ def test_what_parsers_read_differently_or_no_writer_writes_is_refused(
 ) -> None:
     with pytest.raises(TensorError) as raised:
         check_predict_request(body)
-    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
         raised.value
     )
 
@@ -197,7 +197,7 @@ def test_a_value_that_tensorflow_would_cut_or_read_otherwise_is_refused(
 ) -> None:
     with pytest.raises(TensorError) as raised:
         check_predict_request(request(x=bad))
-    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
         raised.value
     )
 
@@ -221,9 +221,13 @@ def test_single_values_that_stand_for_all_are_counted_together() -> None:
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1), st.integers(1, 300))
 def test_packed_numbers_are_those_that_protobuf_reads(numbers: list[int], times: int) -> None:
     packed = wire.TensorProto(uint64_val=numbers * times).SerializeToString()
-    ((_, _, start, end),) = fields(packed, 0, len(packed))
+    ((_, _, start, end),) = iterate_fields(packed, 0, len(packed))
     signed = [n - (1 << 64) if n >> 63 else n for n in numbers]
-    assert packed_varints(packed, start, end) == (len(numbers) * times, min(signed), max(signed))
+    assert count_packed_varints(packed, start, end) == (
+        len(numbers) * times,
+        min(signed),
+        max(signed),
+    )
 
 
 def test_whether_a_model_is_named_is_found_as_protobuf_reads_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from servable_tensors import wire
-from servable_tensors.tensors import UnknownTypeError, number_of, to_array, to_proto
+from servable_tensors.tensors import UnknownTypeError, find_type_number, to_array, to_proto
 
 NUMBERS = [
     "float16", "float32", "float64", "int8", "int16", "int32", "int64",
@@ -165,7 +165,7 @@ def test_what_is_no_tensor_says_why(message: dict[str, Any], words: str) -> None
 @pytest.mark.parametrize("array", [np.array(["2020"], "M8[Y]"), np.zeros(1, "V3")])
 def test_a_type_that_tensorflow_lacks_is_refused(array: Any) -> None:
     with pytest.raises(UnknownTypeError, match="is no type of TensorFlow's"):
-        number_of(array.dtype)
+        find_type_number(array.dtype)
 
 
 def test_four_megabytes_are_copied_and_not_counted_out() -> None:

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from servable_tensors.text_bodies import from_csv, from_json, from_records, with_signature
+from servable_tensors.text_bodies import add_signature, from_csv, from_json, from_records
 from tests.servable_handler import text_reference
 
 JSON_LIKE = st.text('[]{}",:\n\r \t\x0b\xa0\ufeff\u2028instances123.5e+-ab', max_size=60)
@@ -72,4 +72,4 @@ def test_bytes_that_are_no_utf8_are_converted_as_without_a_handler(body: bytes) 
     ],
 )
 def test_a_signature_is_asked_for_unless_the_body_names_one(body: bytes, asked: bytes) -> None:
-    assert with_signature(body, "s") == asked
+    assert add_signature(body, "s") == asked

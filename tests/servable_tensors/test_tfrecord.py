@@ -8,30 +8,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_tensors.tfrecord import RecordError, crc32c, frame, masked, read
+from servable_tensors.tfrecord import (
+    RecordError,
+    compute_crc32c,
+    frame_records,
+    mask_crc,
+    read_records,
+)
 
 
 def test_the_crc_has_the_published_values() -> None:
     # RFC 3720, appendix B.4, and the catalogue of CRCs: "123456789".
-    assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(bytes(32)) == 0x8A9136AA
+    assert compute_crc32c(b"123456789") == 0xE3069283
+    assert compute_crc32c(bytes(32)) == 0x8A9136AA
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5))
 def test_what_is_read_is_what_was_framed(records: list[bytes]) -> None:
-    assert list(read(io.BytesIO(frame(records)))) == records
+    assert list(read_records(io.BytesIO(frame_records(records)))) == records
 
 
 def test_tensorflow_reads_the_same_records(tmp_path: Path) -> None:
     import tensorflow as tf
 
     records = [b"", b"one", bytes(range(256)) * 5]
-    (tmp_path / "records").write_bytes(frame(records))
+    (tmp_path / "records").write_bytes(frame_records(records))
     dataset = tf.data.TFRecordDataset(str(tmp_path / "records"))
     assert [record.numpy() for record in dataset] == records
 
 
-FRAMED = frame([b"first", b"second"])
+FRAMED = frame_records([b"first", b"second"])
 
 
 @pytest.mark.parametrize(
@@ -45,11 +51,11 @@ FRAMED = frame([b"first", b"second"])
 )
 def test_damage_names_the_record(content: bytes, message: str) -> None:
     with pytest.raises(RecordError, match=f"^{message}$"):
-        list(read(io.BytesIO(content)))
+        list(read_records(io.BytesIO(content)))
 
 
 def test_a_length_beyond_reason_is_not_believed() -> None:
     length = struct.pack("<Q", 1 << 40)
-    header = length + struct.pack("<I", masked(crc32c(length)))
+    header = length + struct.pack("<I", mask_crc(compute_crc32c(length)))
     with pytest.raises(RecordError, match="record 0: 1099511627776 bytes long; at most 67108864"):
-        list(read(io.BytesIO(header)))
+        list(read_records(io.BytesIO(header)))

@@ -4,9 +4,9 @@ import pytest
 
 from servable_tensors.trace_context import (
     MOST_ATTRIBUTES,
-    valid_traceparent,
-    with_trace,
-    without_trace,
+    add_trace,
+    normalize_traceparent,
+    split_trace,
 )
 
 # The example of https://www.w3.org/TR/trace-context/#examples-of-http-traceparent-headers (2026-11-22)
@@ -31,36 +31,36 @@ NO_ID = ["", "a b", "a,b", "a=b", "x" * 65, "é", '"', "a\n"]
 
 
 def test_the_trace_is_written_among_the_custom_attributes() -> None:
-    found = with_trace(MODEL, PARENT, "order-42")
+    found = add_trace(MODEL, PARENT, "order-42")
     assert found == f"{MODEL},traceparent={PARENT},inference-id=order-42"
-    assert with_trace(MODEL, None, None) == MODEL
+    assert add_trace(MODEL, None, None) == MODEL
 
 
 def test_what_is_malformed_or_has_no_room_is_not_sent() -> None:
     for text in MALFORMED:
-        assert with_trace(MODEL, text, None) == MODEL
+        assert add_trace(MODEL, text, None) == MODEL
     for text in NO_ID:
-        assert with_trace(MODEL, None, text) == MODEL
+        assert add_trace(MODEL, None, text) == MODEL
     for most, sent in [(0, True), (1, False)]:
         own = "x" * (MOST_ATTRIBUTES - len(f",traceparent={PARENT}") + most)
-        assert (with_trace(own, PARENT, None) != own) is sent
+        assert (add_trace(own, PARENT, None) != own) is sent
 
 
 def test_what_was_written_is_read_and_the_first_of_several() -> None:
-    found = without_trace(with_trace(MODEL, PARENT, "order-42"))
+    found = split_trace(add_trace(MODEL, PARENT, "order-42"))
     assert found == (MODEL, {"traceparent": PARENT, "inference_id": "order-42"})
     later = PARENT.replace("01", "00")
-    assert without_trace(f"traceparent={PARENT},traceparent={later}")[1]["traceparent"] == PARENT
-    assert valid_traceparent(f"cc{PARENT[2:]}-what.comes") == PARENT
+    assert split_trace(f"traceparent={PARENT},traceparent={later}")[1]["traceparent"] == PARENT
+    assert normalize_traceparent(f"cc{PARENT[2:]}-what.comes") == PARENT
 
 
 def test_what_is_malformed_is_neither_read_nor_an_attribute() -> None:
     for text in [one for one in MALFORMED if "," not in one]:
-        assert without_trace(f"traceparent={text},{MODEL}") == (MODEL, {})
+        assert split_trace(f"traceparent={text},{MODEL}") == (MODEL, {})
     for text in [one for one in NO_ID if "," not in one]:
-        assert without_trace(f"{MODEL},inference-id={text}")[1].get("inference_id") is None
+        assert split_trace(f"{MODEL},inference-id={text}")[1].get("inference_id") is None
 
 
 @pytest.mark.parametrize("text", ["", MODEL, "tfs-signature-name=x,own=1"])
 def test_other_custom_attributes_are_untouched(text: str) -> None:
-    assert without_trace(text) == (text, {})
+    assert split_trace(text) == (text, {})

@@ -58,7 +58,9 @@ def test_every_data_type_has_tensorflows_number_and_name() -> None:
     import tensorflow as tf
 
     numbers = [number for name, number in wire.DataType.items() if name != "DT_INVALID"]
-    assert [wire.dtype_name(n) for n in numbers] == [tf.dtypes.as_dtype(n).name for n in numbers]
+    assert [wire.find_dtype_name(n) for n in numbers] == [
+        tf.dtypes.as_dtype(n).name for n in numbers
+    ]
 
 
 def test_messages_are_laid_out_as_in_servings_protos() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.tree import sha256_of
+from model_packaging.tree import compute_sha256
 from tests.checkouts import ROOT
 from tests.packaging.wheelhouse import wheel
 
@@ -78,7 +78,7 @@ def lock(tmp_path: Path) -> Path:
     file = wheel(tmp_path / "house", "plain")
     lock = tmp_path / "lock.txt"
     version = file.name.split("-")[1]
-    lock.write_text(f"plain=={version} --hash=sha256:{sha256_of(file)}\n")
+    lock.write_text(f"plain=={version} --hash=sha256:{compute_sha256(file)}\n")
     return lock
 
 
@@ -107,6 +107,6 @@ def test_a_requirement_without_a_hash_is_refused(lock: Path, tmp_path: Path) -> 
 @pytest.mark.long
 def test_a_dependency_that_the_lock_does_not_hold_is_refused(lock: Path, tmp_path: Path) -> None:
     file = wheel(tmp_path / "house", "needy", requires=("plain",))
-    lock.write_text(f"needy=={file.name.split('-')[1]} --hash=sha256:{sha256_of(file)}\n")
+    lock.write_text(f"needy=={file.name.split('-')[1]} --hash=sha256:{compute_sha256(file)}\n")
     ran = install(tmp_path / "house", lock, tmp_path / "installed")
     assert (ran.returncode, "plain" in ran.stderr) == (1, True)

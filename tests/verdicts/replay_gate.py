@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from infra.parameters.replay import Replay
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import judge, least_rows
+from servable.replay.compare.gate import check_limits, compute_least_rows
 from servable.replay.places import ReadLines
 from servable_tensors.codecs import JSON, PROTOBUF
 from tests.servable.replay.pairs import (
@@ -102,7 +102,7 @@ def run(case: ReplayCase, number: int, seed: int) -> str:
     """Return the verdict on one replay."""
     chance = np.random.default_rng([seed, number, CASES.index(case)])
     limits = Replay(detectable_share=case.share)
-    size = round(least_rows(limits) * case.rows) // ANSWERS
+    size = round(compute_least_rows(limits) * case.rows) // ANSWERS
     count, share = size * ANSWERS, case.share if case.passes is False else 0.0
     hit = chance.random(count) < share
     if case.exactly:
@@ -115,7 +115,7 @@ def run(case: ReplayCase, number: int, seed: int) -> str:
         sides = (recorded(written(side, form), form) for side in (model(inputs), after))
         comparison.add(pair_of(at, *sides))
     comparison.finish()
-    return judge(comparison, limits, ReadLines(read=ANSWERS)).held
+    return check_limits(comparison, limits, ReadLines(read=ANSWERS)).outcome
 
 
 def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool | None, list[str]]]:

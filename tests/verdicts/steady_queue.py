@@ -51,10 +51,10 @@ def slow_seconds(utilization: float, share: float) -> float:
 
 def measure(due: Times, took: Times, seconds: float) -> LoadStep:
     """Return what the load generator would report of these requests."""
-    latencies = Latencies.of(1000 * took)
+    latencies = Latencies.from_milliseconds(1000 * took)
     blocks = math.ceil(seconds / BLOCK_SECONDS)
     ends = np.searchsorted(due, BLOCK_SECONDS * np.arange(1, blocks))
-    parts = [Latencies.of(1000 * part) for part in np.split(took, ends)]
+    parts = [Latencies.from_milliseconds(1000 * part) for part in np.split(took, ends)]
     rate = len(due) / seconds
     return LoadStep(
         rate_rps=rate,
@@ -62,7 +62,7 @@ def measure(due: Times, took: Times, seconds: float) -> LoadStep:
         seconds=seconds,
         throughput_rps=Interval(value=rate, low=rate, high=rate),
         latencies=latencies,
-        tails=tuple(part.above(latencies.p95_ms) for part in parts),
+        tails=tuple(part.select_above(latencies.p95_ms) for part in parts),
         answered=tuple(part.count for part in parts),
         failures=(0,) * blocks,
         send_lags=Latencies(),

@@ -26,7 +26,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scripts.build_wheels import build
-from servable.new.project_files import DISTRIBUTION, wheel_bytes
+from servable.new.project_files import DISTRIBUTION, build_wheel
 
 MOST_MEGABYTES = 60
 MOST_HELP_SECONDS = 0.3
@@ -82,7 +82,7 @@ def required(wanted: Sequence[str], own: dict[str, list[str]]) -> Iterator[str]:
             there = distribution(name)
             if not one.specifier.contains(there.version, prereleases=True):
                 raise ValueError(f"{name} {there.version} is installed here; required: {one}")
-            requires = there.requires or []
+            requires = there.has_requirement_for or []
         for needed in map(Requirement, requires):
             marker = needed.marker
             if marker is None or any(marker.evaluate({"extra": e}) for e in ("", *one.extras)):
@@ -126,7 +126,7 @@ def repacked(name: str, folder: Path) -> None:
     tag = tags[-1]
     normal = canonicalize_name(name).replace("-", "_")
     file = folder / f"{normal}-{installed.version}-{tag}.whl"
-    file.write_bytes(wheel_bytes(files))
+    file.write_bytes(build_wheel(files))
 
 
 def megabytes(folder: Path) -> float:

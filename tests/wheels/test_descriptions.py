@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from readme_renderer import markdown
 
-from scripts.build_wheels import WHEELS, with_addresses
+from scripts.build_wheels import WHEELS, expand_links
 from servable import __version__
 from tests.checkouts import ROOT
 from tests.wheels import built
@@ -31,11 +31,11 @@ TREE = f"{REPOSITORY}/{{}}/v1.2.3"
     ],
 )
 def test_a_relative_link_becomes_an_address_of_the_release(written: str, address: str) -> None:
-    assert with_addresses(written, ".", TREE) == address
+    assert expand_links(written, ".", TREE) == address
 
 
 def test_a_link_begins_in_the_folder_of_its_page() -> None:
-    page = with_addresses("[a](../../docs/a.md)", "packages/servable-client", TREE)
+    page = expand_links("[a](../../docs/a.md)", "packages/servable-client", TREE)
     assert page == f"[a]({REPOSITORY}/blob/v1.2.3/docs/a.md)"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.tree import sha256_of
+from model_packaging.tree import compute_sha256
 from scripts.build_wheels import OF_A_PROJECT
 from servable.new.project_files import DISTRIBUTION
 from tests.checkouts import ROOT
@@ -115,7 +115,7 @@ def test_a_new_project_pins_the_wheel_that_wrote_it_by_its_hash(home: Path, whee
     text = (home / "my-service" / "requirements.txt").read_text()
     digest = re.search(rf"^{DISTRIBUTION}\S+ \\\n +--hash=sha256:(\w+)$", text, re.MULTILINE)
     assert digest is not None
-    assert digest[1] == sha256_of(file_of(DISTRIBUTION, wheels))
+    assert digest[1] == compute_sha256(file_of(DISTRIBUTION, wheels))
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,10 @@ def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project(by_pip: Path) -> No
 
 def test_a_command_of_pips_pins_the_same_hash_as_one_of_uvs(by_pip: Path, wheels: Path) -> None:
     """Each installer adds files of its own to what it installs."""
-    code = "from servable.new.project_files import installed_sha256; print(installed_sha256())"
+    code = (
+        "from servable.new.project_files import compute_installed_sha256; "
+        "print(compute_installed_sha256())"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", code],
         cwd=by_pip,
@@ -148,4 +151,4 @@ def test_a_command_of_pips_pins_the_same_hash_as_one_of_uvs(by_pip: Path, wheels
         text=True,
         check=True,
     )
-    assert ran.stdout.strip() == sha256_of(file_of(DISTRIBUTION, wheels))
+    assert ran.stdout.strip() == compute_sha256(file_of(DISTRIBUTION, wheels))

@@ -17,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from model_packaging.tree import sha256_of
+from model_packaging.tree import compute_sha256
 from scripts.build_wheels import FOLDERS, OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
 from servable import __version__
 from servable.console.extras import COMMANDS, MODULES
@@ -187,7 +187,7 @@ def test_a_project_has_the_hashes_of_our_wheels(
 ) -> None:
     ours = {name: hashes for name, hashes in project_lock.items() if name in WHEELS}
     assert ours == {DISTRIBUTION: ["@sha256@"]} | {
-        name: [sha256_of(file_of(name, wheels))] for name in OF_A_PROJECT
+        name: [compute_sha256(file_of(name, wheels))] for name in OF_A_PROJECT
     }
 
 

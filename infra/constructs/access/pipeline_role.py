@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import accept_wildcards
-from infra.policy.permissions import via_s3
+from infra.policy.permissions import build_s3_condition
 
 # https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws
 ISSUER = "token.actions.githubusercontent.com"
@@ -133,7 +133,7 @@ class PipelineRole(Construct):
             self._allow(["sts:AssumeRole"], taken_on)
         self._allow(list(looks), ["*"])
         for action, places in reads.items():
-            condition = via_s3(region) if action.startswith("kms:") else None
+            condition = build_s3_condition(region) if action.startswith("kms:") else None
             self._allow([action], list(places), condition)
 
     def _allow(

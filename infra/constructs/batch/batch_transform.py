@@ -16,8 +16,8 @@ from aws_cdk import aws_stepfunctions as states
 from constructs import Construct
 
 from infra.arguments import read_arguments
-from infra.catalog.instances import instances
-from infra.catalog.limits import most
+from infra.catalog.instances import load_instances
+from infra.catalog.limits import find_maximum
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
 from infra.constructs.endpoint.endpoint_logs import removal_policy
@@ -35,9 +35,9 @@ from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.variant_graphs import make_axis
 from infra.constructs.monitoring.watched_endpoint import AlarmMetric, compute, make_period
-from infra.parameters.batch.job import BatchJob, batch_job
+from infra.parameters.batch.job import BatchJob, find_batch_job
 from infra.parameters.batch.settings import BatchSettings
-from infra.parameters.finding import meant
+from infra.parameters.finding import suggest_name
 from infra.parameters.monitoring import Unit
 
 SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
@@ -85,7 +85,7 @@ _NO_TRACES = "one task that waits for one job: its history says what a trace wou
 
 def describe_job(job: BatchJob, model: Model, scope: Construct) -> dict[str, object]:
     """Return model, image, and settings for the record of the deployment, which a rollback needs."""
-    hosting = choose_hosting(stack := cdk.Stack.of(scope), job.deployed)
+    hosting = choose_hosting(stack := cdk.Stack.of(scope), job.deployed_placement)
     return {
         "batch": job.name,
         "model": job.batch.model,
@@ -152,11 +152,11 @@ class BatchTransform(Construct):
             batch=self.job.batch,
             volume_kms_key=self.job.volume_kms_key,
         )
-        hosting = choose_hosting(stack, self.job.deployed)
+        hosting = choose_hosting(stack, self.job.deployed_placement)
         self._hosted = model.host(self, "Model", hosting, needs)
         self._model, self._inform, self._topic_key = model, inform, topic_key
         self._rules = role_rules or RoleRules()
-        room = most("TransformJobName") - 1 - _UUID_CHARACTERS
+        room = find_maximum("TransformJobName") - 1 - _UUID_CHARACTERS
         self.job_prefix = name[:room].rstrip("-")
         """Beginning of the jobs' names."""
         self.model_name = self._hosted.name
@@ -211,14 +211,17 @@ class BatchTransform(Construct):
                 f"{where}: settings: model is {settings.model!r}, and the model's name is {model.name!r}; "
                 f"pass BatchSettings(model={model.name!r})"
             )
-        if settings.instance_type not in instances():
-            given, close = settings.instance_type, meant(settings.instance_type, instances())
+        if settings.instance_type not in load_instances():
+            given, close = (
+                settings.instance_type,
+                suggest_name(settings.instance_type, load_instances()),
+            )
             raise ValueError(
                 f"{where}: settings: instance_type: {given!r} isn't an instance type; {close}"
             )
         batch = read_arguments(where, BatchSettings, model.unset_settings(settings), settings)
         described = model.described.model_copy(update={"batch": {self.node.id: batch}})
-        job = batch_job(described, self.node.id)
+        job = find_batch_job(described, self.node.id)
         assert job is not None  # model and type are known
         return replace(job, volume_kms_key=volume_key.key_arn if volume_key else None)
 
@@ -308,7 +311,7 @@ class BatchTransform(Construct):
         CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
         create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
         """
-        request = job.request(job_name="", model_name=self.model_name)
+        request = job.build_request(job_name="", model_name=self.model_name)
         request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
         del request["TransformJobName"]
         return {

@@ -12,7 +12,7 @@ from constructs import Construct, IDependable
 
 from infra.constructs.endpoint.endpoint import Endpoint
 from infra.constructs.file_asset import file_asset
-from infra.recording import FOLDER, OUTPUT, command
+from infra.recording import FOLDER, OUTPUT, build_command
 from model_packaging.beside import MADE
 
 
@@ -50,7 +50,7 @@ class DeploymentHistory(Construct):
         fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         # The template contains the name up to its first dot, so that `cdk gc` keeps the record.
         prefix = f"{FOLDER}/{stack_name}"
-        made_by = command(
+        made_by = build_command(
             {**content, "fingerprint": fingerprint},
             file=root / MADE / FOLDER / f"{stack_name}.{fingerprint}.json",
             root=root,

@@ -10,7 +10,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct, IConstruct, IValidation
 
 from infra.arguments import read_arguments
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_base import (
     BELOW,
@@ -35,13 +35,13 @@ from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import DataCapture
 from infra.parameters.endpoint import EndpointTable, Traffic
 from infra.parameters.environment import Environment
-from infra.parameters.finding import meant
+from infra.parameters.finding import suggest_name
 from infra.parameters.monitoring import Alarms, Metrics
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 from infra.parameters.table import Name, Table
 from infra.parameters.variant import Variant as VariantSettings
-from infra.policy.hosting import EndpointKind, kind_of
+from infra.policy.hosting import EndpointKind, select_kind
 
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
@@ -263,7 +263,7 @@ class Endpoint(EndpointBase):
     def kind(self) -> EndpointKind:
         """The kind of the endpoint: real-time, asynchronous, or serverless."""
         variants = self._variants.values()
-        return kind_of(
+        return select_kind(
             queued=self._async_inference is not None,
             has_instances=all(variant.table.serverless is None for variant in variants),
             copies=any(variant.table.has_copies for variant in variants),
@@ -275,7 +275,7 @@ class Endpoint(EndpointBase):
         return EndpointMetrics(
             endpoint_name=self.name,
             kind=(kind := self.kind),
-            published=self._metrics.published(kind),
+            published=self._metrics.find_intervals(kind),
             components={name: each.name for name, each in self.components.items()},
         )
 
@@ -487,8 +487,8 @@ class Endpoint(EndpointBase):
                     f"{where}: instance_type: only CloudFormation knows its value, and image, driver, and "
                     "settings are chosen for it; pass the type as text"
                 )
-            if given not in instances():
-                close = meant(given, instances())
+            if given not in load_instances():
+                close = suggest_name(given, load_instances())
                 raise ValueError(
                     f"{where}: instance_type: {given!r} isn't an instance type; {close}"
                 )

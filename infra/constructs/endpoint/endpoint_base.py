@@ -28,7 +28,7 @@ from infra.constructs.monitoring.watched_endpoint import (
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.monitoring import Alarms
 from infra.policy.hosting import KINDS, EndpointKind
-from infra.policy.permissions import via_s3
+from infra.policy.permissions import build_s3_condition
 
 # CDK leaves this ID out of logical IDs: a construct with it has those of the construct around it.
 BELOW = "Default"
@@ -248,7 +248,7 @@ class EndpointBase(cdk.Resource):
                 iam.PolicyStatement(
                     actions=["kms:Decrypt", "kms:GenerateDataKey"],
                     resources=[requests.key_arn],
-                    conditions=via_s3(cdk.Stack.of(self).region),
+                    conditions=build_s3_condition(cdk.Stack.of(self).region),
                 ),
             ]
         return statements

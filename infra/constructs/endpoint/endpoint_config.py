@@ -13,7 +13,7 @@ from infra.constructs.model.model import Model
 from infra.constructs.replacement import replacement_fingerprint
 from infra.constructs.storage.locations import DataCapture
 from infra.parameters.monitoring import Metrics
-from infra.policy.hosting import takes_volume_key
+from infra.policy.hosting import can_use_volume_key
 
 DISKS = {
     "SageMakerEndpointConfigurationKMSKeyConfigured": "local NVMe is encrypted by the instance's "
@@ -98,7 +98,7 @@ class EndpointConfig(Construct):
                 for path, value in variant.overrides.items():
                     resource.add_property_override(f"{name}.{number}.{path}", value)
         types = [kind for variant in variants for kind in variant.watched.instance_types]
-        if not takes_volume_key(types):
+        if not can_use_volume_key(types):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, resource, DISKS)
 

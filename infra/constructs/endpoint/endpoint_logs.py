@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.catalog.metrics import OWN, log_filters
+from infra.catalog.metrics import OWN, load_log_filters
 from infra.policy.permissions import KEY_PERMISSIONS
 
 # NGINX's combined access log: … "POST /invocations HTTP/1.1" 200 512 "-" "…"
@@ -98,7 +98,7 @@ class EndpointLogs(Construct):
         if key is not None:
             self._allow(key)
         log_group_name = self.group.ref
-        for log_filter in log_filters():
+        for log_filter in load_log_filters():
             logs.CfnMetricFilter(
                 self,
                 log_filter.metric,

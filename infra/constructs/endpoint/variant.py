@@ -19,10 +19,10 @@ from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.model.model import HostedModel, Model, choose_hosting
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.parameters.environment import Environment
-from infra.parameters.placement import Placement, placements_of
+from infra.parameters.placement import Placement, list_variant_placements
 from infra.parameters.variant import Component as ComponentSettings
 from infra.parameters.variant import Variant as VariantSettings
-from infra.policy.hosting import Hosting, driver_for_all
+from infra.policy.hosting import Hosting, find_shared_driver
 
 Config = sagemaker.CfnEndpointConfig
 Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
@@ -70,7 +70,7 @@ class EndpointVariant(ScaledPart):
             alone = ComponentSettings(
                 model=model.name,
                 min_copies=0,
-                max_copies=max(1, table.most_instances),
+                max_copies=max(1, table.instance_limit),
                 sleep_after_minutes=table.sleep_after_minutes,
             )
             self._add(name, model, alone, None)
@@ -177,10 +177,10 @@ class EndpointVariant(ScaledPart):
         self._prices = {
             kind: price
             for kind in self.table.instance_types
-            if (price := described.prices.instance(kind, described.region))
+            if (price := described.prices.find_instance_price(kind, described.region))
         }
         for name, model in self.served.items():
-            placed = placements_of(_with_model(described, self.name, name, model), name)
+            placed = list_variant_placements(_with_model(described, self.name, name, model), name)
             if not placed:
                 raise ValueError(
                     f"{self.node.path}: instance_type: the catalog doesn't have {self.table.instance_type!r}"
@@ -192,8 +192,8 @@ class EndpointVariant(ScaledPart):
         if len(self._placements) > 1 and self.table.inference_ami is None:
             # A variant has one AMI for all of its types.
             try:
-                self._inference_ami = driver_for_all(
-                    [(placed.tensorflow, placed.whole) for placed in self._placements]
+                self._inference_ami = find_shared_driver(
+                    [(placed.tensorflow, placed.whole_instance) for placed in self._placements]
                 )
             except KeyError as types:
                 raise ValueError(
@@ -271,7 +271,7 @@ class EndpointVariant(ScaledPart):
             instance_pools=self._pools,
             variant_instance_provision_timeout_in_seconds=table.provision_timeout_seconds,
             # The minimum of a scaled variant isn't used here, so that changing it replaces no fleet.
-            initial_instance_count=table.starts_with,
+            initial_instance_count=table.configured_instances,
             initial_variant_weight=table.weight,
             inference_ami_version=self._inference_ami,
             volume_size_in_gb=table.volume_gb,
@@ -316,9 +316,9 @@ class EndpointVariant(ScaledPart):
             pools=table.instance_types if table.instance_pools else (),
             component=self.components[self.name].name if self.model and self.components else None,
             min_instances=table.min_instances,
-            max_instances=table.most_instances,
+            max_instances=table.instance_limit,
             shared=bool(table.components),
-            scales=(table.scales or bool(table.components)) and table.serverless is None,
+            scales=(table.is_scaled or bool(table.components)) and table.serverless is None,
             shadow=table.shadow,
             prices=self._prices,
         )

@@ -12,13 +12,13 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 
 from infra.constructs.file_asset import file_asset
-from infra.packing import archive_inputs, together
+from infra.packing import build_archive_inputs, combine_keys
 from infra.parameters.environment import Environment
 from infra.parameters.model import Artifact
-from model_packaging.archive import command
+from model_packaging.archive import build_command
 from model_packaging.beside import ARCHIVES, MADE
-from model_packaging.inputs import ArchiveInputs, key, key_tree_and_hashes
-from model_packaging.unpacked_file import command as upload
+from model_packaging.inputs import ArchiveInputs, compute_key, compute_key_tree_and_hashes
+from model_packaging.unpacked_file import build_command as upload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +57,15 @@ def model_archive(stack: cdk.Stack, environment: Environment, name: str, root: P
         return pinned_archive(stack, model.artifact)
     if model.multi_model is not None:
         members = {
-            member: archive_inputs(environment, member, root, at_root=True)
+            member: build_archive_inputs(environment, member, root, at_root=True)
             for member in model.multi_model
         }
         archive = several_archives(stack, members, archives=root / ARCHIVES)
     elif model.compression == "none":
-        inputs = archive_inputs(environment, name, root)
+        inputs = build_archive_inputs(environment, name, root)
         archive = unpacked_files(stack, inputs, made=root / MADE)
     else:
-        inputs = archive_inputs(environment, name, root)
+        inputs = build_archive_inputs(environment, name, root)
         archive = packed_archive(stack, inputs, archives=root / ARCHIVES)
     return replace(archive, key_arns=environment.endpoint.archive_kms_keys)
 
@@ -76,13 +76,13 @@ def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -
     `archives` is the folder for packed archives inside the project's folder for generated files, which
     also holds hashes. Raises `PackagingError`.
     """
-    fingerprint = key(inputs, cache=archives.parent)
+    fingerprint = compute_key(inputs, cache=archives.parent)
     # The synthesizer is called directly because aws_s3_assets.Asset would
     # name the object <hash>.gz, and SageMaker documents .tar.gz.
     asset = file_asset(
         stack,
         f"{fingerprint}.tar.gz",
-        command(inputs, expected_key=fingerprint, archives=archives),
+        build_command(inputs, expected_key=fingerprint, archives=archives),
         f"model.tar.gz of {inputs.name}",
     )
     return Archive(
@@ -101,10 +101,12 @@ def several_archives(
     `archives` and errors are those of `packed_archive`.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/create-multi-model-endpoint.html
     """
-    keys = {name: key(member, cache=archives.parent) for name, member in sorted(inputs.items())}
-    fingerprint = together(keys)
+    keys = {
+        name: compute_key(member, cache=archives.parent) for name, member in sorted(inputs.items())
+    }
+    fingerprint = combine_keys(keys)
     commands = {
-        f"{name}.tar.gz": command(inputs[name], expected_key=digest, archives=archives)
+        f"{name}.tar.gz": build_command(inputs[name], expected_key=digest, archives=archives)
         for name, digest in keys.items()
     }
     url, listed = _published(stack, fingerprint, commands, of="several models")
@@ -123,7 +125,7 @@ def unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Ar
     `made` is the project's folder for generated files. Raises `PackagingError`.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/large-model-inference-uncompressed.html
     """
-    fingerprint, tree, hashes = key_tree_and_hashes(inputs, cache=made)
+    fingerprint, tree, hashes = compute_key_tree_and_hashes(inputs, cache=made)
     commands = {file.name: upload(file.path, sha256=hashes[file.name]) for file in tree.files}
     url, listed = _published(stack, fingerprint, commands, of=inputs.name)
     source = sagemaker.CfnModel.S3DataSourceProperty(

@@ -17,7 +17,7 @@ from infra.parameters.batch.job import TRIALS
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Network
 from infra.parameters.variant import CoreDumps
-from infra.policy.permissions import Permission, granted
+from infra.policy.permissions import Permission, select_permissions
 
 ALIAS = "alias/"
 # SageMaker's one log group for all jobs of an account and region, which it makes if it is missing.
@@ -232,7 +232,7 @@ class ExecutionRole(Construct):
         prefix = archive.listed.name if archive.listed else ""
         # Every resource with a wildcard, with all reasons for it.
         reasons, statements = self._reasons, []
-        for permission in granted(arns):
+        for permission in select_permissions(arns):
             resources = [arn for place in permission.on for arn in arns[place]] or ["*"]
             grant = (stack.node.path, permission.capability, *resources)
             if grant in self._granted:

@@ -22,7 +22,7 @@ from infra.constructs.model.execution_role import ExecutionRole, ModelDependenci
 from infra.constructs.replacement import replacement_fingerprint
 from infra.parameters.endpoint import EndpointTable, Network
 from infra.parameters.environment import Environment
-from infra.parameters.finding import meant
+from infra.parameters.finding import suggest_name
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
 from infra.parameters.table import Table
@@ -477,8 +477,8 @@ def _is_isolated(network: ModelNetwork | Network | None) -> bool:
 
 def _check_version(where: str, tensorflow: str | None) -> str | None:
     """Return the version. Raises ValueError for one that no image has."""
-    if tensorflow is not None and tensorflow not in images.versions():
-        close = meant(tensorflow, images.versions())
+    if tensorflow is not None and tensorflow not in images.list_versions():
+        close = suggest_name(tensorflow, images.list_versions())
         raise ValueError(f"{where}: tensorflow: no image has {tensorflow!r}; {close}")
     return tensorflow
 
@@ -486,15 +486,15 @@ def _check_version(where: str, tensorflow: str | None) -> str | None:
 def choose_hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
     """Return image and variables in the stack's region. Raises ValueError for a region without the image."""
     if cdk.Token.is_unresolved(stack.region):
-        runs = placement.hosting(SOME_REGION)
+        runs = placement.build_hosting(SOME_REGION)
         return replace(runs, image=_look_up_image(stack, runs.image, runs.tensorflow))
-    regions = images.regions(placement.tensorflow)
+    regions = images.list_regions(placement.tensorflow)
     if placement.model.image is None and stack.region not in regions:
         raise ValueError(
             f"{stack.node.path}: env: no image of TensorFlow {placement.tensorflow} is in the region "
             f"{stack.region}; give env one of {', '.join(regions)}"
         )
-    return placement.hosting(stack.region)
+    return placement.build_hosting(stack.region)
 
 
 def _look_up_image(stack: cdk.Stack, image: Image, tensorflow: str) -> Image:
@@ -506,8 +506,8 @@ def _look_up_image(stack: cdk.Stack, image: Image, tensorflow: str) -> Image:
             stack,
             mapping_id,
             mapping={
-                region: {"account": account, "domain": images.domain(region)}
-                for region, account in images.registries(tensorflow).items()
+                region: {"account": account, "domain": images.find_domain(region)}
+                for region, account in images.find_registries(tensorflow).items()
             },
         )
     assert isinstance(mapping, cdk.CfnMapping)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.catalog.metrics import log_filters
+from infra.catalog.metrics import load_log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.variant_graphs import VariantGraphs, make_axis, search_metric
 from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
@@ -59,7 +59,9 @@ class EndpointDashboard(Construct):
             counters = cloudwatch.GraphWidget(
                 title=f"{endpoint.name}: counted in the log, per minute",
                 width=COLUMNS,
-                left=[metrics.counted_in_log(log_filter.metric) for log_filter in log_filters()],
+                left=[
+                    metrics.counted_in_log(log_filter.metric) for log_filter in load_log_filters()
+                ],
                 left_annotations=[refused.line] if refused else None,
                 left_y_axis=make_axis("lines"),
             )

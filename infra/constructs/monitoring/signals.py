@@ -8,7 +8,7 @@ from typing import Literal
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from infra.catalog.metrics import least_samples
+from infra.catalog.metrics import compute_minimum_samples
 from infra.constructs.monitoring.watched_endpoint import (
     AlarmMetric,
     EndpointMetrics,
@@ -116,7 +116,8 @@ class Signal:
         if self.percentile is None:
             return ""
         return (
-            f"With fewer than {least_samples(self.percentile):,} requests in that time {self.percentile} is "
+            f"With fewer than {compute_minimum_samples(self.percentile):,} requests in that time "
+            f"{self.percentile} is "
             "decided by a few of them, and is judged all the same. "
         )
 
@@ -136,7 +137,7 @@ def variant_signals(
     for graph, watched in WATCHED.items():
         for kind, (what, metric, statistic, key) in watched.items():
             threshold = getattr(alarms, key)
-            if threshold is None or not metrics.kind.publishes(metric) or not variant.has(metric):
+            if threshold is None or not metrics.kind.has_metric(metric) or not variant.has(metric):
                 continue
             if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
                 continue  # cold starts count as overhead, and are usual if no instance runs
@@ -162,7 +163,7 @@ def variant_signals(
                 )
     yield from _traffic(metrics, variant, alarms)
     for kind, (what, metric) in _ASYNC_FAILURES.items():
-        if metrics.kind.publishes(metric):
+        if metrics.kind.has_metric(metric):
             yield Signal(
                 kind=kind,
                 variant=variant.name,
@@ -190,7 +191,7 @@ def _instance_types(graph: str, metric: str, variant: WatchedVariant) -> Sequenc
 
 
 def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
-    counted = metrics.kind.publishes("Invocations") and not (variant.shadow or variant.shared)
+    counted = metrics.kind.has_metric("Invocations") and not (variant.shadow or variant.shared)
     if alarms.no_traffic_minutes is not None and counted:
         yield Signal(
             kind="no-traffic",
@@ -227,7 +228,7 @@ def endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator[Sign
     metrics = endpoint.metrics
     for variant in endpoint.variants:
         yield from variant_signals(metrics, variant, alarms)
-    if metrics.kind.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
+    if metrics.kind.has_metric("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
         yield Signal(
             kind="queue-age",
             variant=None,

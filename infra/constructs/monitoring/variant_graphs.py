@@ -6,8 +6,8 @@ from functools import cached_property
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from infra.catalog.metrics import check, namespace_of
-from infra.catalog.prices import price
+from infra.catalog.metrics import check_metric, find_namespace
+from infra.catalog.prices import find_price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.watched_endpoint import (
     PERIOD_SECONDS,
@@ -72,7 +72,7 @@ class VariantGraphs:
     def traffic(self) -> cloudwatch.IWidget:
         name, metrics = self.variant.name, self._metrics
         shown = [metrics.of_variant("Invocations", name, "Sum", label="all")]
-        if metrics.kind.publishes("InvocationsPerInstance"):
+        if metrics.kind.has_metric("InvocationsPerInstance"):
             per_instance = "InvocationsPerInstance", name, "Sum"
             shown.append(metrics.of_variant(*per_instance, label="per instance"))
         period_seconds = int(shown[0].period.to_seconds())
@@ -125,7 +125,7 @@ class VariantGraphs:
         name, metrics = self.variant.name, self._metrics
         percentiles = ("p50", "p90", "p99")
         shown = {percentile: metrics.model_latency(name, percentile) for percentile in percentiles}
-        if metrics.kind.publishes("OverheadLatency"):
+        if metrics.kind.has_metric("OverheadLatency"):
             shown["added by SageMaker, mean"] = metrics.of_variant(
                 "OverheadLatency", name, "Average"
             )
@@ -137,7 +137,7 @@ class VariantGraphs:
         shown = {
             label: metrics.of_variant(metric, name, "Average")
             for label, metric in ERRORS.items()
-            if metrics.kind.publishes(metric)
+            if metrics.kind.has_metric(metric)
         }
         return self._graph("errors", _convert_all(PERCENT, shown), "%")
 
@@ -221,7 +221,7 @@ class VariantGraphs:
         endpoint, variant = self.endpoint, self.variant
         rows, missing = [], []
         for kind in variant.instance_types:
-            row = variant.prices.get(kind) or price(kind, endpoint.region)
+            row = variant.prices.get(kind) or find_price(kind, endpoint.region)
             if row is None:
                 missing.append(kind)
             else:
@@ -301,8 +301,8 @@ def search_metric(
     `values` has the values of some of the dimensions.
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html (2026-11-23)
     """
-    namespace = namespace_of(name)
-    check(namespace, name, statistic, dimensions)
+    namespace = find_namespace(name)
+    check_metric(namespace, name, statistic, dimensions)
     terms = " ".join(f'{key}="{value}"' for key, value in {**values, "MetricName": name}.items())
     schema = ",".join((namespace, *dimensions))
     search = f"SEARCH('{{{schema}}} {terms}', '{statistic}', {PERIOD_SECONDS})"

@@ -10,9 +10,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import IConstruct, IDependable
 
 from infra.catalog import metrics
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.catalog.prices import Price
-from infra.parameters.monitoring import BY_THE_MINUTE, Published
+from infra.parameters.monitoring import BY_THE_MINUTE, PublishIntervals
 from infra.parameters.table import Table
 from infra.policy.hosting import REAL_TIME, EndpointKind
 
@@ -49,7 +49,7 @@ class EndpointMetrics:
     extra_dimensions: Mapping[str, str] = field(default_factory=dict)
     """EndpointConfigName, to see only the new fleet while an update runs."""
     kind: EndpointKind = REAL_TIME
-    published: Published = BY_THE_MINUTE
+    published: PublishIntervals = BY_THE_MINUTE
     components: Mapping[str, str] = field(default_factory=dict)
     """Name of a variant or of copies, to the inference component that these are."""
     shortest_period_seconds: int = 0
@@ -83,7 +83,7 @@ class EndpointMetrics:
         CPUUtilization, one per instance and minute.
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
         shared = self.components and variant not in self.components
-        if shared or not self.kind.publishes("Invocations"):
+        if shared or not self.kind.has_metric("Invocations"):
             share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
             return f"counted{share}", {
                 "counted": self.of_variant("CPUUtilization", variant, "SampleCount")
@@ -107,7 +107,7 @@ class EndpointMetrics:
         """Log lines of all variants in one minute that match a filter of log_filters.json, or
         GoldenRequestErrors of the function that sends golden requests."""
         namespace, dimensions = f"{metrics.OWN}{self.endpoint_name}", self.extra_dimensions
-        metrics.check(namespace, name, statistic, dimensions, self.kind.name)
+        metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
         return cloudwatch.Metric(
             namespace=namespace,
             metric_name=name,
@@ -129,12 +129,12 @@ class EndpointMetrics:
         its queue, and `instance_type` one of several of a variant. Utilization is in percent of each
         core and GPU; that of a serverless variant's concurrency is a share, 0 to 1."""
         component = self.components.get(variant or "")
-        if component is not None and metrics.namespace_of(name) != MACHINES:
+        if component is not None and metrics.find_namespace(name) != MACHINES:
             # A component has the metrics of its requests under its own name alone.
             # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-23)
             name = name.replace("PerInstance", "PerCopy")
             namespace, dimensions = "AWS/SageMaker", {"InferenceComponentName": component}
-            metrics.check(namespace, name, statistic, dimensions)
+            metrics.check_metric(namespace, name, statistic, dimensions)
             period_seconds = PERIOD_SECONDS
         else:
             dimensions = {
@@ -143,8 +143,8 @@ class EndpointMetrics:
                 **({} if instance_type is None else {"InstanceType": instance_type}),
                 **self.extra_dimensions,
             }
-            namespace = metrics.namespace_of(name)
-            metrics.check(namespace, name, statistic, dimensions, self.kind.name)
+            namespace = metrics.find_namespace(name)
+            metrics.check_metric(namespace, name, statistic, dimensions, self.kind.name)
             period_seconds = self._period_seconds(namespace, statistic)
         return cloudwatch.Metric(
             namespace=namespace,
@@ -187,7 +187,7 @@ class WatchedVariant:
 
     def has(self, metric: str) -> bool:
         """Whether a metric is about it: instances that are shared have no requests, components only these."""
-        if metrics.namespace_of(metric) == MACHINES:
+        if metrics.find_namespace(metric) == MACHINES:
             return self.component is None or self.instance_type is not None
         return not self.shared
 
@@ -195,7 +195,7 @@ class WatchedVariant:
     def gpus(self) -> int:
         """GPUs of an instance of the largest type. Raises KeyError for a type that the catalog does not
         know."""
-        return max((instances()[kind].gpus for kind in self.instance_types), default=0)
+        return max((load_instances()[kind].gpus for kind in self.instance_types), default=0)
 
     @property
     def instance_types(self) -> tuple[str, ...]:
@@ -207,8 +207,8 @@ class WatchedVariant:
 
         Raises KeyError like `gpus`."""
         kind = instance_type or self.instance_type
-        instance = None if kind is None else instances()[kind]
-        return metrics.full_percent(metric, instance)
+        instance = None if kind is None else load_instances()[kind]
+        return metrics.compute_full_percent(metric, instance)
 
 
 def components_of(variants: Sequence[WatchedVariant]) -> dict[str, str]:
@@ -241,7 +241,7 @@ class WatchedEndpoint:
     resource: IDependable | None = None
     """The resource that alarms depend on; None for an endpoint of another stack."""
     kind: EndpointKind = REAL_TIME
-    published: Published = BY_THE_MINUTE
+    published: PublishIntervals = BY_THE_MINUTE
     tables: Tables | None = None
     """Where the endpoint's alarms say their thresholds, for what is checked; None for another's."""
 

@@ -47,16 +47,16 @@ class EndpointRollout(Construct):
         endpoint.tables["rollout"] = self, rollout
         endpoint.tables.setdefault("alarms", (self, alarms))
         possible = {
-            variant.name: rollout.updates(
+            variant.name: rollout.list_updates(
                 least=variant.watched.min_instances,
                 most=variant.watched.max_instances,
-                window_minutes=endpoint.metrics.published.window_minutes(alarms.window_minutes),
+                window_minutes=endpoint.metrics.published.round_up_window(alarms.window_minutes),
             )
             for variant in endpoint.variants
         }
         names = self._alarms(endpoint, rollout, alarms, possible)
         longest_seconds = max(
-            update.longest_seconds(variant.start_seconds)
+            update.compute_timeout(variant.start_seconds)
             for variant in endpoint.variants
             for update in possible[variant.name]
         )
@@ -91,7 +91,7 @@ class EndpointRollout(Construct):
         new_fleet = replace(endpoint.metrics, extra_dimensions={"EndpointConfigName": config_name})
         short = endpoint.fingerprint[:8]
         names = []
-        watched = rollout.rollback_alarms(
+        watched = rollout.list_rollback_alarms(
             alarms,
             variants=[variant.name for variant in endpoint.variants if not variant.shadow],
             kind=endpoint.kind,

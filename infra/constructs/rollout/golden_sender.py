@@ -70,7 +70,7 @@ class GoldenSender(Construct):
         request = {
             "endpoint": endpoint_name,
             "body": base64.b64encode(body).decode(),
-            "content_type": golden.sent_as,
+            "content_type": golden.request_content_type,
             "per_minute": golden.per_minute,
         }
         rule = events.CfnRule(

@@ -15,10 +15,10 @@ from infra.parameters.scaling_properties import (
     Adjustment,
     StepPolicy,
     TrackingPolicy,
-    sleep_policies,
-    step_policies,
-    tracking,
-    waits_of,
+    build_sleep_policies,
+    build_step_policies,
+    build_tracking_policies,
+    choose_cooldowns,
 )
 from infra.policy.derived_settings import Cooldowns
 from infra.policy.execution_policy import LINKED_ROLE
@@ -75,7 +75,7 @@ class EndpointScaling(Construct):
         scaled = endpoint.scale(variant)
         endpoint.tables[f"variants.{variant}.scaling"] = self, scaling
         copies = endpoint.components.get(variant)
-        waits = waits_of(scaling, scaled.start_seconds)
+        waits = choose_cooldowns(scaling, scaled.start_seconds)
         # The endpoint's attribute and not the literal: CloudFormation then waits for it.
         resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"
         capacity = scaled.capacity
@@ -100,7 +100,7 @@ class EndpointScaling(Construct):
         self._schedule(scaling)
         if copies is not None and (target := self.target.node.default_child):
             target.node.add_dependency(endpoint.components[variant].resource)
-        for policy in tracking(scaling, waits, copies=copies is not None):
+        for policy in build_tracking_policies(scaling, waits, copies=copies is not None):
             self._track(endpoint, policy)
         if scaling.steps:
             self._step(endpoint, variant, scaling, waits)
@@ -170,7 +170,7 @@ class EndpointScaling(Construct):
             "Asleep": endpoint.metrics.invocations_per_instance(variant),
         }
         owner = Construct(self, "Sleep")
-        for each in sleep_policies(minutes):
+        for each in build_sleep_policies(minutes):
             self._alarmed_policy(
                 owner,
                 each,
@@ -187,7 +187,7 @@ class EndpointScaling(Construct):
         label = f"{variant}: requests per instance"
         zeroed = compute("FILL(requests, 0)", {"requests": per_instance}, label)
         period_seconds, owner = int(per_instance.period.to_seconds()), Construct(self, "Steps")
-        for steps in step_policies(scaling, waits, period_seconds=period_seconds):
+        for steps in build_step_policies(scaling, waits, period_seconds=period_seconds):
             self._alarmed_policy(
                 owner,
                 steps,

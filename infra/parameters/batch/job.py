@@ -1,4 +1,4 @@
-"""A batch on its instance type: the settings that the file omits, and the request that starts a job."""
+"""A batch on its instance type: the omitted settings, and the request that starts a job."""
 
 import math
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from infra.catalog import images
 from infra.parameters.batch.settings import DEFAULT_PAYLOAD_MB, MOST_PAYLOAD_MB, BatchSettings
 from infra.parameters.environment import Environment
 from infra.parameters.model import ModelTable
-from infra.parameters.placement import Placement, placement
+from infra.parameters.placement import Placement, find_placement
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.policy.container import Batching, ContainerSettings
-from infra.policy.derived_settings import Choice, Derived, merged, stated_or
+from infra.policy.derived_settings import Choice, DerivedSettings, choose_setting, merge_settings
 from infra.policy.hosting import Hosting
 
 CSV, JSON_LINES = CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"]
@@ -26,16 +26,16 @@ BYTES_PER_MB = 10**6
 GPU_AMI = "al2-ami-sagemaker-batch-gpu-535"
 
 
-def media_type(content_type: str) -> str:
-    """A content type without parameters, in lower case."""
+def parse_media_type(content_type: str) -> str:
+    """Return a content type without parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
-def answers_lines(model: ModelTable) -> bool | None:
-    """Whether a request of many lines is answered with as many lines; None if your own code decides.
+def has_line_responses(model: ModelTable) -> bool | None:
+    """Return whether the response to a request of many lines has as many lines.
 
-    Without a handler the container answers one object for all lines; Servable's handler answers in lines,
-    but hooks may do otherwise.
+    Returns None if the user's own code decides. Without a handler, the container returns one
+    object for all lines. Servable's handler returns lines, but hooks may change that.
     Source: tensorflowServing.js of https://github.com/aws/deep-learning-containers (2026-11-22)
     """
     if model.artifact is not None and model.handler is None:
@@ -47,7 +47,7 @@ def answers_lines(model: ModelTable) -> bool | None:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchJob:
-    """One batch whose instance type and model are known."""
+    """A batch whose instance type and model are known."""
 
     name: str
     batch: BatchSettings
@@ -69,25 +69,25 @@ class BatchJob:
                 self.batch.content_type,
                 "as it was sent: filters and joins need both alike",
             )
-        return stated_or("accept", self.batch.accept, chosen, reason)
+        return choose_setting("accept", self.batch.accept, chosen, reason)
 
     @property
     def split(self) -> Choice[str]:
-        lines = media_type(self.batch.content_type) in OF_LINES
+        lines = parse_media_type(self.batch.content_type) in OF_LINES
         reason = "a line is a record" if lines else "an object is one request"
-        return stated_or("split", self.batch.split, "line" if lines else "none", reason)
+        return choose_setting("split", self.batch.split, "line" if lines else "none", reason)
 
     @property
     def strategy(self) -> Choice[str | None]:
-        """multi_record or single_record; a value of None means neither, as an object is not split."""
+        """Return multi_record or single_record; the value is None if objects aren't split."""
         chosen: str | None = None
         reason = "an object is one request"
         if self.split.value != "none":
             lines, types = (
-                answers_lines(self.placement.model),
+                has_line_responses(self.placement.model),
                 (self.batch.content_type, self.accept.value),
             )
-            if lines and all(media_type(each) in OF_LINES for each in types):
+            if lines and all(parse_media_type(each) in OF_LINES for each in types):
                 chosen, reason = "multi_record", "the handler answers each line with a line"
             else:
                 chosen = "single_record"
@@ -97,13 +97,13 @@ class BatchJob:
                     else f"many lines have one answer as {self.accept.value}"
                     + ("" if lines else " without a handler")
                 )
-        return stated_or("strategy", self.batch.strategy, chosen, reason)
+        return choose_setting("strategy", self.batch.strategy, chosen, reason)
 
     @property
     def assemble(self) -> Choice[str]:
         line = self.split.value == "line"
         reason = "a record of the input is a line" if line else "one answer is the whole result"
-        return stated_or("assemble", self.batch.assemble, "line" if line else "none", reason)
+        return choose_setting("assemble", self.batch.assemble, "line" if line else "none", reason)
 
     @property
     def max_concurrent(self) -> Choice[int]:
@@ -118,7 +118,7 @@ class BatchJob:
             reason = f"one for each of {number} vCPUs"
         if number > most:
             number, reason = most, f"{reason}; more would exceed {MOST_PAYLOAD_MB} MB under way"
-        return stated_or("max_concurrent", self.batch.max_concurrent, number, reason)
+        return choose_setting("max_concurrent", self.batch.max_concurrent, number, reason)
 
     @property
     def payload_mb(self) -> Choice[int]:
@@ -135,27 +135,29 @@ class BatchJob:
             chosen, reason = record_mb, f"a record of [traffic] has {self.record_bytes:,} bytes"
         if chosen > most:
             chosen, reason = most, f"{MOST_PAYLOAD_MB} MB divided by max_concurrent"
-        return stated_or("payload_mb", self.batch.payload_mb, chosen, reason)
+        return choose_setting("payload_mb", self.batch.payload_mb, chosen, reason)
 
     @property
     def ami(self) -> str | None:
-        """The AMI of a GPU instance: without one its driver is 470, on which CUDA 12 does not start.
+        """Return the AMI of a GPU instance with a CUDA 12 image, or None.
 
-        Source: API_TransformResources.html (2026-11-28), which has two; infra/catalog/inference_amis.json
+        Without an AMI, the instance's driver is 470, on which CUDA 12 doesn't start.
+        Source: API_TransformResources.html (2026-11-28), which lists two;
+        infra/catalog/inference_amis.json
         """
-        cuda = images.number(images.built_cuda(self.placement.tensorflow))
+        cuda = images.parse_version(images.infer_cuda(self.placement.tensorflow))
         return GPU_AMI if self.placement.instance.gpus and cuda >= (12,) else None
 
     @property
     def choices(self) -> tuple[Choice[Any], ...]:
-        """The settings of the job that the file may omit, each with its reason."""
+        """Return the settings of the job that the file may omit, each with its reason."""
         return (
             self.accept, self.split, self.strategy, self.assemble, self.max_concurrent, self.payload_mb,
         )  # fmt: skip
 
     @cached_property
-    def derived(self) -> Derived:
-        """The container's settings: a variant's, but for what a job needs otherwise."""
+    def derived_settings(self) -> DerivedSettings:
+        """Return the container's settings: those of a variant, adapted to a batch job."""
         seconds = self.batch.timeout_seconds + MARGIN_SECONDS
         outlasts = (
             f"outlasts the job's {self.batch.timeout_seconds} s, so that the job ends the wait"
@@ -170,16 +172,16 @@ class BatchJob:
         if self.placement.served.has_code is not False:
             chosen["gunicorn_timeout_seconds"] = seconds, outlasts
         if self.batch.container.batching is None:
-            chosen["batching"] = self._batching()
-        return merged(self.batch.container, chosen)
+            chosen["batching"] = self._choose_batching()
+        return merge_settings(self.batch.container, chosen)
 
-    def _batching(self) -> tuple[Batching | None, str]:
+    def _choose_batching(self) -> tuple[Batching | None, str]:
         if self.strategy.value == "multi_record":
             return (
                 None,
                 "off: a request is a batch already, and one with more rows would be refused",
             )
-        if self.strategy.value is None or media_type(self.batch.content_type) not in OF_LINES:
+        if self.strategy.value is None or parse_media_type(self.batch.content_type) not in OF_LINES:
             return None, "off: a request may have more rows than a batch, and would be refused"
         rows = self.max_concurrent.value
         if rows == 1:
@@ -190,27 +192,27 @@ class BatchJob:
 
     @property
     def settings(self) -> ContainerSettings:
-        return self.derived.settings
+        return self.derived_settings.settings
 
     @property
-    def deployed(self) -> Placement:
-        """The model on its instance type, with the container's settings for the job."""
-        return replace(self.placement, derived=self.derived)
+    def deployed_placement(self) -> Placement:
+        """Return the model on its instance type, with the container's settings for the job."""
+        return replace(self.placement, derived=self.derived_settings)
 
-    def hosting(self, region: str) -> Hosting:
-        """Image and variables of the container. Raises KeyError for what preflight refuses."""
-        return self.deployed.hosting(region)
+    def build_hosting(self, region: str) -> Hosting:
+        """Return the image and variables. Raise KeyError for what preflight rejects."""
+        return self.deployed_placement.build_hosting(region)
 
     @property
-    def output(self) -> str:
-        """Beginning of the names of the stack's outputs about it; Model and StateMachine follow.
+    def output_prefix(self) -> str:
+        """Return the prefix of the names of the stack outputs about this batch.
 
-        nightly-scores gives BatchNightlyScores.
+        Model and StateMachine follow the prefix. The batch nightly-scores has BatchNightlyScores.
         """
         words = (word[:1].upper() + word[1:] for word in self.name.split("-"))
         return f"Batch{''.join(words)}"
 
-    def request(
+    def build_request(
         self,
         *,
         job_name: str,
@@ -218,11 +220,12 @@ class BatchJob:
         input_uri: str | None = None,
         output_uri: str | None = None,
     ) -> dict[str, Any]:
-        """The CreateTransformJob request, as botocore and Step Functions take it.
+        """Build the CreateTransformJob request, as botocore and Step Functions take it.
 
-        `input_uri` and `output_uri` take the place of the file's.
-        Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html and
-        API_TransformResources.html beside it (2026-11-28)
+        `input_uri` and `output_uri` override the file's locations.
+        Source:
+        https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html and
+        API_TransformResources.html next to it (2026-11-28)
         """
         batch = self.batch
         encrypts = (
@@ -265,12 +268,12 @@ class BatchJob:
             },
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
         }
-        return _present(request)
+        return _drop_empty(request)
 
 
-def _present(values: dict[str, Any]) -> dict[str, Any]:
-    """The values and tables that are not None or empty."""
-    inside = {k: _present(v) if isinstance(v, dict) else v for k, v in values.items()}
+def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values without None and without empty tables and lists, at every level."""
+    inside = {k: _drop_empty(v) if isinstance(v, dict) else v for k, v in values.items()}
     return {key: value for key, value in inside.items() if value not in (None, {}, [])}
 
 
@@ -285,12 +288,12 @@ _API_VALUES: Mapping[str | None, str] = {
 }
 
 
-def batch_job(environment: Environment, name: str) -> BatchJob | None:
-    """The batch on its instance type; None if its type or model is unknown, which a rule reports."""
+def find_batch_job(environment: Environment, name: str) -> BatchJob | None:
+    """Return the batch on its instance type, or None if a rule reports its type or model."""
     batch, traffic = environment.batch[name], environment.traffic
     # A job is no endpoint: what the file says of queues and of other variants is not about it.
     alone = environment.model_copy(update={"variants": {name: batch.variant}, "asynchronous": None})
-    placed = placement(alone, name)
+    placed = find_placement(alone, name)
     if placed is None:
         return None
     size, rows = traffic.request_bytes, traffic.rows_per_request
@@ -299,14 +302,16 @@ def batch_job(environment: Environment, name: str) -> BatchJob | None:
         batch=batch,
         placement=replace(placed, table="batch"),
         record_bytes=None if size is None or rows is None else math.ceil(size / rows),
-        measured_concurrency=_measured(environment, batch),
+        measured_concurrency=_find_measured_concurrency(environment, batch),
         volume_kms_key=environment.endpoint.volume_kms_key,
         tags=environment.tags,
     )
 
 
-def _measured(environment: Environment, batch: BatchSettings) -> tuple[str, int] | None:
-    for name, variant in environment.served.items():
+def _find_measured_concurrency(
+    environment: Environment, batch: BatchSettings
+) -> tuple[str, int] | None:
+    for name, variant in environment.serving_variants.items():
         measured = variant.scaling and variant.scaling.max_concurrency_per_instance
         same = (variant.model, variant.instance_type) == (batch.model, batch.instance_type)
         if same and measured:
@@ -314,7 +319,7 @@ def _measured(environment: Environment, batch: BatchSettings) -> tuple[str, int]
     return None
 
 
-def batch_jobs(environment: Environment) -> tuple[BatchJob, ...]:
-    """The batches whose instance type and model are known."""
-    jobs = (batch_job(environment, name) for name in environment.batch)
+def list_batch_jobs(environment: Environment) -> tuple[BatchJob, ...]:
+    """Return the batches whose instance type and model are known."""
+    jobs = (find_batch_job(environment, name) for name in environment.batch)
     return tuple(job for job in jobs if job is not None)

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from infra.catalog.limits import least, most
+from infra.catalog.limits import find_maximum, find_minimum
 from infra.parameters.scaling import When
-from infra.parameters.sources import read_pasted
+from infra.parameters.sources import convert_table_variables
 from infra.parameters.table import KmsKeyArn, Table
 from infra.parameters.variant import VariableName, Variant
 from infra.policy.container import ContainerSettings
@@ -14,7 +14,7 @@ from infra.policy.container import ContainerSettings
 Location = Annotated[
     str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/[^*?$]*$", max_length=1024)
 ]
-JsonPath = Annotated[str, Field(pattern=r"^\$", max_length=most("JsonPath"))]
+JsonPath = Annotated[str, Field(pattern=r"^\$", max_length=find_maximum("JsonPath"))]
 TIMEOUT, RETRIES = "InvocationsTimeoutInSeconds", "InvocationsMaxRetries"
 # SageMaker's defaults, and its maximum of the product of both.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html (2026-11-28)
@@ -84,12 +84,14 @@ class BatchSettings(Table):
     """Requests that one instance gets at a time. payload_mb times max_concurrent is at most 100. Default:
     measured concurrency of a variant with this model and instance type, else one for each Gunicorn worker,
     or without code for each vCPU. SageMaker's own is 1, which leaves the other workers idle."""
-    timeout_seconds: Annotated[int, Field(ge=least(TIMEOUT), le=most(TIMEOUT))] = (
+    timeout_seconds: Annotated[int, Field(ge=find_minimum(TIMEOUT), le=find_maximum(TIMEOUT))] = (
         DEFAULT_TIMEOUT_SECONDS
     )
     """Seconds that a request may take. 600 is SageMaker's; the container's own timeouts, which are 30 and
     60 s in the image, are raised above it."""
-    max_retries: Annotated[int, Field(ge=least(RETRIES), le=most(RETRIES))] = most(RETRIES)
+    max_retries: Annotated[int, Field(ge=find_minimum(RETRIES), le=find_maximum(RETRIES))] = (
+        find_maximum(RETRIES)
+    )
     """Number of times that a failed request is sent again. 3 is SageMaker's, and the most that it allows."""
     schedule: When | None = None
     """Start of the runs: cron(0 2 * * ? *) is two o'clock every night; rate(1 day) and
@@ -109,11 +111,11 @@ class BatchSettings(Table):
     """Settings of the container on its instance. Omitted keys are chosen as a variant's, for the instance
     type, the model and the code; timeouts and batching are chosen for the job."""
 
-    _read_pasted = model_validator(mode="before")(read_pasted)
+    _read_pasted = model_validator(mode="before")(convert_table_variables)
 
     @property
     def variant(self) -> Variant:
-        """The variant that an endpoint would have in its place."""
+        """Return the variant that an endpoint with the batch's model and settings would have."""
         return Variant(
             model=self.model,
             instance_type=self.instance_type,

@@ -5,14 +5,14 @@ import json
 import math
 
 from infra.catalog import images
-from infra.catalog.instances import cuda_of, instances
-from infra.catalog.limits import limit
+from infra.catalog.instances import find_driver_cuda, load_instances
+from infra.catalog.limits import find_limit
 from infra.parameters.batch.job import MARGIN_SECONDS, BatchJob
 from infra.parameters.batch.settings import BatchSettings
-from infra.parameters.finding import Severity, meant
+from infra.parameters.finding import Severity, suggest_name
 from infra.preflight.rule import Findings, Parts, Rule
-from infra.preflight.scaling.schedules import suggest_time_zone, time_zones
-from servable_scaling.schedule import ScheduleError, last_run, seconds_between
+from infra.preflight.scaling.schedules import load_time_zones, suggest_time_zone
+from servable_scaling.schedule import ScheduleError, compute_last_run, parse_interval_seconds
 
 # Names of state machines have at most 80 characters, names of schedules 64.
 # https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
@@ -21,8 +21,8 @@ MOST_NAME = 64
 _SAME_DRIVER = "al2-ami-sagemaker-inference-gpu-2"
 
 
-def batch_example(**keys: str | int | bool) -> str:
-    """The lines of a valid batch, with these keys over it."""
+def build_batch_example(**keys: str | int | bool) -> str:
+    """Return the lines of a valid batch, with these keys added or replaced."""
     valid = {
         "model": "ranker",
         "instance_type": "ml.c5.xlarge",
@@ -37,33 +37,33 @@ def batch_example(**keys: str | int | bool) -> str:
 
 
 class BatchTableRule(Rule):
-    """A rule about each batch: `look` takes its name and its table."""
+    """A rule about each batch: `check_part` takes its name and its table."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return self.environment.batch.items()
 
 
 class BatchJobRule(Rule):
     """A rule about each batch whose model and instance type are known."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return ((job,) for job in self.candidate.batch_jobs)
 
 
 class TransformModelUnknown(BatchTableRule):
     """The model of a batch must be one of this file."""
 
-    example = batch_example(model="rankr")
+    example = build_batch_example(model="rankr")
     key = "batch.{name}.model"
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         written = self.loaded.source.values.get("models", {})
         models = sorted(written) if isinstance(written, dict) else []
         if batch.model not in models:
-            yield self.finding(
+            yield self.build_finding(
                 problem=f"there is no model {batch.model!r}",
                 allowed=", ".join(models) or "none: the file has no [models.NAME]",
-                remedy=meant(batch.model, models),
+                remedy=suggest_name(batch.model, models),
                 name=name,
             )
 
@@ -74,17 +74,17 @@ class TransformMultiModel(BatchTableRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html (2026-11-28)
     """
 
-    example = "\n".join(('models.many.multi_model = ["ranker"]', batch_example(model="many")))
+    example = "\n".join(('models.many.multi_model = ["ranker"]', build_batch_example(model="many")))
     key = "batch.{name}.model"
     problem = "{batch.model} has several models, and a job cannot name one"
     allowed = "a model with saved_model or artifact"
     remedy = "write a batch for each of them"
     reads = ("models.{batch.model}",)
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         model = self.environment.models.get(batch.model)
         if model is not None and model.multi_model is not None:
-            yield self.finding(name=name, batch=batch)
+            yield self.build_finding(name=name, batch=batch)
 
 
 class TransformInstanceType(BatchTableRule):
@@ -93,17 +93,19 @@ class TransformInstanceType(BatchTableRule):
     Source: infra/catalog/limits.json, TransformInstanceType
     """
 
-    example = batch_example(instance_type="ml.c5.large")
+    example = build_batch_example(instance_type="ml.c5.large")
     key = "batch.{name}.instance_type"
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
-        kinds = [kind for kind in limit("TransformInstanceType")["enum"] if kind in instances()]
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
+        kinds = [
+            kind for kind in find_limit("TransformInstanceType")["enum"] if kind in load_instances()
+        ]
         if batch.instance_type not in kinds:
-            where = "for endpoints only" if batch.instance_type in instances() else "unknown"
-            yield self.finding(
+            where = "for endpoints only" if batch.instance_type in load_instances() else "unknown"
+            yield self.build_finding(
                 problem=f"{batch.instance_type!r} is {where}",
                 allowed=f"the {len(kinds)} types of batch transform, such as ml.c5.xlarge",
-                remedy=meant(batch.instance_type, kinds),
+                remedy=suggest_name(batch.instance_type, kinds),
                 name=name,
             )
 
@@ -116,7 +118,7 @@ class TransformGpuDriver(BatchJobRule):
     """
 
     severity = Severity.WARNING
-    example = batch_example(instance_type="ml.g5.xlarge")
+    example = build_batch_example(instance_type="ml.g5.xlarge")
     key = "batch.{job.name}.instance_type"
     problem = (
         "{job.batch.instance_type}: TensorFlow {job.placement.tensorflow}'s image has CUDA {cuda}, and the "
@@ -126,10 +128,10 @@ class TransformGpuDriver(BatchJobRule):
     remedy = "try a job before you rely on it, or choose a type without a GPU"
     reads = ("models.{job.batch.model}.tensorflow",)
 
-    def look(self, job: BatchJob) -> Findings:
-        cuda, newest = images.built_cuda(job.placement.tensorflow), cuda_of(_SAME_DRIVER)
-        if job.ami is not None and images.number(cuda) > images.number(newest):
-            yield self.finding(job=job, cuda=cuda, newest=newest)
+    def check_part(self, job: BatchJob) -> Findings:
+        cuda, newest = images.infer_cuda(job.placement.tensorflow), find_driver_cuda(_SAME_DRIVER)
+        if job.ami is not None and images.parse_version(cuda) > images.parse_version(newest):
+            yield self.build_finding(job=job, cuda=cuda, newest=newest)
 
 
 class TransformName(BatchTableRule):
@@ -138,13 +140,13 @@ class TransformName(BatchTableRule):
     Source: https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
     """
 
-    example = batch_example().replace("nightly", "n" * 63)
+    example = build_batch_example().replace("nightly", "n" * 63)
     key = "batch.{name}"
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         whole = f"{self.environment.endpoint.name}-{name}"
         if len(whole) > MOST_NAME:
-            yield self.finding(
+            yield self.build_finding(
                 problem=f"{whole} has {len(whole)} characters",
                 allowed=f"at most {MOST_NAME}",
                 remedy="shorten the name of the batch",
@@ -154,7 +156,7 @@ class TransformName(BatchTableRule):
         plain = name.replace("-", "").lower()
         for other in list(self.environment.batch)[: list(self.environment.batch).index(name)]:
             if other.replace("-", "").lower() == plain:
-                yield self.finding(
+                yield self.build_finding(
                     problem=f"{name} and {other} would have stack outputs of one name",
                     allowed="names that differ by more than hyphens and case",
                     remedy="rename one",
@@ -168,15 +170,15 @@ class TransformSchedule(BatchTableRule):
     Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html (2026-11-28)
     """
 
-    example = batch_example(schedule="cron(0 2 * * *)")
+    example = build_batch_example(schedule="cron(0 2 * * *)")
     key = "batch.{name}.schedule"
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         if batch.schedule is None:
             return
-        zone, zones = batch.timezone, time_zones()
+        zone, zones = batch.timezone, load_time_zones()
         if zones and zone not in zones:
-            yield self.finding(
+            yield self.build_finding(
                 f"batch.{name}.timezone",
                 f"{zone!r} is not a time zone",
                 allowed="names such as Europe/Berlin, or UTC",
@@ -184,9 +186,9 @@ class TransformSchedule(BatchTableRule):
                 reads=(f"batch.{name}.schedule",),
             )
         try:
-            last_run(batch.schedule)
+            compute_last_run(batch.schedule)
         except ScheduleError as wrong:
-            yield self.finding(
+            yield self.build_finding(
                 problem=f"{batch.schedule}: {wrong}",
                 allowed=wrong.allowed,
                 remedy="correct it",
@@ -198,35 +200,35 @@ class TransformLate(BatchTableRule):
     """A run that is late only after it has been ended raises no alarm of its own."""
 
     severity = Severity.WARNING
-    example = batch_example(late_minutes=60, max_minutes=60)
+    example = build_batch_example(late_minutes=60, max_minutes=60)
     key = "batch.{name}.late_minutes"
     problem = "late_minutes {batch.late_minutes}: a run ends after {batch.max_minutes} minutes"
     allowed = "less than max_minutes"
     remedy = "lower it, or raise max_minutes"
     reads = ("batch.{name}.max_minutes",)
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         if batch.late_minutes >= batch.max_minutes:
-            yield self.finding(name=name, batch=batch)
+            yield self.build_finding(name=name, batch=batch)
 
 
 class TransformOverlap(BatchTableRule):
     """A run that starts before the last one has ended does its work again, and pays for it again."""
 
     severity = Severity.WARNING
-    example = batch_example(schedule="rate(1 minute)", max_minutes=60)
+    example = build_batch_example(schedule="rate(1 minute)", max_minutes=60)
     key = "batch.{name}.schedule"
     problem = "{batch.schedule} starts up to {runs} runs within max_minutes {batch.max_minutes}"
     allowed = "an interval of max_minutes or more"
     remedy = "start runs less often, or lower max_minutes"
     reads = ("batch.{name}.max_minutes",)
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         with contextlib.suppress(ScheduleError):  # the rule TransformSchedule reports it
-            seconds = seconds_between(batch.schedule) if batch.schedule else None
+            seconds = parse_interval_seconds(batch.schedule) if batch.schedule else None
             if seconds is not None and seconds < 60 * batch.max_minutes:
                 runs = math.ceil(60 * batch.max_minutes / seconds)
-                yield self.finding(name=name, batch=batch, runs=f"{runs:,}")
+                yield self.build_finding(name=name, batch=batch, runs=f"{runs:,}")
 
 
 class TransformOutputInside(BatchTableRule):
@@ -236,23 +238,23 @@ class TransformOutputInside(BatchTableRule):
     (S3Prefix: all objects that match the key name prefix, 2026-11-28)
     """
 
-    example = batch_example(output="s3://tables/rows/scores/")
+    example = build_batch_example(output="s3://tables/rows/scores/")
     key = "batch.{name}.output"
     problem = "{batch.output} is under the input {batch.input}"
     allowed = "a prefix that does not begin with the input's"
     remedy = "choose another prefix, or end the input with a slash"
     reads = ("batch.{name}.input",)
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         # Results lie below the output, whose slash at the end may be left out.
         if f"{batch.output.rstrip('/')}/".startswith(batch.input):
-            yield self.finding(name=name, batch=batch)
+            yield self.build_finding(name=name, batch=batch)
 
 
 class TransformOutputShared(BatchTableRule):
     """Results are named after their objects: of two batches with one output, the later overwrites."""
 
-    example = "\n".join((batch_example(), batch_example().replace("nightly", "weekly")))
+    example = "\n".join((build_batch_example(), build_batch_example().replace("nightly", "weekly")))
     key = "batch.{name}.output"
     problem = (
         "{batch.output} is also the output of {other}, and results of one name overwrite each other"
@@ -261,12 +263,12 @@ class TransformOutputShared(BatchTableRule):
     remedy = "choose another prefix"
     reads = ("batch.{other}.output",)
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         for other, before in self.environment.batch.items():
             if other == name:
                 return
             if before.output.rstrip("/") == batch.output.rstrip("/"):
-                yield self.finding(name=name, batch=batch, other=other)
+                yield self.build_finding(name=name, batch=batch, other=other)
 
 
 class TransformReadsResults(BatchTableRule):
@@ -274,8 +276,10 @@ class TransformReadsResults(BatchTableRule):
 
     severity = Severity.WARNING
     example = "\n".join((
-        batch_example(),
-        batch_example(input="s3://tables/scores/", output="s3://tables/top/").replace("nightly", "weekly"),
+        build_batch_example(),
+        build_batch_example(input="s3://tables/scores/", output="s3://tables/top/").replace(
+            "nightly", "weekly"
+        ),
     ))  # fmt: skip
     key = "batch.{name}.input"
     problem = (
@@ -286,10 +290,10 @@ class TransformReadsResults(BatchTableRule):
     remedy = "choose another prefix, or start it when {other} has completed, and try with another --output"
     reads = ("batch.{other}.output",)
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         for other, writing in self.environment.batch.items():
             if other != name and f"{writing.output.rstrip('/')}/".startswith(batch.input):
-                yield self.finding(name=name, batch=batch, other=other)
+                yield self.build_finding(name=name, batch=batch, other=other)
 
 
 class TransformTimeout(BatchJobRule):
@@ -301,15 +305,15 @@ class TransformTimeout(BatchJobRule):
     # In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to
     # the model server ends after the wait time.
 
-    example = "\n".join((batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
+    example = "\n".join((build_batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
     remedy = "take it out: it is then chosen"
 
-    def look(self, job: BatchJob) -> Findings:
+    def check_part(self, job: BatchJob) -> Findings:
         container, seconds = job.batch.container, job.batch.timeout_seconds
         for name in ("gunicorn_timeout_seconds", "nginx_read_timeout_seconds", "wait_time_seconds"):
             given = getattr(container, name)
             if given is not None and given < seconds:
-                yield self.finding(
+                yield self.build_finding(
                     f"batch.{job.name}.container.{name}",
                     f"{name} {given} ends requests before the job's timeout_seconds {seconds}",
                     allowed=f"{seconds} or more; {seconds + MARGIN_SECONDS} is chosen",

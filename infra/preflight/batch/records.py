@@ -3,11 +3,11 @@
 import re
 from dataclasses import replace
 
-from infra.parameters.batch.job import BYTES_PER_MB, OF_LINES, BatchJob, media_type
+from infra.parameters.batch.job import BYTES_PER_MB, OF_LINES, BatchJob, parse_media_type
 from infra.parameters.batch.settings import MOST_PAYLOAD_MB, BatchSettings
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule, batch_example
-from infra.preflight.model.known_requests import reader
+from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule, build_batch_example
+from infra.preflight.model.known_requests import find_reader
 from infra.preflight.rule import Findings
 from model_packaging.requests.known_requests import TYPES_READ, Reader
 
@@ -21,12 +21,12 @@ _BINARY = (
 
 
 def _is_text(content_type: str) -> bool:
-    kind = media_type(content_type)
+    kind = parse_media_type(content_type)
     return kind in (*OF_LINES, JSON) or kind.startswith("text/")
 
 
 def _is_binary(content_type: str) -> bool:
-    kind = media_type(content_type)
+    kind = parse_media_type(content_type)
     return kind in _BINARY or kind.startswith(("image/", "audio/", "video/"))
 
 
@@ -37,17 +37,17 @@ class TransformPayload(BatchJobRule):
     (MaxPayloadInMB, 2026-11-28)
     """
 
-    example = batch_example(payload_mb=20, max_concurrent=8)
+    example = build_batch_example(payload_mb=20, max_concurrent=8)
     key = "batch.{job.name}.payload_mb"
     problem = "payload_mb {payload} x max_concurrent {concurrent} are {product} MB"
     allowed = f"at most {MOST_PAYLOAD_MB}"
     remedy = "lower one of them, or take it out: it is then chosen"
     reads = ("batch.{job.name}.max_concurrent",)
 
-    def look(self, job: BatchJob) -> Findings:
+    def check_part(self, job: BatchJob) -> Findings:
         payload, concurrent = job.payload_mb.value, job.max_concurrent.value
         if payload * concurrent > MOST_PAYLOAD_MB:
-            yield self.finding(
+            yield self.build_finding(
                 job=job,
                 given=payload,
                 payload=payload,
@@ -65,7 +65,7 @@ class TransformRecordSize(BatchJobRule):
 
     severity = Severity.WARNING
     example = (
-        batch_example(payload_mb=1)
+        build_batch_example(payload_mb=1)
         + "\ntraffic = { request_bytes = 6_000_000, rows_per_request = 2 }"
     )
     key = "batch.{job.name}.payload_mb"
@@ -74,10 +74,10 @@ class TransformRecordSize(BatchJobRule):
     remedy = "raise it, and lower max_concurrent where both are over 100 MB"
     reads = ("traffic.request_bytes", "traffic.rows_per_request")
 
-    def look(self, job: BatchJob) -> Findings:
+    def check_part(self, job: BatchJob) -> Findings:
         payload = job.payload_mb.value
         if job.split.value != "none" and (job.record_bytes or 0) > payload * BYTES_PER_MB:
-            yield self.finding(job=job, given=payload, payload=payload)
+            yield self.build_finding(job=job, given=payload, payload=payload)
 
 
 class TransformContentType(BatchJobRule):
@@ -87,18 +87,21 @@ class TransformContentType(BatchJobRule):
     servable_tensors/codecs.py
     """
 
-    example = batch_example(content_type="image/jpeg")
+    example = build_batch_example(content_type="image/jpeg")
     key = "batch.{job.name}.content_type"
     problem = "{read_by} answers {job.batch.content_type} with 415"
     allowed = "{types}"
     remedy = "choose one of those, or add code that reads it (models.{job.batch.model}.code)"
     reads = ("models.{job.batch.model}",)
 
-    def look(self, job: BatchJob) -> Findings:
-        read_by, _ = reader(self.candidate, job.placement, job.batch.model)
-        if read_by in TYPES_READ and media_type(job.batch.content_type) not in TYPES_READ[read_by]:
+    def check_part(self, job: BatchJob) -> Findings:
+        read_by, _ = find_reader(self.candidate, job.placement, job.batch.model)
+        if (
+            read_by in TYPES_READ
+            and parse_media_type(job.batch.content_type) not in TYPES_READ[read_by]
+        ):
             types = ", ".join(TYPES_READ[read_by])
-            yield self.finding(job=job, read_by=read_by.value, types=types)
+            yield self.build_finding(job=job, read_by=read_by.value, types=types)
 
 
 class TransformSplit(BatchJobRule):
@@ -108,19 +111,19 @@ class TransformSplit(BatchJobRule):
     (SplitType, 2026-11-28)
     """
 
-    example = batch_example(split="tfrecord")
+    example = build_batch_example(split="tfrecord")
     key = "batch.{job.name}.split"
     problem = "split {split}: {job.batch.content_type} has no such records"
     allowed = "{right}"
     remedy = "take it out: it is then chosen"
     reads = ("batch.{job.name}.content_type",)
 
-    def look(self, job: BatchJob) -> Findings:
+    def check_part(self, job: BatchJob) -> Findings:
         split, content_type = job.split.value, job.batch.content_type
         binary = split == "line" and _is_binary(content_type)
         if binary or (split in ("tfrecord", "recordio") and _is_text(content_type)):
             right = "none, tfrecord, recordio" if binary else "none, line"
-            yield self.finding(job=job, split=split, right=right)
+            yield self.build_finding(job=job, split=split, right=right)
 
 
 class TransformStrategy(BatchJobRule):
@@ -130,16 +133,16 @@ class TransformStrategy(BatchJobRule):
     (BatchStrategy, 2026-11-28)
     """
 
-    example = batch_example(split="none", strategy="single_record")
+    example = build_batch_example(split="none", strategy="single_record")
     key = "batch.{job.name}.strategy"
     problem = "strategy {job.batch.strategy}: the objects are not split into records"
     allowed = "no strategy, or a split"
     remedy = "take it out, or set split"
     reads = ("batch.{job.name}.split",)
 
-    def look(self, job: BatchJob) -> Findings:
+    def check_part(self, job: BatchJob) -> Findings:
         if job.batch.strategy is not None and job.split.value == "none":
-            yield self.finding(job=job)
+            yield self.build_finding(job=job)
 
 
 class TransformLines(BatchJobRule):
@@ -155,7 +158,7 @@ class TransformLines(BatchJobRule):
 
     severity = Severity.WARNING
     acknowledgeable = True
-    example = batch_example()
+    example = build_batch_example()
     key = "batch.{job.name}.model"
     problem = (
         "models.{job.batch.model} has no handler: a request is answered with one JSON document over several "
@@ -165,15 +168,15 @@ class TransformLines(BatchJobRule):
     remedy = 'set models.{job.batch.model}.handler = "servable"'
     reads = ("models.{job.batch.model}", "batch.{job.name}.strategy")
 
-    def look(self, job: BatchJob) -> Findings:
-        read_by, _ = reader(self.candidate, job.placement, job.batch.model)
+    def check_part(self, job: BatchJob) -> Findings:
+        read_by, _ = find_reader(self.candidate, job.placement, job.batch.model)
         if read_by is not Reader.NGINX or (job.split.value, job.assemble.value) != ("line", "line"):
             return
         if job.strategy.value == "multi_record":
-            finding = self.finding(job=job, many="for all records in it")
+            finding = self.build_finding(job=job, many="for all records in it")
             yield replace(finding, severity=Severity.ERROR)
         else:
-            yield self.finding(job=job, many="for each record")
+            yield self.build_finding(job=job, many="for each record")
 
 
 class TransformJoin(BatchJobRule):
@@ -182,11 +185,11 @@ class TransformJoin(BatchJobRule):
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.html (2023-06)
     """
 
-    example = batch_example(join=True, accept="application/json")
+    example = build_batch_example(join=True, accept="application/json")
     reads = ("batch.{job.name}.content_type", "batch.{job.name}.accept")
 
-    def look(self, job: BatchJob) -> Findings:
-        batch, sent, accept = job.batch, media_type(job.batch.content_type), job.accept.value
+    def check_part(self, job: BatchJob) -> Findings:
+        batch, sent, accept = job.batch, parse_media_type(job.batch.content_type), job.accept.value
         processed = {
             "join": batch.join,
             "input_filter": batch.input_filter,
@@ -196,11 +199,11 @@ class TransformJoin(BatchJobRule):
         if used is None:
             return
         key = f"batch.{job.name}.{used}"
-        read_by, _ = reader(self.candidate, job.placement, batch.model)
+        read_by, _ = find_reader(self.candidate, job.placement, batch.model)
         lines = (job.split.value, job.assemble.value)
         if sent not in (*OF_LINES, JSON):
             problem, remedy = f"{used}: {batch.content_type} is not parsed", "take it out"
-        elif media_type(accept) != sent:
+        elif parse_media_type(accept) != sent:
             problem = f"{used}: the answers are {accept}, the records {batch.content_type}"
             remedy = "set accept to content_type; without a handler answers are always JSON"
         elif sent != JSON and lines != ("line", "line"):
@@ -215,7 +218,7 @@ class TransformJoin(BatchJobRule):
         else:
             return
         allowed = "records and answers that are alike, in CSV, JSON or JSON lines, and line by line"
-        yield self.finding(key, problem, given=None, allowed=allowed, remedy=remedy, job=job)
+        yield self.build_finding(key, problem, given=None, allowed=allowed, remedy=remedy, job=job)
 
 
 # $, .name, *, ['a','b'], [0,2] and [1:3], one after the other.
@@ -232,9 +235,9 @@ class TransformFilter(BatchTableRule):
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataProcessing.html (2026-11-28)
     """
 
-    example = batch_example(input_filter="$[?(@.x>1)]")
+    example = build_batch_example(input_filter="$[?(@.x>1)]")
 
-    def look(self, name: str, batch: BatchSettings) -> Findings:
+    def check_part(self, name: str, batch: BatchSettings) -> Findings:
         for key, path in (
             ("input_filter", batch.input_filter),
             ("output_filter", batch.output_filter),
@@ -244,7 +247,7 @@ class TransformFilter(BatchTableRule):
             if _JSON_PATH.fullmatch(path) is None:
                 problem = f"{path} is not of the JSONPath that SageMaker supports"
                 allowed = "$, .name, *, ['a','b'], [0,2] and [1:3]"
-            elif media_type(batch.content_type) == "text/csv" and _NAMES.search(path):
+            elif parse_media_type(batch.content_type) == "text/csv" and _NAMES.search(path):
                 problem = f"{path}: a record of CSV has no names"
                 allowed = "columns by their numbers from 0, such as $[1:]"
             elif key == "output_filter" and "SageMakerOutput" in path and not batch.join:
@@ -256,7 +259,7 @@ class TransformFilter(BatchTableRule):
                 continue
             reads = (f"batch.{name}.content_type", f"batch.{name}.join")
             remedy = "correct it"
-            yield self.finding(
+            yield self.build_finding(
                 f"batch.{name}.{key}", problem, allowed=allowed, remedy=remedy, reads=reads
             )
 
@@ -268,15 +271,15 @@ class TransformAssemble(BatchJobRule):
     (AssembleWith, 2026-11-28)
     """
 
-    example = batch_example(assemble="none")
+    example = build_batch_example(assemble="none")
     key = "batch.{job.name}.{part}"
 
-    def look(self, job: BatchJob) -> Findings:
+    def check_part(self, job: BatchJob) -> Findings:
         if job.split.value == "none":
             return
         accept = job.accept.value
         if _is_binary(accept):
-            yield self.finding(
+            yield self.build_finding(
                 problem=f"several answers of {accept} in one result cannot be told apart",
                 given=accept,
                 allowed="text/csv or application/jsonlines, or objects that are not split",
@@ -285,7 +288,7 @@ class TransformAssemble(BatchJobRule):
                 part="accept",
             )
         elif job.assemble.value == "none" and _is_text(accept):
-            yield self.finding(
+            yield self.build_finding(
                 problem="assemble none: the last line of a request and the first of the next become one",
                 allowed="line",
                 remedy="take it out: it is then chosen",

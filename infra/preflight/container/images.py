@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import chain
 
 from infra.catalog import images
-from infra.catalog.images import Image, own_image
-from infra.catalog.instances import oldest_cuda
-from infra.parameters.finding import Severity, nearest
+from infra.catalog.images import Image, parse_own_image
+from infra.catalog.instances import find_oldest_cuda
+from infra.parameters.finding import Severity, find_nearest
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
-from infra.parameters.variant import Variant, machine_of
-from infra.policy.hosting import newest_version, runs
+from infra.parameters.variant import Variant, find_variant_machine
+from infra.policy.hosting import can_run, find_newest_version
 from infra.preflight.rule import (
     ContainerRule,
     EachVariantRule,
@@ -34,40 +34,42 @@ class ImageUnknown(ModelRule):
 
     example = 'models.ranker.tensorflow = "2.21"'
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         version, key = model.tensorflow, f"models.{name}.tensorflow"
-        if version is not None and version not in images.versions():
-            short = [other for other in images.versions() if other.count(".") == 1]
-            yield self.finding(
+        if version is not None and version not in images.list_versions():
+            short = [other for other in images.list_versions() if other.count(".") == 1]
+            yield self.build_finding(
                 key,
                 f"there is no image for TensorFlow {version}",
                 allowed=", ".join(short),
-                remedy=f"did you mean {_closest(version, short)}?",
+                remedy=f"did you mean {_find_closest(version, short)}?",
             )
         elif model.image is not None:
             return  # your own, which AWS's registries need not have
         elif version is None:
-            yield from self._region(name)
-        elif self.environment.region not in images.regions(version):
-            yield self.finding(
+            yield from self._check_region(name)
+        elif self.environment.region not in images.list_regions(version):
+            yield self.build_finding(
                 key,
                 f"no image for TensorFlow {version} in {self.environment.region}",
-                allowed=", ".join(images.regions(version)),
+                allowed=", ".join(images.list_regions(version)),
                 remedy=_other_region(self.environment.region, version)
                 or "change region or tensorflow",
             )
 
-    def _region(self, name: str) -> Findings:
-        """Checks that the region has the version that is chosen if the file names none."""
-        variants = [each for each in self.environment.served.values() if each.model == name]
-        on_types = chain.from_iterable(variant.on_each_type for variant in variants)
-        for instance in filter(None, map(machine_of, on_types)):
-            version = newest_version(instance)
-            if self.environment.region not in images.regions(version):
-                yield self.finding(
+    def _check_region(self, name: str) -> Findings:
+        """Yield a finding if the Region lacks the image that is chosen by default."""
+        variants = [
+            each for each in self.environment.serving_variants.values() if each.model == name
+        ]
+        on_types = chain.from_iterable(variant.variants_per_type for variant in variants)
+        for instance in filter(None, map(find_variant_machine, on_types)):
+            version = find_newest_version(instance)
+            if self.environment.region not in images.list_regions(version):
+                yield self.build_finding(
                     "region",
                     f"no image for TensorFlow {version} in {self.environment.region}",
-                    allowed=", ".join(images.regions(version)),
+                    allowed=", ".join(images.list_regions(version)),
                     remedy=_other_region(self.environment.region, version)
                     or "change the region, or set tensorflow to a version that it has",
                 )
@@ -76,21 +78,25 @@ class ImageUnknown(ModelRule):
 
 def _other_region(region: str, version: str) -> str | None:
     """Return the remedy for a region that is misspelt; None for one of AWS's."""
-    known = {each for each_version in images.versions() for each in images.regions(each_version)}
-    close = None if region in known else nearest(region, images.regions(version))
+    known = {
+        each
+        for each_version in images.list_versions()
+        for each in images.list_regions(each_version)
+    }
+    close = None if region in known else find_nearest(region, images.list_regions(version))
     return close and f'set region = "{close}"'
 
 
-def _closest(version: str, versions: list[str]) -> str:
-    """The version nearest in number: for 2.21 that is 2.20 and not 2.2."""
+def _find_closest(version: str, versions: list[str]) -> str:
+    """Return the version nearest in number: for 2.21 that is 2.20 and not 2.2."""
     numbers = [int(digits[:6]) for digits in re.findall(r"[0-9]+", version)[:2]] or [2]
     numbers += [99] * (2 - len(numbers))
 
-    def distance(other: str) -> tuple[int, int]:
-        major, minor = images.number(other)
+    def compute_distance(other: str) -> tuple[int, int]:
+        major, minor = images.parse_version(other)
         return abs(major - numbers[0]), abs(minor - numbers[1])
 
-    return min(versions, key=distance)
+    return min(versions, key=compute_distance)
 
 
 class ImageEnded(ContainerRule):
@@ -102,24 +108,24 @@ class ImageEnded(ContainerRule):
     severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
 
-    def look(self, placement: Placement) -> Findings:
-        version, ended = placement.tensorflow, images.ended(placement.tensorflow)
+    def check_part(self, placement: Placement) -> Findings:
+        version, ended = placement.tensorflow, images.find_end_of_patch(placement.tensorflow)
         if ended is not None and placement.model.image is None:
             patched = [
                 other
-                for other in images.versions()
+                for other in images.list_versions()
                 if other.count(".") == 1
-                and images.ended(other) is None
-                and runs(other, placement.instance)
+                and images.find_end_of_patch(other) is None
+                and can_run(other, placement.instance)
             ]
-            yield self.finding(
+            yield self.build_finding(
                 f"models.{placement.variant.model}.tensorflow",
                 f"AWS stopped patching the image of TensorFlow {version} on {ended} or before",
                 allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
                 remedy=f"set tensorflow to {patched[-1]}"
                 if patched
                 else f"choose {placement.instance.successor}",
-                reads=(placement.key("instance_type"),),
+                reads=(placement.build_key("instance_type"),),
             )
 
 
@@ -134,19 +140,19 @@ class ImageGpuTooOld(EachVariantRule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p2.xlarge\""""
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         model = self.environment.models.get(variant.model)
-        if model is None or model.image or model.tensorflow not in images.versions():
+        if model is None or model.image or model.tensorflow not in images.list_versions():
             return
-        for instance in filter(None, map(machine_of, variant.on_each_type)):
-            if not runs(model.tensorflow, instance):
-                newest = newest_version(instance)
-                yield self.finding(
+        for instance in filter(None, map(find_variant_machine, variant.variants_per_type)):
+            if not can_run(model.tensorflow, instance):
+                newest = find_newest_version(instance)
+                yield self.build_finding(
                     f"models.{variant.model}.tensorflow",
                     f"the image of TensorFlow {model.tensorflow} (CUDA "
-                    f"{images.cuda(model.tensorflow) or 'not documented'}) does not run on the "
+                    f"{images.find_cuda(model.tensorflow) or 'not documented'}) does not run on the "
                     f"{instance.gpu} of {instance.name} in variant {name}",
-                    allowed=f"{newest} (CUDA {images.cuda(newest)})",
+                    allowed=f"{newest} (CUDA {images.find_cuda(newest)})",
                     remedy=f"set tensorflow to {newest}, or choose {instance.successor}",
                 )
 
@@ -167,24 +173,28 @@ models.ranker.tensorflow = "2.3"
 variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose an image with a newer CUDA, or an older instance type"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         instance, key = placement.instance, f"models.{placement.variant.model}"
-        oldest = oldest_cuda(instance.gpu or "")
-        own = own_image(placement.model.image or "")
-        cuda: str | None = images.built_cuda(placement.tensorflow)
+        oldest = find_oldest_cuda(instance.gpu or "")
+        own = parse_own_image(placement.model.image or "")
+        cuda: str | None = images.infer_cuda(placement.tensorflow)
         if placement.model.image is not None:
             stated = re.search(r"(?<![a-z0-9])cu(?:da)?(\d\d)\.?(\d)", own.tag) if own else None
             cuda = f"{stated[1]}.{stated[2]}" if stated else None
-        if oldest is None or cuda is None or images.number(cuda) >= images.number(oldest):
+        if (
+            oldest is None
+            or cuda is None
+            or images.parse_version(cuda) >= images.parse_version(oldest)
+        ):
             return
-        finding = self.finding(
+        finding = self.build_finding(
             f"{key}.tensorflow" if own is None else f"{key}.image",
             f"the image's CUDA {cuda} has no kernels for the {instance.gpu} of {instance.name}",
             given=cuda,
-            allowed=f"CUDA {oldest} or newer, which TensorFlow {newest_version(instance)} has",
-            reads=(placement.key("instance_type"),),
+            allowed=f"CUDA {oldest} or newer, which TensorFlow {find_newest_version(instance)} has",
+            reads=(placement.build_key("instance_type"),),
         )
-        older = images.number(cuda)[0] < images.number(oldest)[0]
+        older = images.parse_version(cuda)[0] < images.parse_version(oldest)[0]
         yield finding if older else replace(finding, severity=Severity.WARNING)
 
 
@@ -196,16 +206,16 @@ MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
 class OwnImageRule(Rule):
-    """A rule about the address of your own image."""
+    """A rule about the address of the user's own image."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         for name, model in self.environment.models.items():
             if model.image is not None:
-                yield f"models.{name}.image", model.image, own_image(model.image)
+                yield f"models.{name}.image", model.image, parse_own_image(model.image)
 
 
-def _words(image: Image) -> set[str]:
-    """The words of the image's name and tag, in lower case."""
+def _split_words(image: Image) -> set[str]:
+    """Return the words of the image's name and tag, in lower case."""
     return set(re.split(r"[^a-z0-9]+", f"{image.repository}:{image.tag}".lower()))
 
 
@@ -222,9 +232,9 @@ class ImageOwnAddress(OwnImageRule):
     )
     remedy = "push it to ECR and write its address"
 
-    def look(self, key: str, address: str, image: Image | None) -> Findings:
+    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
         if image is None or len(address) > 255:
-            yield self.finding(key, f"{address!r} is not an address in ECR")
+            yield self.build_finding(key, f"{address!r} is not an address in ECR")
 
 
 class ImageOwnRegion(OwnImageRule):
@@ -236,9 +246,9 @@ class ImageOwnRegion(OwnImageRule):
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
     reads = ("region",)
 
-    def look(self, key: str, address: str, image: Image | None) -> Findings:
+    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.region != self.environment.region:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"the image is in {image.region}, the endpoint in {self.environment.region}",
                 allowed=f"an image in {self.environment.region}",
@@ -257,11 +267,11 @@ class ImageOwnKind(OwnImageRule):
     remedy = "write such an address, or remove image: AWS's image is then chosen"
     reads = ("region",)
 
-    def look(self, key: str, address: str, image: Image | None) -> Findings:
-        if image is None or image.account not in {*images.registry_accounts(), OLD_REGISTRY}:
+    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
+        if image is None or image.account not in {*images.list_registry_accounts(), OLD_REGISTRY}:
             return
-        here = sorted(images.registry_accounts(self.environment.region))
-        built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
+        here = sorted(images.list_registry_accounts(self.environment.region))
+        built_for = sorted(_split_words(image) & {"ec2", "ecs", "eks"})
         if image.repository == f"{OF_SERVING}-eia":
             problem = f"{image.repository} is for Elastic Inference, which has ended"
         elif not image.repository.startswith(OF_SERVING):
@@ -272,7 +282,7 @@ class ImageOwnKind(OwnImageRule):
             problem = f"AWS has no registry {image.account} in {self.environment.region}"
         else:
             return
-        yield self.finding(
+        yield self.build_finding(
             key,
             problem,
             given=image.tag if built_for else image.repository,
@@ -292,14 +302,14 @@ class ImageOwnVersion(VariantRule):
 models.ranker.tensorflow = "2.20"
 models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-serving:2.19.0-cpu\""""
 
-    def look(self, placement: Placement) -> Findings:
-        image = own_image(placement.model.image or "")
+    def check_part(self, placement: Placement) -> Findings:
+        image = parse_own_image(placement.model.image or "")
         number = re.match(r"\d+\.\d+", image.tag) if image else None
         if image is None or number is None or "tensorflow" not in image.repository:
             return
-        other = images.number(number[0]) != images.number(placement.tensorflow)
-        if other and number[0] in images.versions():
-            yield self.finding(
+        other = images.parse_version(number[0]) != images.parse_version(placement.tensorflow)
+        if other and number[0] in images.list_versions():
+            yield self.build_finding(
                 f"models.{placement.variant.model}.tensorflow",
                 f"the image's tag {image.tag} says TensorFlow {number[0]}, but settings and code are "
                 f"chosen and checked for {placement.tensorflow}",
@@ -321,9 +331,9 @@ class ImageOwnMovingTag(OwnImageRule):
     allowed = "a digest, or a tag that never moves"
     remedy = "write @sha256:… or a tag with a version"
 
-    def look(self, key: str, address: str, image: Image | None) -> Findings:
+    def check_part(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
-            yield self.finding(key, f"the tag {image.tag!r} moves from image to image")
+            yield self.build_finding(key, f"the tag {image.tag!r} moves from image to image")
 
 
 class ImageDevice(VariantRule):
@@ -339,12 +349,12 @@ models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-g
 variants.primary.instance_type = "ml.c5.xlarge\""""
     remedy = "change the image or the instance type"
 
-    def look(self, placement: Placement) -> Findings:
-        image = own_image(placement.model.image or "")
-        devices = sorted(_words(image) & {"cpu", "gpu"}) if image else []
+    def check_part(self, placement: Placement) -> Findings:
+        image = parse_own_image(placement.model.image or "")
+        devices = sorted(_split_words(image) & {"cpu", "gpu"}) if image else []
         if len(devices) == 1 and devices[0] != placement.instance.device:
-            yield self.finding(
-                placement.key("instance_type"),
+            yield self.build_finding(
+                placement.build_key("instance_type"),
                 f"the image is built for a {devices[0].upper()} by its name, but {placement.instance.name} "
                 f"is a {placement.instance.device.upper()} type",
                 given=placement.instance.name,

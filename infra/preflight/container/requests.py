@@ -9,31 +9,35 @@ from infra.parameters.placement import Placement
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.parameters.table import ProjectPath
 from infra.policy.container import Batching
-from infra.preflight.rendering import counted
+from infra.preflight.rendering import format_count
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
-from model_packaging.requests.known_requests import unbatchable
+from model_packaging.requests.known_requests import explain_unbatchable
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
 
 class BodyRule(Rule):
-    """A rule about the size of requests or answers, whose key is in [traffic].
+    """A rule about the size of requests or responses, whose key is in [traffic].
 
-    Between the API's limit and the developer guide's, the finding may be acknowledged; above both, it
-    may not.
+    Between the API's limit and the developer guide's, the finding may be acknowledged. Above
+    both, it may not.
     """
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return [()] if self.environment.variants else []
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         key, kind = self.key, self.environment.kind
         name = key.removeprefix("traffic.")
-        given, allowed, guide = self.candidate.value_of(key), getattr(kind, name), kind.guide_bytes
+        given, allowed, guide = (
+            self.candidate.find_value(key),
+            getattr(kind, name),
+            kind.guide_bytes,
+        )
         if given is None:
             question = "whether requests and responses are within SageMaker's size limits"
-            yield self.not_checked(key, key, question)
+            yield self.build_unchecked(key, key, question)
         elif allowed < given <= guide:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{name} {given:,} is more than the API's model of InvokeEndpoint allows",
                 allowed=f"at most {allowed:,}; AWS's hosting FAQ says {guide:,}",
@@ -41,7 +45,7 @@ class BodyRule(Rule):
                 "an endpoint of yours, and acknowledge this finding if it is answered",
             )
         elif given > allowed:
-            finding = self.finding(
+            finding = self.build_finding(
                 key,
                 f"{name} {given:,} is more than an endpoint of this kind carries",
                 allowed=f"at most {allowed:,}",
@@ -91,10 +95,10 @@ class CaptureOfNothing(Rule):
     remedy = "set requests or answers to true, or take [capture] out"
     reads = ("capture.answers",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         capture = self.environment.capture
         if capture is not None and not capture.requests and not capture.answers:
-            yield self.finding(given=[capture.requests, capture.answers])
+            yield self.build_finding(given=[capture.requests, capture.answers])
 
 
 CONVERTED = (CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"], "application/jsons")
@@ -123,23 +127,23 @@ class ConversionCost(VariantRule):
 traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
     allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         if placement.served.has_code is not False or placement.model.image is not None:
             return
-        if not images.has("rewritten_code", placement.tensorflow):
+        if not images.has_feature("rewritten_code", placement.tensorflow):
             return
         model = f"models.{placement.variant.model}"
-        for key, sent_as, size in self._sent(placement):
+        for key, sent_as, size in self._list_sent(placement):
             # Parameters and case are ignored.
             content_type = (sent_as or "").partition(";")[0].strip().lower()
             if content_type not in CONVERTED:
                 continue
             if size is None:
                 question = f"whether NGINX can convert {content_type}"
-                yield self.not_checked(key, "traffic.request_bytes", question)
+                yield self.build_unchecked(key, "traffic.request_bytes", question)
             elif size > SMALL_BYTES:
                 memory_mb = size * MEMORY_BYTES_PER_BYTE / BYTES_PER_MB
-                yield self.finding(
+                yield self.build_finding(
                     key,
                     f"NGINX converts {content_type} of {size:,} bytes itself, which takes about "
                     f"{memory_mb:,.0f} MB of memory for each request: {model} has no handler",
@@ -147,21 +151,25 @@ traffic = { request_bytes = 400_000, content_types = ["text/csv"] }"""
                     reads=(model, "traffic.request_bytes"),
                 )
 
-    def _sent(self, placement: Placement) -> Iterator[tuple[str, str | None, int | None]]:
-        """(key, content type, bytes of the largest known body) for each content type that is sent."""
+    def _list_sent(self, placement: Placement) -> Iterator[tuple[str, str | None, int | None]]:
+        """Yield (key, content type, bytes of the largest known body) of what callers send."""
         traffic = self.environment.traffic
         for content_type in traffic.content_types:
             yield "traffic.content_types", content_type, traffic.request_bytes
         rollout = self.environment.rollout
         for below, golden in placement.model.golden_requests.items():
             key = f"models.{placement.variant.model}.{below}.request"
-            yield key, golden.sent_as, self._size(golden.request)
+            yield key, golden.request_content_type, self._measure_size(golden.request)
         if rollout is not None and rollout.golden_requests is not None:
             sent = rollout.golden_requests
-            yield "rollout.golden_requests.body", sent.sent_as, self._size(sent.body)
+            yield (
+                "rollout.golden_requests.body",
+                sent.request_content_type,
+                self._measure_size(sent.body),
+            )
 
-    def _size(self, file: ProjectPath) -> int:
-        """Size of a golden request in bytes; 0 if it cannot be read, which other rules report."""
+    def _measure_size(self, file: ProjectPath) -> int:
+        """Return a golden request's size in bytes; 0 if unreadable, which other rules report."""
         try:
             return file.path.stat().st_size
         except OSError:
@@ -174,7 +182,7 @@ MICROS_PER_MS = 1000
 class BatchRule(VariantRule):
     """A rule about variants with server-side batching."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         for placement in self.candidate.placements:
             if (batching := placement.variant.container.batching) is not None:
                 yield placement, batching
@@ -192,19 +200,19 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
     remedy = "raise it, or send fewer rows at once"
     reads = ("traffic.rows_per_request",)
 
-    def look(self, placement: Placement, batching: Batching) -> Findings:
+    def check_part(self, placement: Placement, batching: Batching) -> Findings:
         rows = self.environment.traffic.rows_per_request
-        key = placement.key("container.batching.max_batch_size")
+        key = placement.build_key("container.batching.max_batch_size")
         if batching.max_batch_size == 0:
             # Observed with the code of image 2.20: it starts.
             problem = "max_batch_size 0: every request is answered with 400"
-            finding = self.finding(key, problem, allowed="1 or more", remedy="raise it")
+            finding = self.build_finding(key, problem, allowed="1 or more", remedy="raise it")
             yield replace(finding, severity=Severity.WARNING)
         elif rows is None:
             question = "whether a request fits in a batch"
-            yield self.not_checked(key, "traffic.rows_per_request", question)
+            yield self.build_unchecked(key, "traffic.rows_per_request", question)
         elif batching.max_batch_size < rows:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
                 "(traffic.rows_per_request)",
@@ -224,11 +232,11 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
     remedy = "lower it, or raise alarms.p99_latency_ms"
     reads = ("alarms.p99_latency_ms",)
 
-    def look(self, placement: Placement, batching: Batching) -> Findings:
+    def check_part(self, placement: Placement, batching: Batching) -> Findings:
         alarm_ms = self.environment.alarms.p99_latency_ms
         if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
-            yield self.finding(
-                placement.key("container.batching.timeout_micros"),
+            yield self.build_finding(
+                placement.build_key("container.batching.timeout_micros"),
                 f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
                 f"p99_latency_ms {alarm_ms:g}",
                 allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
@@ -249,16 +257,16 @@ variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
     remedy = "raise it, or take it out"
 
-    def look(self, placement: Placement, batching: Batching) -> Findings:
+    def check_part(self, placement: Placement, batching: Batching) -> Findings:
         queue = batching.max_enqueued_batches
         if queue is not None and queue * placement.processes < placement.workers:
             least = -(-placement.workers // placement.processes)
-            yield self.finding(
-                placement.key("container.batching.max_enqueued_batches"),
-                f"{counted(placement.processes, 'queue')} of {queue} hold less than "
-                f"{counted(placement.workers, 'worker')}",
+            yield self.build_finding(
+                placement.build_key("container.batching.max_enqueued_batches"),
+                f"{format_count(placement.processes, 'queue')} of {queue} hold less than "
+                f"{format_count(placement.workers, 'worker')}",
                 allowed=f"{least} or more",
-                reads=(placement.key("container.gunicorn_workers"),),
+                reads=(placement.build_key("container.gunicorn_workers"),),
             )
 
 
@@ -277,15 +285,15 @@ class BatchFixedShape(BatchRule):
     allowed = "a first dimension that is open (None, -1) in every input and output"
     remedy = "export the model with open first dimensions, or remove batching"
 
-    def look(self, placement: Placement, batching: Batching) -> Findings:
-        for name in self.candidate.served_by(placement):
-            for folder, info in self.candidate.saved_models(name):
+    def check_part(self, placement: Placement, batching: Batching) -> Findings:
+        for name in self.candidate.list_served_models(placement):
+            for folder, info in self.candidate.read_saved_models(name):
                 for signature, tensors in info.signatures.items():
-                    why = unbatchable(tensors)
+                    why = explain_unbatchable(tensors)
                     if why is None:
                         continue
-                    finding = self.finding(
-                        placement.key("container.batching"),
+                    finding = self.build_finding(
+                        placement.build_key("container.batching"),
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
                         reads=(f"models.{name}.saved_model",),

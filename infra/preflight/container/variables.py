@@ -1,26 +1,26 @@
-"""Rules about your own environment variables in the container."""
+"""Rules about the user's own environment variables in the container."""
 
 from dataclasses import replace
 
-from infra.catalog.limits import most
+from infra.catalog.limits import find_maximum
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import (
     OLD_ONEDNN_SWITCH,
     UNSUPPORTED,
-    inert_reason,
-    variables_of,
+    build_variables,
+    explain_inert_variable,
 )
 from infra.preflight.rule import ContainerRule, Findings, Parts, Rule
-from model_packaging.secret_files import is_named_secret, secret_in
+from model_packaging.secret_files import find_secret, is_named_secret
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
 MOST_BYTES = 32 * 1024
 
 
-def _deployed(placement: Placement) -> dict[str, str]:
-    """All variables of the container: the file's own, and those of its settings."""
-    ours = variables_of(
+def _build_environment(placement: Placement) -> dict[str, str]:
+    """Return all variables of the container: the file's own, and those of its settings."""
+    ours = build_variables(
         placement.settings,
         default_model=placement.model.default_name(placement.variant.model),
         tensorflow=placement.tensorflow,
@@ -29,9 +29,9 @@ def _deployed(placement: Placement) -> dict[str, str]:
 
 
 class VariableRule(Rule):
-    """A rule about each variable of the file's own."""
+    """A rule about each of the file's own environment variables."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         for placement in self.candidate.containers:
             for name, value in placement.variant.environment.items():
                 yield placement, name, value
@@ -46,12 +46,12 @@ class VariablesTooMany(ContainerRule):
     example = "# 101 keys in variants.primary.environment"
     remedy = "put some into a file of the code folder"
 
-    def look(self, placement: Placement) -> Findings:
-        count, allowed = len(_deployed(placement)), most("EnvironmentMap")
+    def check_part(self, placement: Placement) -> Findings:
+        count, allowed = len(_build_environment(placement)), find_maximum("EnvironmentMap")
         if count > allowed:
             own = allowed - (count - len(placement.variant.environment))
-            yield self.finding(
-                placement.key("environment"),
+            yield self.build_finding(
+                placement.build_key("environment"),
                 f"{len(placement.variant.environment)} variables and those of the container make {count}",
                 given=count,
                 allowed=f"at most {allowed} in all, {own} of your own",
@@ -67,11 +67,11 @@ class VariableTooLong(VariableRule):
     example = "# a value of 1025 characters in variants.primary.environment"
     remedy = "put it into a file of the code folder"
 
-    def look(self, placement: Placement, name: str, value: str) -> Findings:
-        allowed = most("EnvironmentValue")
+    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
+        allowed = find_maximum("EnvironmentValue")
         if len(value) > allowed:
-            yield self.finding(
-                placement.key(f"environment.{name}"),
+            yield self.build_finding(
+                placement.build_key(f"environment.{name}"),
                 f"{name} has {len(value)} characters",
                 allowed=f"at most {allowed}",
             )
@@ -88,11 +88,13 @@ class VariablesTooLarge(ContainerRule):
     allowed = f"at most {MOST_BYTES:,}"
     remedy = "put some into a file of the code folder"
 
-    def look(self, placement: Placement) -> Findings:
-        size = sum(len(f"{name}{value}".encode()) for name, value in _deployed(placement).items())
+    def check_part(self, placement: Placement) -> Findings:
+        size = sum(
+            len(f"{name}{value}".encode()) for name, value in _build_environment(placement).items()
+        )
         if size > MOST_BYTES:
-            yield self.finding(
-                placement.key("environment"),
+            yield self.build_finding(
+                placement.build_key("environment"),
                 f"names and values have {size:,} bytes together, the container's included",
                 given=size,
             )
@@ -117,12 +119,12 @@ class VariableHoldsSecret(VariableRule):
     allowed = "the name or the ARN of a secret in AWS Secrets Manager"
     remedy = "put the secret there, and read it when the code is imported"
 
-    def look(self, placement: Placement, name: str, value: str) -> Findings:
-        looks_like = secret_in(f"{name}={value}".encode())
+    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
+        looks_like = find_secret(f"{name}={value}".encode())
         if looks_like is None and not is_named_secret(name, value):
             return
-        finding = self.finding(
-            placement.key(f"environment.{name}"),
+        finding = self.build_finding(
+            placement.build_key(f"environment.{name}"),
             f"{name} looks like {looks_like or 'a secret, by its name'}: it would be in the template",
             given=None,
         )
@@ -142,11 +144,11 @@ class VariableInert(VariableRule):
     allowed = "variables that the image reads"
     remedy = "take it out"
 
-    def look(self, placement: Placement, name: str, value: str) -> Findings:
-        reason = inert_reason(name, value, tensorflow=placement.tensorflow)
+    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
+        reason = explain_inert_variable(name, value, tensorflow=placement.tensorflow)
         if reason is not None:
-            yield self.finding(
-                placement.key(f"environment.{name}"),
+            yield self.build_finding(
+                placement.build_key(f"environment.{name}"),
                 f"{name} = {value!r} has no effect: {reason}",
                 reads=(f"models.{placement.variant.model}.tensorflow",),
             )
@@ -162,10 +164,10 @@ class VariableUnsupported(VariableRule):
     example = 'variants.primary.environment.SAGEMAKER_BATCH = "true"'
     remedy = "take it out"
 
-    def look(self, placement: Placement, name: str, value: str) -> Findings:
+    def check_part(self, placement: Placement, name: str, value: str) -> Findings:
         if name in UNSUPPORTED:
-            yield self.finding(
-                placement.key(f"environment.{name}"),
+            yield self.build_finding(
+                placement.build_key(f"environment.{name}"),
                 f"{name} = {value!r} changes what the container serves",
                 allowed=UNSUPPORTED[name],
             )

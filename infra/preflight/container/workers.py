@@ -1,20 +1,20 @@
 """Rules about Gunicorn workers, computing threads, settings without effect, and the time to start."""
 
-from infra.catalog.limits import documented, most
+from infra.catalog.limits import find_documented_limit, find_maximum
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import is_upstream, worker_class_of
+from infra.policy.container import find_worker_class, is_upstream
 from infra.policy.sizing import (
     DOWNLOAD,
     STARTUP,
-    default_seconds,
-    download_seconds,
-    load_seconds,
-    real_wait_seconds,
-    wait_seconds_for,
+    estimate_download_seconds,
+    estimate_load_seconds,
+    find_default_wait,
+    find_real_wait,
+    find_wait_setting,
 )
-from infra.preflight.rule import ContainerRule, Findings, VariantRule, artifact_example
-from model_packaging.inputs import wants_ours
+from infra.preflight.rule import ContainerRule, Findings, VariantRule, build_artifact_example
+from model_packaging.inputs import needs_our_handler
 from model_packaging.python_code import CodeFolder
 
 OF_GUNICORN = (
@@ -40,14 +40,14 @@ class WorkersWithoutCode(ContainerRule):
     allowed = "no such key, or code for the model"
     remedy = "take it out, or add code"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         if placement.served.has_code is not False:
             return
         for name in OF_GUNICORN:
             given = getattr(placement.variant.container, name)
             if given is not None:
-                yield self.finding(
-                    placement.key(f"container.{name}"),
+                yield self.build_finding(
+                    placement.build_key(f"container.{name}"),
                     f"{name} {given} has no effect: models.{placement.variant.model} has no code, so no "
                     "Gunicorn runs",
                     reads=(f"models.{placement.variant.model}",),
@@ -70,14 +70,16 @@ models.ranker.code = "code"
 variants.primary.container.gunicorn_worker_class = "eventlet\""""
     remedy = "take it out: it is then chosen"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         container, served = placement.variant.container, placement.served
         if served.has_code is False or placement.model.image is not None:
             return
-        kind = worker_class_of(container, placement.tensorflow, multi_model=served.multi_model)
+        kind = find_worker_class(container, placement.tensorflow, multi_model=served.multi_model)
         folder = self.candidate.code_folders.get(placement.variant.model)
         code = None if folder is None else CodeFolder(folder)
-        brought = code is not None and (code.vendors(kind) or code.requires(kind))
+        brought = code is not None and (
+            code.has_vendored_module(kind) or code.has_requirement_for(kind)
+        )
         wrong = {
             "gunicorn_workers": (container.gunicorn_workers == 0, "1 or more"),
             "gunicorn_worker_class": (
@@ -88,8 +90,8 @@ variants.primary.container.gunicorn_worker_class = "eventlet\""""
         for name, (is_wrong, allowed) in wrong.items():
             if is_wrong:
                 given = getattr(container, name)
-                yield self.finding(
-                    placement.key(f"container.{name}"),
+                yield self.build_finding(
+                    placement.build_key(f"container.{name}"),
                     f"with {name} {given} no worker starts, and the container never answers",
                     allowed=allowed,
                     reads=(f"models.{placement.variant.model}",),
@@ -112,14 +114,14 @@ variants.primary.container.gunicorn_threads = 4"""
     allowed = "1, or gunicorn_worker_class = gthread"
     remedy = "take it out, or change the class"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         container, multi_model = placement.variant.container, placement.served.multi_model
-        kind = worker_class_of(container, placement.tensorflow, multi_model=multi_model)
+        kind = find_worker_class(container, placement.tensorflow, multi_model=multi_model)
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
-            yield self.finding(
-                placement.key("container.gunicorn_threads"),
+            yield self.build_finding(
+                placement.build_key("container.gunicorn_threads"),
                 f"gunicorn_threads {container.gunicorn_threads} has no effect with worker class {kind}",
-                reads=(placement.key("container.gunicorn_worker_class"),),
+                reads=(placement.build_key("container.gunicorn_worker_class"),),
             )
 
 
@@ -148,19 +150,19 @@ variants.primary.container.gunicorn_workers = 1"""
     allowed = "2 or more, or gevent with TensorFlow 2.20"
     remedy = "set 2, or choose an instance type on which 2 fit"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
-        kind = worker_class_of(placement.settings, placement.tensorflow, multi_model=True)
+        kind = find_worker_class(placement.settings, placement.tensorflow, multi_model=True)
         blocks = kind in ("sync", "gthread") and placement.workers == threads == 1
         if blocks and placement.served.multi_model:
-            yield self.finding(
-                placement.key("container.gunicorn_workers"),
+            yield self.build_finding(
+                placement.build_key("container.gunicorn_workers"),
                 f"gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow "
                 f"{placement.tensorflow}): no request is answered while a model loads",
                 given=placement.workers,
                 reads=(
-                    placement.key("instance_type"),
-                    placement.key("container.gunicorn_worker_class"),
+                    placement.build_key("instance_type"),
+                    placement.build_key("container.gunicorn_worker_class"),
                 ),
             )
 
@@ -176,14 +178,14 @@ class WorkerTimeout(VariantRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_timeout_seconds = 120"""
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         given = placement.variant.container.gunicorn_timeout_seconds
         if self.environment.kind.queued:
             return  # a request may take up to an hour there
-        most = int(documented("answer_seconds"))
+        most = int(find_documented_limit("answer_seconds"))
         if given is not None and given > most:
-            yield self.finding(
-                placement.key("container.gunicorn_timeout_seconds"),
+            yield self.build_finding(
+                placement.build_key("container.gunicorn_timeout_seconds"),
                 f"gunicorn_timeout_seconds {given} is longer than InvokeEndpoint waits",
                 allowed=f"1 to {most}",
                 remedy=f"set {most}, or take it out",
@@ -205,7 +207,7 @@ variants.primary.instance_type = "ml.c5.4xlarge"
 variants.primary.container.tfs_processes = 4
 variants.primary.container.intra_op_threads = 16"""
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         vcpus, processes = placement.instance.vcpus, placement.processes
         for name in ("inter_op_threads", "intra_op_threads"):
             threads = getattr(placement.settings, name) or 0
@@ -213,8 +215,8 @@ variants.primary.container.intra_op_threads = 16"""
                 continue
             # The key in the file is the cause; values that were chosen follow from it.
             chosen = getattr(placement.variant.container, name) is None
-            yield self.finding(
-                placement.key("container.tfs_processes" if chosen else f"container.{name}"),
+            yield self.build_finding(
+                placement.build_key("container.tfs_processes" if chosen else f"container.{name}"),
                 f"{processes} processes x {name} {threads} are {processes * threads} threads on "
                 f"{vcpus} vCPUs",
                 given=processes if chosen else threads,
@@ -222,7 +224,10 @@ variants.primary.container.intra_op_threads = 16"""
                 remedy="lower it, or remove it: it is then chosen"
                 if chosen
                 else "lower it or tfs_processes, or remove it: it is then chosen",
-                reads=(placement.key("container.tfs_processes"), placement.key("instance_type")),
+                reads=(
+                    placement.build_key("container.tfs_processes"),
+                    placement.build_key("instance_type"),
+                ),
             )
             if chosen:
                 return  # the other key would give the same finding
@@ -241,51 +246,59 @@ class SettingInert(ContainerRule):
     allowed = "nothing"
     remedy = "take it out"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         container = placement.variant.container
         if container.omp_threads is not None and is_upstream(placement.tensorflow):
             why = f"TensorFlow {placement.tensorflow} has no OpenMP"
-            yield self._inert(placement, "omp_threads", why)
-        if not self._has_our_handler(placement):
+            yield self._build_inert_finding(placement, "omp_threads", why)
+        if not self._has_servable_handler(placement):
             why = f'models.{placement.variant.model} has no handler = "servable" to read it'
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:
-                    yield self._inert(placement, name, why)
-        elif (asked := container.request_timeout_seconds) is not None and asked > self._wait(
+                    yield self._build_inert_finding(placement, name, why)
+        elif (asked := container.request_timeout_seconds) is not None and asked > self._find_wait(
             placement
         ):
-            why = f"wait_time_seconds {self._wait(placement)} ends a request before"
-            yield self._inert(placement, "request_timeout_seconds", why)
+            why = f"wait_time_seconds {self._find_wait(placement)} ends a request before"
+            yield self._build_inert_finding(placement, "request_timeout_seconds", why)
         elif container.grpc_from_bytes is not None and container.transport in ("rest", "grpc"):
             why = f"with transport {container.transport} every request is sent the same way"
-            yield self._inert(placement, "grpc_from_bytes", why)
+            yield self._build_inert_finding(placement, "grpc_from_bytes", why)
         if container.gpu_memory_margin is not None:
             if not placement.instance.gpus:
                 why = f"{placement.instance.name} has no GPU"
-                yield self._inert(placement, "gpu_memory_margin", why)
+                yield self._build_inert_finding(placement, "gpu_memory_margin", why)
             elif placement.processes == 1:
                 why = "it is read only with several processes"
-                yield self._inert(placement, "gpu_memory_margin", why)
+                yield self._build_inert_finding(placement, "gpu_memory_margin", why)
 
-    def _wait(self, placement: Placement) -> int:
-        """Seconds after which the container ends a request."""
-        default = default_seconds(placement.tensorflow, processes=placement.processes)
+    def _find_wait(self, placement: Placement) -> int:
+        """Return the seconds after which the container ends a request."""
+        default = find_default_wait(placement.tensorflow, processes=placement.processes)
         return placement.settings.wait_time_seconds or default
 
-    def _has_our_handler(self, placement: Placement) -> bool:
-        """Whether the model has Servable's handler, or may have it: archives in S3 are not read."""
+    def _has_servable_handler(self, placement: Placement) -> bool:
+        """Return whether the model has Servable's handler. An archive in S3 may have it."""
         for name in placement.model.multi_model or [placement.variant.model]:
             model, code = self.environment.models.get(name), self.candidate.code_folders.get(name)
-            if model is None or model.artifact or model.handler or (code and wants_ours(code)):
+            if (
+                model is None
+                or model.artifact
+                or model.handler
+                or (code and needs_our_handler(code))
+            ):
                 return True
         return False
 
-    def _inert(self, placement: Placement, name: str, why: str) -> Finding:
+    def _build_inert_finding(self, placement: Placement, name: str, why: str) -> Finding:
         given = getattr(placement.variant.container, name)
-        return self.finding(
-            placement.key(f"container.{name}"),
+        return self.build_finding(
+            placement.build_key(f"container.{name}"),
             f"{name} {given} has no effect: {why}",
-            reads=(placement.key("instance_type"), f"models.{placement.variant.model}.tensorflow"),
+            reads=(
+                placement.build_key("instance_type"),
+                f"models.{placement.variant.model}.tensorflow",
+            ),
         )
 
 
@@ -300,56 +313,58 @@ class WaitTooShort(VariantRule):
     # s. The container then exits and starts again from the beginning.
 
     acknowledgeable = True
-    example = artifact_example(
+    example = build_artifact_example(
         'variants.primary.instance_type = "ml.g5.2xlarge"',
         "variants.primary.container.wait_time_seconds = 50",
         size_gib=6,
     )
 
-    def look(self, placement: Placement) -> Findings:
-        load = load_seconds(placement.served, processes=placement.processes)
+    def check_part(self, placement: Placement) -> Findings:
+        load = estimate_load_seconds(placement.served, processes=placement.processes)
         tensorflow = placement.tensorflow
         given = placement.settings.wait_time_seconds
         if given is None:
-            given = default_seconds(tensorflow, processes=placement.processes)
-        real = real_wait_seconds(given, tensorflow)
+            given = find_default_wait(tensorflow, processes=placement.processes)
+        real = find_real_wait(given, tensorflow)
         if load is None or real >= load:
             return
-        enough = wait_seconds_for(load, tensorflow)
-        most_real = real_wait_seconds(enough, tensorflow)
+        enough = find_wait_setting(load, tensorflow)
+        most_real = find_real_wait(enough, tensorflow)
         fits = most_real >= load
-        yield self.finding(
-            placement.key("container.wait_time_seconds"),
+        yield self.build_finding(
+            placement.build_key("container.wait_time_seconds"),
             f"with wait_time_seconds {given} the container waits {real:.0f} s, but loading takes about "
             f"{load:.0f} s",
             given=given,
             allowed=f"{enough} or more" if fits else f"a load of at most {most_real:.0f} s",
             remedy="raise it, or take it out" if fits else "make the model smaller",
-            reads=(f"models.{placement.variant.model}", placement.key("container")),
+            reads=(f"models.{placement.variant.model}", placement.build_key("container")),
         )
 
 
 class TimeoutRule(VariantRule):
-    """A rule that compares a timeout of a variant with the seconds that are needed."""
+    """A rule that compares a timeout of a variant with the estimated seconds."""
 
-    def too_short(
+    def check_timeout(
         self, placement: Placement, name: str, shape: str, needed: float | None, what: str
     ) -> Findings:
-        """Yields a finding if the timeout is too short.
+        """Yield a finding if the timeout is too short.
 
         `shape` names the limit in the catalog whose maximum is SageMaker's own timeout.
         """
-        given = getattr(placement.variant, name) or most(shape)
+        given = getattr(placement.variant, name) or find_maximum(shape)
         if needed is None or needed <= given:
             return
-        fits = needed <= most(shape)
-        yield self.finding(
-            placement.key(name),
+        fits = needed <= find_maximum(shape)
+        yield self.build_finding(
+            placement.build_key(name),
             f"{what} takes about {needed:.0f} s, but {name} is {given}",
             given=given,
-            allowed=f"{int(needed) + 1} to {most(shape)}" if fits else f"at most {most(shape)} s",
+            allowed=f"{int(needed) + 1} to {find_maximum(shape)}"
+            if fits
+            else f"at most {find_maximum(shape)} s",
             remedy="raise it" if fits else "make the model smaller",
-            reads=(f"models.{placement.variant.model}", placement.key("container")),
+            reads=(f"models.{placement.variant.model}", placement.build_key("container")),
         )
 
 
@@ -361,15 +376,15 @@ class DownloadTimeout(TimeoutRule):
     """
 
     acknowledgeable = True
-    example = artifact_example(
+    example = build_artifact_example(
         'variants.primary.instance_type = "ml.m5.4xlarge"',
         "variants.primary.download_timeout_seconds = 60",
         size_gib=10,
     )
 
-    def look(self, placement: Placement) -> Findings:
-        needed, what = download_seconds(placement.served), "fetching and unpacking"
-        yield from self.too_short(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
+    def check_part(self, placement: Placement) -> Findings:
+        needed, what = estimate_download_seconds(placement.served), "fetching and unpacking"
+        yield from self.check_timeout(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
 
 
 class StartupTimeout(TimeoutRule):
@@ -380,12 +395,14 @@ class StartupTimeout(TimeoutRule):
     """
 
     acknowledgeable = True
-    example = artifact_example(
+    example = build_artifact_example(
         'variants.primary.instance_type = "ml.g5.2xlarge"',
         "variants.primary.startup_timeout_seconds = 60",
         size_gib=14,
     )
 
-    def look(self, placement: Placement) -> Findings:
-        needed = load_seconds(placement.served, processes=placement.processes)
-        yield from self.too_short(placement, "startup_timeout_seconds", STARTUP, needed, "loading")
+    def check_part(self, placement: Placement) -> Findings:
+        needed = estimate_load_seconds(placement.served, processes=placement.processes)
+        yield from self.check_timeout(
+            placement, "startup_timeout_seconds", STARTUP, needed, "loading"
+        )

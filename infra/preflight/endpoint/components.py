@@ -7,21 +7,26 @@ A variant with sleep_after_minutes is one too. TensorFlow Serving was seen as a 
 from collections import Counter
 from dataclasses import replace
 
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import OF_COMPONENTS, Variant
-from infra.policy.sizing import MIB_PER_GIB, copy_room, instances_that_hold, memory
-from infra.preflight.rendering import counted
+from infra.policy.sizing import (
+    MIB_PER_GIB,
+    compute_copy_room,
+    compute_memory,
+    count_instances_for_copies,
+)
+from infra.preflight.rendering import format_count
 from infra.preflight.rule import EachVariantRule, Findings, Parts, Rule, VariantRule
 
 LONGEST_NAME = 63
 
 
 class ComponentRule(Rule):
-    """A rule about variants that run copies of components: `look` takes their names and them."""
+    """A rule about variants that run copies: `check_part` takes a name and its variant."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         variants = self.environment.variants.items()
         return [(name, variant) for name, variant in variants if variant.has_copies]
 
@@ -45,11 +50,11 @@ variants.primary.sleep_after_minutes = 15
 capture = { sample_percent = 10 }"""
     allowed = "only without sleep_after_minutes and components"
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         key, own = f"variants.{name}", "components" if variant.components else "sleep_after_minutes"
         count = len(self.environment.variants)
         excluded = {
-            "variants": (count > 1, counted(count, "variant")),
+            "variants": (count > 1, format_count(count, "variant")),
             f"{key}.serverless": (variant.serverless is not None, "serverless"),
             f"{key}.shadow": (variant.shadow, "shadow"),
             f"{key}.instance_pools": (variant.instance_pools is not None, "instance_pools"),
@@ -58,13 +63,13 @@ capture = { sample_percent = 10 }"""
             "asynchronous": (self.environment.asynchronous is not None, "queue"),
             "rollout": (self.environment.rollout is not None, "guarded update"),
         }
-        for served in self.environment.served.values():
+        for served in self.environment.serving_variants.values():
             model = self.environment.models.get(served.model)
             many = model is not None and model.multi_model is not None
             excluded[f"models.{served.model}.multi_model"] = many, "multi_model"
         for other, (present, what) in excluded.items():
             if present:
-                yield self.finding(
+                yield self.build_finding(
                     other,
                     f"{what}: variant {name} has {own}, and nothing documents it for a component",
                     given=None,
@@ -82,13 +87,13 @@ class ComponentKeys(ComponentRule):
     example = 'variants.primary.components.copies = { model = "ranker" }'
     remedy = 'move it into the components that need it, or take it out (of a base: model = "")'
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         if not variant.components:
             return
         for key in (*OF_COMPONENTS, "copy_memory_mib"):
             if getattr(variant, key) != Variant.model_fields[key].default:
                 own = "memory_mib" if key == "copy_memory_mib" else key
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.{key}",
                     f"{key} of variant {name} has no effect: it has components",
                     given=None,
@@ -107,14 +112,14 @@ class ComponentName(ComponentRule):
 endpoint.name = "{"e" * 60}"
 variants.primary.sleep_after_minutes = 15"""
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         twice = Counter(
             each for other in self.environment.variants.values() for each in other.components
         )
         for each in variant.components or (name,):
             component = f"{self.environment.endpoint.name}-{each}"
             if len(component) > LONGEST_NAME:
-                yield self.finding(
+                yield self.build_finding(
                     "endpoint.name",
                     f"the inference component {component} has {len(component)} characters",
                     allowed=f"{LONGEST_NAME} characters together with {each} and a hyphen",
@@ -124,7 +129,7 @@ variants.primary.sleep_after_minutes = 15"""
             if each in variant.components and (
                 each in self.environment.variants or twice[each] > 1
             ):
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.components.{each}",
                     f"{each} is also the name of a variant, or of another component",
                     given=None,
@@ -145,11 +150,11 @@ class ComponentBounds(EachVariantRule):
 variants.primary.sleep_after_minutes = 15
 variants.primary.min_instances = 2"""
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         key = f"variants.{name}"
         asleep = variant.sleep_after_minutes is not None
         if asleep and variant.min_instances and "min_instances" in variant.model_fields_set:
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.min_instances",
                 f"min_instances {variant.min_instances}: the variant sleeps, and then runs none",
                 allowed="no min_instances with sleep_after_minutes",
@@ -157,7 +162,7 @@ variants.primary.min_instances = 2"""
                 reads=(f"{key}.sleep_after_minutes",),
             )
         if not variant.has_copies and variant.copy_memory_mib is not None:
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.copy_memory_mib",
                 f"copy_memory_mib {variant.copy_memory_mib} has no effect: the variant does not sleep",
                 allowed="only with sleep_after_minutes",
@@ -166,7 +171,7 @@ variants.primary.min_instances = 2"""
             )
         awake = [each for each, own in variant.components.items() if not own.sleep_after_minutes]
         if awake and variant.min_instances == 0:
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.min_instances",
                 f"min_instances 0 is never reached: {', '.join(awake)} never sleeps",
                 allowed="1 or more, or sleep_after_minutes in every component",
@@ -174,14 +179,14 @@ variants.primary.min_instances = 2"""
                 reads=tuple(f"{key}.components.{each}" for each in awake),
             )
         for each in variant.components:
-            yield from self._copies(f"{key}.components.{each}", variant.narrowed(each))
+            yield from self._check_copies(f"{key}.components.{each}", variant.for_component(each))
 
-    def _copies(self, key: str, narrowed: Variant) -> Findings:
+    def _check_copies(self, key: str, narrowed: Variant) -> Findings:
         own = narrowed.components[key.rpartition(".")[2]]
         least, most = narrowed.capacity
         stated = "min_copies" in own.model_fields_set
         if own.sleep_after_minutes and stated and own.min_copies:
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.min_copies",
                 f"min_copies {own.min_copies}: the component sleeps, and then has none",
                 allowed="0, or no min_copies, with sleep_after_minutes",
@@ -189,7 +194,7 @@ variants.primary.min_instances = 2"""
                 reads=(f"{key}.sleep_after_minutes",),
             )
         elif own.min_copies == 0 and not own.sleep_after_minutes:
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.min_copies",
                 "min_copies 0: nothing ends the last copy, or starts the first one",
                 allowed="1 or more; 0 with sleep_after_minutes",
@@ -197,7 +202,7 @@ variants.primary.min_instances = 2"""
                 reads=(f"{key}.sleep_after_minutes",),
             )
         if least > most:
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.min_copies",
                 f"min_copies {least} is above max_copies {most}",
                 allowed=f"1 to {most}",
@@ -205,7 +210,7 @@ variants.primary.min_instances = 2"""
                 reads=(f"{key}.max_copies",),
             )
         elif most > max(1, least) and narrowed.scaling is None:
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.max_copies",
                 f"max_copies {most} is never reached: nothing scales",
                 allowed=f"{max(1, least)}, or a table [{key}.scaling]",
@@ -231,9 +236,9 @@ variants.primary.sleep_after_minutes = 15"""
     remedy = "choose another type, or try it in the account first"
     reads = ("variants.{name}",)
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         if (variant.instance_type or "").startswith(("ml.m5.", "ml.m5d.", "ml.c5d.", "ml.p2.")):
-            yield self.finding(name=name, variant=variant)
+            yield self.build_finding(name=name, variant=variant)
 
 
 class ComponentMemory(VariantRule):
@@ -248,24 +253,24 @@ class ComponentMemory(VariantRule):
 variants.primary.sleep_after_minutes = 15
 variants.primary.copy_memory_mib = 128"""
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         chosen = placement.copy_memory_mib
         if not placement.variant.has_copies or placement.variant.serverless is not None:
             return
         if placement.served.server_gib is None:
-            yield from self.size_unknown(placement)
+            yield from self.report_unknown_size(placement)
             return
-        need = memory(
+        need = compute_memory(
             placement.instance,
             placement.served,
             processes=placement.processes,
             workers=placement.workers,
         )
         least = int((need.servers_gib + need.workers_gib) * MIB_PER_GIB) if need else 0
-        most = int(copy_room(placement.whole)[2])
+        most = int(compute_copy_room(placement.whole_instance)[2])
         if not least <= chosen.value <= most:
-            yield self.finding(
-                placement.key(chosen.name),
+            yield self.build_finding(
+                placement.build_key(chosen.name),
                 f"{chosen.name} {chosen.value}: model servers and workers need {least} MiB, and "
                 f"{placement.instance.name} has room for {most}",
                 given=chosen.value,
@@ -273,7 +278,7 @@ variants.primary.copy_memory_mib = 128"""
                 remedy="take it out: the need is reserved"
                 if chosen.origin == "file"
                 else "lower tfs_processes or gunicorn_workers, or choose a larger type",
-                reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),
+                reads=(placement.build_key("instance_type"), f"models.{placement.variant.model}"),
             )
 
 
@@ -292,17 +297,17 @@ class ComponentsFit(ComponentRule):
 variants.primary.model = ""
 variants.primary.components.copies = { model = "ranker", cpus = 3, min_copies = 2 }"""
 
-    def look(self, name: str, variant: Variant) -> Findings:
-        whole = instances().get(variant.instance_type or "")
+    def check_part(self, name: str, variant: Variant) -> Findings:
+        whole = load_instances().get(variant.instance_type or "")
         placed = [each for each in self.candidate.placements if each.name in variant.components]
         if whole is None or not placed:
             return
-        room = copy_room(whole)
+        room = compute_copy_room(whole)
         for each in placed:
             for asked, most in ((each.copy_cpus, whole.vcpus), (each.copy_gpus, whole.gpus)):
                 if asked.value > most:
-                    yield self.finding(
-                        each.key(asked.name),
+                    yield self.build_finding(
+                        each.build_key(asked.name),
                         f"{asked.name} {asked.value:g}: {whole.name} has {most}",
                         allowed=f"at most {most}",
                         remedy="lower it, or choose a larger type",
@@ -316,15 +321,16 @@ variants.primary.components.copies = { model = "ranker", cpus = 3, min_copies = 
                 for each in placed
                 for _ in range(max(1, each.variant.capacity[bound]))
             ]
-            needed = instances_that_hold(needs, room)
-            if needed is not None and needed > variant.most_instances:
+            needed = count_instances_for_copies(needs, room)
+            if needed is not None and needed > variant.instance_limit:
                 yield replace(
-                    self.finding(
+                    self.build_finding(
                         f"variants.{name}.max_instances",
-                        f"max_instances {variant.most_instances}: {len(needs)} copies {when} need {needed} "
-                        f"of {whole.name}, which has {whole.vcpus} vCPUs, {counted(whole.gpus, 'GPU')} and "
+                        f"max_instances {variant.instance_limit}: {len(needs)} copies {when} need {needed} "
+                        f"of {whole.name}, which has {whole.vcpus} vCPUs, "
+                        f"{format_count(whole.gpus, 'GPU')} and "
                         f"{room[2]:.0f} MiB for copies",
-                        given=variant.most_instances,
+                        given=variant.instance_limit,
                         allowed=f"{needed} or more",
                         remedy="raise it, lower what copies reserve, or choose a larger type",
                         reads=(f"variants.{name}.components", f"variants.{name}.instance_type"),
@@ -353,10 +359,14 @@ variants.primary.components.copies = { model = "ranker", gpus = 0 }"""
     )
     reads = ("variants.{name}.components",)
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         placed = [each for each in self.candidate.placements if each.name in variant.components]
-        if placed and placed[0].whole.gpus and not any(each.copy_gpus.value for each in placed):
-            yield self.finding(name=name, variant=variant)
+        if (
+            placed
+            and placed[0].whole_instance.gpus
+            and not any(each.copy_gpus.value for each in placed)
+        ):
+            yield self.build_finding(name=name, variant=variant)
 
 
 class ComponentRepeated(ComponentRule):
@@ -375,11 +385,11 @@ variants.primary.components.second = { model = "ranker" }"""
         "take one out and raise max_copies of the other, or accept it if their settings must differ"
     )
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         first: dict[str, str] = {}
         for each, component in variant.components.items():
             if (other := first.setdefault(component.model, each)) != each:
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.components.{each}.model",
                     f"{each} and {other} are both copies of {component.model}",
                 )

@@ -7,22 +7,26 @@ zero: docs/variants.md says so, and it is no finding.
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
-from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
-from infra.preflight.rendering import counted
+from infra.policy.sizing import (
+    SERVERLESS_START_SECONDS,
+    estimate_download_seconds,
+    estimate_load_seconds,
+)
+from infra.preflight.rendering import format_count
 from infra.preflight.rule import (
     Findings,
     Parts,
     Rule,
     VariantRule,
     VariantTableRule,
-    artifact_example,
+    build_artifact_example,
 )
 
 
 class AsynchronousRule(Rule):
     """A rule about asynchronous endpoints."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return [] if self.environment.asynchronous is None else [()]
 
 
@@ -43,11 +47,11 @@ variants.primary.model = "many\""""
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         for name, variant in self.environment.variants.items():
             model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
-                yield self.finding(name=name, variant=variant)
+                yield self.build_finding(name=name, variant=variant)
 
 
 class AsynchronousSeveral(AsynchronousRule):
@@ -67,10 +71,10 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     remedy = "write an environment of its own for each variant"
     reads = ("variants",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         count = len(self.environment.production_variants)
         if count > 1:
-            yield self.finding(given=count, count=count)
+            yield self.build_finding(given=count, count=count)
 
 
 class AsynchronousCapture(AsynchronousRule):
@@ -93,9 +97,9 @@ capture = { sample_percent = 10 }"""
     remedy = "take [capture] out"
     reads = ("asynchronous",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         if self.environment.capture is not None:
-            yield self.finding(environment=self.environment)
+            yield self.build_finding(environment=self.environment)
 
 
 OF_INSTANCES = (
@@ -130,10 +134,10 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
     remedy = "take it out, or serverless"
 
-    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+    def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         for key in OF_INSTANCES:
             if key in variant.model_fields_set:
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.{key}",
                     f"{key} {getattr(variant, key)}: a serverless variant has no instances",
                     allowed=f"no {key}",
@@ -158,7 +162,7 @@ capture = { sample_percent = 10 }"""
     allowed = "only with an instance_type"
     remedy = "take it out, or serverless"
 
-    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+    def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
         isolation = self.environment.security.network_isolation
         count = len(self.environment.variants)
@@ -166,7 +170,7 @@ capture = { sample_percent = 10 }"""
         many = model is not None and model.multi_model is not None
         unpacked = model is not None and model.compression == "none"
         excluded = {
-            "variants": (count > 1, counted(count, "variant")),
+            "variants": (count > 1, format_count(count, "variant")),
             "network": (bool(self.environment.network.subnets), "VPC"),
             "security.network_isolation": (isolation, "network isolation"),
             f"{model_key}.network_isolation": (isolated, "network isolation"),
@@ -178,7 +182,7 @@ capture = { sample_percent = 10 }"""
         }
         for key, (present, what) in excluded.items():
             if present:
-                yield self.finding(
+                yield self.build_finding(
                     key,
                     f"a serverless endpoint ({name}) takes no {what}"
                     if key != "variants"
@@ -198,11 +202,11 @@ class ServerlessProvisioned(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
 
-    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+    def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
         least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
         if most is not None and (least is None or most < least):
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.max_provisioned_concurrency",
                 f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
                 allowed="provisioned_concurrency or more",
@@ -211,7 +215,7 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
         bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
         for word, given in bounds.items():
             if given is not None and given > serverless.max_concurrency:
-                yield self.finding(
+                yield self.build_finding(
                     f"{key}.{word}",
                     f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
                     allowed=f"1 to {serverless.max_concurrency}",
@@ -227,21 +231,21 @@ class ServerlessStart(VariantRule):
     """
 
     acknowledgeable = True
-    example = artifact_example(
+    example = build_artifact_example(
         "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
     )
     allowed = f"at most {SERVERLESS_START_SECONDS} s"
     remedy = "make the model smaller, or choose an instance_type"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
-        fetch = download_seconds(placement.served)
-        load = load_seconds(placement.served, processes=1)
+        fetch = estimate_download_seconds(placement.served)
+        load = estimate_load_seconds(placement.served, processes=1)
         if fetch is None or load is None:
-            yield from self.size_unknown(placement)
+            yield from self.report_unknown_size(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:
-            yield self.finding(
+            yield self.build_finding(
                 placement.machine_key,
                 f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to download and "
                 "load the model",
@@ -254,7 +258,7 @@ TRACKING_MINUTES = 15
 
 
 class SleepRule(VariantTableRule):
-    """A rule about variants and components that sleep."""
+    """A rule about variants and components that scale to zero."""
 
     table = "sleep_after_minutes"
 
@@ -277,9 +281,9 @@ variants.primary.sleep_after_minutes = 15"""
     remedy = "choose another region, or take sleep_after_minutes out"
     reads = ("variants.{name}.sleep_after_minutes",)
 
-    def look(self, name: str, variant: Variant, minutes: int) -> Findings:
+    def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
         if self.environment.region.startswith(("eu-west-3", "us-gov-", "us-iso", "cn-")):
-            yield self.finding(name=name)
+            yield self.build_finding(name=name)
 
 
 class SleepTracking(SleepRule):
@@ -298,11 +302,11 @@ variants.primary.scaling = { max_rps_per_instance = 100 }"""
     remedy = "lower it, or take the target out of the scaling table"
     reads = ("variants.{name}.scaling",)
 
-    def look(self, name: str, variant: Variant, minutes: int) -> Findings:
+    def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
         table = variant.scaling
         tracked = table and (table.max_rps_per_instance or table.max_concurrency_per_instance)
         if tracked and minutes > TRACKING_MINUTES:
-            yield self.finding(name=name, minutes=minutes)
+            yield self.build_finding(name=name, minutes=minutes)
 
 
 class SleepUnwatched(Rule):
@@ -322,11 +326,11 @@ alarms.no_traffic_minutes = 30"""
     remedy = "take one of them out"
     reads = ("variants.{name}.sleep_after_minutes",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         minutes = self.environment.alarms.no_traffic_minutes
-        for name, variant in self.environment.tables.items():
-            if minutes is not None and variant.sleeps:
-                yield self.finding(name=name, minutes=minutes)
+        for name, variant in self.environment.variants_by_table.items():
+            if minutes is not None and variant.can_sleep:
+                yield self.build_finding(name=name, minutes=minutes)
 
 
 class SleepProduction(SleepRule):
@@ -346,6 +350,6 @@ variants.primary.sleep_after_minutes = 15"""
     remedy = "take it out; callers that may wait: acknowledge it"
     reads = ("production",)
 
-    def look(self, name: str, variant: Variant, minutes: int) -> Findings:
-        if self.candidate.in_production:
-            yield self.finding(name=name, minutes=minutes)
+    def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
+        if self.candidate.is_production:
+            yield self.build_finding(name=name, minutes=minutes)

@@ -22,16 +22,16 @@ traffic.caller_timeout_ms = 1000"""
     remedy = "lower it to your latency objective"
     reads = ("traffic.caller_timeout_ms",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         caller = self.environment.traffic.caller_timeout_ms
         for name in ("p50_latency_ms", "p90_latency_ms", "p99_latency_ms"):
             alarm = getattr(self.environment.alarms, name)
             if alarm is not None and caller is None:
                 needs = "traffic.caller_timeout_ms"
                 question = "whether the latency alarm fires before callers time out"
-                yield self.not_checked(f"alarms.{name}", needs, question)
+                yield self.build_unchecked(f"alarms.{name}", needs, question)
             elif alarm is not None and alarm >= caller:
-                yield self.finding(name=name, alarm=alarm, caller=caller)
+                yield self.build_finding(name=name, alarm=alarm, caller=caller)
 
 
 class AlarmsAddressTwice(Rule):
@@ -41,11 +41,11 @@ class AlarmsAddressTwice(Rule):
     allowed = "each address once"
     remedy = "take the others out"
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}
         for key, addresses in lists.items():
             for address in sorted(each for each in set(addresses) if addresses.count(each) > 1):
-                yield self.finding(
+                yield self.build_finding(
                     f"alarms.{key}", f"{address} is listed more than once", given=address
                 )
 
@@ -67,11 +67,11 @@ alarms.notify = ["oncall@example.com"]"""
     remedy = "write the address of the page where your copy of docs/runbook.md is read"
     reads = ("production", "alarms.notify", "alarms.page")
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         alarms = self.environment.alarms
-        on_call = bool(alarms.notify or alarms.page) and self.candidate.in_production
+        on_call = bool(alarms.notify or alarms.page) and self.candidate.is_production
         if on_call and not alarms.runbook.startswith(("https://", "http://")):
-            yield self.finding(given=alarms.runbook, runbook=alarms.runbook)
+            yield self.build_finding(given=alarms.runbook, runbook=alarms.runbook)
 
 
 # Incoming webhooks, which take messages of their own form. PagerDuty's, Opsgenie's and Datadog's addresses
@@ -100,13 +100,13 @@ class AlarmsWebhook(Rule):
         "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
     )
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}
         for key, addresses in lists.items():
             for address in filter(_WEBHOOKS.match, addresses):
                 # The path is the webhook's password.
                 host = address.split("/")[2]
-                yield self.finding(f"alarms.{key}", given=host, host=host)
+                yield self.build_finding(f"alarms.{key}", given=host, host=host)
 
 
 # Target tracking evaluates metrics at one minute:
@@ -131,14 +131,15 @@ class MetricsTooRare(Rule):
     remedy = "lower it"
     reads = ("metrics.enhanced_metrics",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         seconds = self.environment.metrics.publish_seconds
-        requests = self.environment.metrics.published(self.environment.kind).requests_seconds
+        requests = self.environment.metrics.find_intervals(self.environment.kind).requests_seconds
         tracked = requests > PERIOD_SECONDS and any(
-            scaling.max_rps_per_instance is not None for scaling in self.environment.scaled.values()
+            scaling.max_rps_per_instance is not None
+            for scaling in self.environment.scaling_tables.values()
         )
         if seconds > PERIOD_SECONDS:
-            yield self.finding(
+            yield self.build_finding(
                 "metrics.publish_seconds",
                 f"with a value every {seconds} s, "
                 + ("target tracking sees minutes without one, and " if tracked else "")

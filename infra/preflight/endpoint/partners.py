@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from infra.catalog.limits import documented
+from infra.catalog.limits import find_documented_limit
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, suggest_path
 from infra.parameters.monitoring import WATCHED, Alarms
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import SHARE
-from infra.policy.container import worker_class_of
+from infra.policy.container import find_worker_class
 from infra.preflight.rule import Candidate, Findings, Rule
 
 MS_PER_SECOND = MICROS_PER_MS = 1000
@@ -23,7 +23,7 @@ TARGETS = (
 
 
 class _Partner(NamedTuple):
-    """Partner of a key, without which the key does nothing, or harm."""
+    """The partner of a key, without which the key has no effect, or does harm."""
 
     needs: str
     """The partner, as the file writes it."""
@@ -31,27 +31,27 @@ class _Partner(NamedTuple):
     otherwise: str = "has no effect here"
 
 
-def _strategy(name: str) -> _Partner:
-    def chosen(environment: Environment) -> bool:
+def _build_strategy_partner(name: str) -> _Partner:
+    def is_chosen(environment: Environment) -> bool:
         return environment.rollout is None or environment.rollout.strategy == name
 
-    return _Partner(f'rollout.strategy = "{name}"', chosen)
+    return _Partner(f'rollout.strategy = "{name}"', is_chosen)
 
 
-def _published(metric: str) -> _Partner:
+def _build_metric_partner(metric: str) -> _Partner:
     needs = f"an endpoint that publishes {metric}, which this kind does not"
-    return _Partner(needs, lambda environment: environment.kind.publishes(metric))
+    return _Partner(needs, lambda environment: environment.kind.has_metric(metric))
 
 
-def _scaled(name: str, keys: tuple[str, ...]) -> _Partner:
-    def targeted(environment: Environment) -> bool:
-        scaling = environment.tables[name].scaling
+def _build_target_partner(name: str, keys: tuple[str, ...]) -> _Partner:
+    def has_target(environment: Environment) -> bool:
+        scaling = environment.variants_by_table[name].scaling
         return scaling is None or any(getattr(scaling, key) for key in keys)
 
-    return _Partner(f"{', '.join(keys[:-1])} or {keys[-1]}", targeted)
+    return _Partner(f"{', '.join(keys[:-1])} or {keys[-1]}", has_target)
 
 
-def _scheduled(name: str) -> _Partner:
+def _build_schedule_partner(name: str) -> _Partner:
     return _Partner("schedule", lambda environment: environment.batch[name].schedule is not None)
 
 
@@ -64,8 +64,8 @@ _QUEUE = _Partner("[asynchronous]", lambda environment: environment.kind.queued)
 _MAXIMUM = _Partner(
     "[variants.NAME.scaling], and max_instances above min_instances",
     lambda environment: any(
-        variant.scales and variant.capacity[1] > variant.capacity[0]
-        for variant in environment.served.values()
+        variant.is_scaled and variant.capacity[1] > variant.capacity[0]
+        for variant in environment.serving_variants.values()
     ),
 )
 _ENDPOINT = _Partner(
@@ -80,11 +80,11 @@ _OF_ENDPOINTS = (
 _OF_BATCHES = ("notify", "topic_kms_key", "runbook")
 
 
-def _partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
-    """(key, its partner): a key has as many rows as partners."""
+def _list_partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
+    """Yield (key, its partner). A key has as many rows as partners."""
     environment, instances = candidate.environment, candidate.instances
     for name in environment.batch:
-        yield f"batch.{name}.timezone", _scheduled(name)
+        yield f"batch.{name}.timezone", _build_schedule_partner(name)
     if not environment.variants:
         alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
         for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):
@@ -94,39 +94,39 @@ def _partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     unknown = len(instances) < len(candidate.instance_keys)
     gpus = unknown or any(instance.gpus for _, instance in instances.values())
     for strategy, key in SHARE.items():
-        yield f"rollout.{key}", _strategy(strategy)
-    yield "rollout.rollback_batch_percent", _strategy("rolling")
+        yield f"rollout.{key}", _build_strategy_partner(strategy)
+    yield "rollout.rollback_batch_percent", _build_strategy_partner("rolling")
     for alarms in WATCHED.values():
         for _, metric, _, key in alarms.values():
-            if metric.startswith("GPU") and environment.kind.publishes(metric):
+            if metric.startswith("GPU") and environment.kind.has_metric(metric):
                 yield f"alarms.{key}", _Partner("an instance type with a GPU", lambda _: gpus)
             else:
-                yield f"alarms.{key}", _published(metric)
-    yield "alarms.no_traffic_minutes", _published("Invocations")
+                yield f"alarms.{key}", _build_metric_partner(metric)
+    yield "alarms.no_traffic_minutes", _build_metric_partner("Invocations")
     yield "alarms.oldest_request_minutes", _QUEUE
     yield "alarms.async_failures_per_minute", _QUEUE
     yield "alarms.at_max_minutes", _MAXIMUM
-    for name, variant in environment.tables.items():
+    for name, variant in environment.variants_by_table.items():
         key = f"variants.{name}"
-        yield f"{key}.scaling.safety_factor", _scaled(name, TARGETS[:3])
+        yield f"{key}.scaling.safety_factor", _build_target_partner(name, TARGETS[:3])
         for cooldown in ("scale_out_cooldown_seconds", "scale_in_cooldown_seconds"):
-            yield f"{key}.scaling.{cooldown}", _scaled(name, (*TARGETS, "steps"))
+            yield f"{key}.scaling.{cooldown}", _build_target_partner(name, (*TARGETS, "steps"))
         if variant.scaling is not None and variant.scaling.hold:
             test = _Partner(
                 "production = false, an incident, or the first of two deploys",
-                lambda _: not candidate.in_production,
+                lambda _: not candidate.is_production,
                 "is true, so that nothing scales in production",
             )
             yield f"{key}.scaling.hold", test
     for placement in candidate.placements:
-        if _sends_one_at_a_time(placement):
-            yield placement.key("container.batching"), _ONE_AT_A_TIME
+        if _is_sequential(placement):
+            yield placement.build_key("container.batching"), _ONE_AT_A_TIME
 
 
-def _sends_one_at_a_time(placement: Placement) -> bool:
-    """Whether its only worker sends a request when it has the answer to the one before."""
+def _is_sequential(placement: Placement) -> bool:
+    """Return whether the only worker waits for each response before the next request."""
     settings, multi_model = placement.settings, placement.served.multi_model
-    kind = worker_class_of(settings, placement.tensorflow, multi_model=multi_model)
+    kind = find_worker_class(settings, placement.tensorflow, multi_model=multi_model)
     threads = settings.gunicorn_threads or 1
     return kind in ("sync", "gthread") and placement.workers * threads == 1
 
@@ -145,14 +145,14 @@ alarms.p99_latency_ms = 100
 rollout = { strategy = "canary", step_percent = 20 }"""
     remedy = "take it out, or set what it needs"
 
-    def look(self) -> Findings:
-        for key, partner in _partners(self.candidate):
+    def check_part(self) -> Findings:
+        for key, partner in _list_partners(self.candidate):
             path = tuple(key.split("."))
             own = self.loaded.source.origins.get(path) == self.loaded.file
             if own and not partner.holds(self.environment):
-                given: Any = self.candidate.value_of(key)
+                given: Any = self.candidate.find_value(key)
                 given = None if given is True or not isinstance(given, int | float) else given
-                yield self.finding(
+                yield self.build_finding(
                     key,
                     " ".join(
                         [path[-1], *([] if given is None else [f"{given:g}"]), partner.otherwise]
@@ -162,8 +162,10 @@ rollout = { strategy = "canary", step_percent = 20 }"""
                 )
 
 
-def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, float | None, str]]:
-    """(key, its value, the limit's name, the limit, what happens above it)."""
+def _list_orders(
+    environment: Environment,
+) -> Iterator[tuple[str, float | None, str, float | None, str]]:
+    """Yield (key, its value, the limit's name, the limit, the effect of exceeding it)."""
     alarms, traffic = environment.alarms, environment.traffic
     p50, p90, p99 = alarms.p50_latency_ms, alarms.p90_latency_ms, alarms.p99_latency_ms
     first = "the higher percentile's alarm always fires first"
@@ -172,17 +174,17 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
     yield "alarms.p90_latency_ms", p90, "p99_latency_ms", p99, first
     quietest = "the quietest hour has more than the busiest minute"
     yield "traffic.quiet_rps", traffic.quiet_rps, "peak_rps", traffic.peak_rps, quietest
-    if len(environment.tables) == 1:
-        (only,) = environment.tables.values()
+    if len(environment.variants_by_table) == 1:
+        (only,) = environment.variants_by_table.values()
         if only.sleep_after_minutes is not None:
             awake = _REQUESTS_AWAKE / (60 * only.sleep_after_minutes)
             within = f"{_REQUESTS_AWAKE} requests in sleep_after_minutes,"
             never = "the endpoint hardly ever sleeps"
             yield "traffic.quiet_rps", traffic.quiet_rps, within, awake, never
-    for name, variant in environment.tables.items():
+    for name, variant in environment.variants_by_table.items():
         key, scaling, batching = f"variants.{name}", variant.scaling, variant.container.batching
         if batching is not None and not environment.kind.queued:
-            answer_ms = MS_PER_SECOND * int(documented("answer_seconds"))
+            answer_ms = MS_PER_SECOND * int(find_documented_limit("answer_seconds"))
             most = MICROS_PER_MS * min(traffic.caller_timeout_ms or answer_ms, answer_ms)
             waits, late = (
                 "the microseconds that a caller waits,",
@@ -250,11 +252,11 @@ alarms.p50_latency_ms = 200
 alarms.p99_latency_ms = 100"""
     remedy = "correct one of them"
 
-    def look(self) -> Findings:
-        for key, value, name, limit, why in _orders(self.environment):
+    def check_part(self) -> Findings:
+        for key, value, name, limit, why in _list_orders(self.environment):
             if value is not None and limit is not None and value > limit:
                 shown = f"{round(limit, 2):,g}" if limit < MOST_PLAIN else f"{limit:,.0f}"
-                yield self.finding(
+                yield self.build_finding(
                     key,
                     f"{key.rpartition('.')[2]} {value:{',' if isinstance(value, int) else 'g'}} is above "
                     f"{name} {shown}: {why}",
@@ -274,7 +276,7 @@ class PriceUnused(Rule):
     key = "prices.instance_usd_per_hour"
     remedy = "correct the type, or take its price out"
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         environment = self.environment
         stated = environment.prices.instance_usd_per_hour
         used = {
@@ -286,7 +288,7 @@ class PriceUnused(Rule):
             # What a base file states for several environments is used by some of them.
             path = (*self.key.split("."), instance)
             if self.loaded.source.origins.get(path) == self.loaded.file:
-                yield self.finding(
+                yield self.build_finding(
                     problem=f"there is a price for {instance}, on which nothing of this file runs",
                     given=instance,
                     allowed=", ".join(sorted(used)) or "none: nothing runs on instances",
@@ -300,15 +302,15 @@ class PathMissing(Rule):
     example = 'alarms.runbook = "docs/nowhere.md"'
     remedy = "correct the path, or write the file"
 
-    def look(self) -> Findings:
-        for key, path, allowed in self._paths():
+    def check_part(self) -> Findings:
+        for key, path, allowed in self._list_paths():
             if not (self.loaded.root / path).exists():
                 remedy = suggest_path(path, self.loaded.root) or self.remedy
                 problem = f"there is no file or folder {path}"
-                yield self.finding(key, problem, given=path, allowed=allowed, remedy=remedy)
+                yield self.build_finding(key, problem, given=path, allowed=allowed, remedy=remedy)
 
-    def _paths(self) -> Iterator[tuple[str, str, str]]:
-        """Yield key, path, and what is allowed for each path that the file states."""
+    def _list_paths(self) -> Iterator[tuple[str, str, str]]:
+        """Yield key, path, and allowed values for each path that the file states."""
         environment = self.environment
         runbook, captured = environment.alarms.runbook, environment.replay.captured
         stated = self.loaded.source.origins.get(("alarms", "runbook")) is not None
@@ -319,5 +321,7 @@ class PathMissing(Rule):
             yield "replay.captured", captured, allowed
         # With a scaling table scaling-behind-traffic reads the day, and says what is wrong with it.
         day = environment.traffic.day
-        if day is not None and not any(one.scaling for one in environment.tables.values()):
+        if day is not None and not any(
+            one.scaling for one in environment.variants_by_table.values()
+        ):
             yield "traffic.day", str(day), "a file of minute,requests in the project"

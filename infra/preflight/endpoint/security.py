@@ -1,7 +1,7 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
 from infra.parameters.finding import Severity
-from infra.policy.hosting import takes_volume_key
+from infra.policy.hosting import can_use_volume_key
 from infra.preflight.rule import Findings, Parts, Rule
 
 
@@ -14,7 +14,7 @@ class SecurityIdsMissing(Rule):
     example = 'security.require = ["network", "keys"]'
     allowed = "all of them, or a shorter security.require"
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         require, network = self.environment.security.require, self.environment.network
         given: dict[str, list[str]] = {}
         if "network" in require:
@@ -27,13 +27,13 @@ class SecurityIdsMissing(Rule):
                 for variant in self.environment.variants.values()
                 for kind in variant.instance_types
             ]
-            if not takes_volume_key(types):
+            if not can_use_volume_key(types):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
         if missing:
             # Keys in the plural take lists.
             lines = [f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"' for key in missing]
-            yield self.finding(
+            yield self.build_finding(
                 "security.require",
                 f"security.require asks for ids that are not given: {', '.join(missing)}",
                 remedy=f"add {', '.join(lines)}",
@@ -44,7 +44,7 @@ class SecurityIdsMissing(Rule):
 class KeyArnRule(Rule):
     """A rule about KMS keys that are given by ARN."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         for key, arns in self.environment.kms_keys.items():
             yield from ((key, arn) for arn in arns if arn.startswith("arn:"))
 
@@ -59,9 +59,9 @@ class KeyOfAnotherRegion(KeyArnRule):
     remedy = "use a key of that region, or the multi-Region key's replica there"
     reads = ("region",)
 
-    def look(self, key: str, arn: str) -> Findings:
+    def check_part(self, key: str, arn: str) -> Findings:
         if arn.split(":")[3] != self.environment.region:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{arn} is not in region {self.environment.region}",
                 given=arn,
@@ -81,10 +81,10 @@ class KeyOfAnotherAccount(KeyArnRule):
     example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
     reads = ("account",)
 
-    def look(self, key: str, arn: str) -> Findings:
+    def check_part(self, key: str, arn: str) -> Findings:
         account = arn.split(":")[4]
         if account != self.environment.account:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{arn} is a key of account {account}: its policy there must allow what "
                 "docs/reference/permissions.md lists",
@@ -107,14 +107,14 @@ class CallersOfAnotherAccount(Rule):
     remedy = "create a role here that the other account's role may assume, and name it"
     reads = ("account",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         for caller in self.environment.endpoint.callers:
             if caller.split(":")[4] != self.environment.account:
-                yield self.finding(given=caller, caller=caller, environment=self.environment)
+                yield self.build_finding(given=caller, caller=caller, environment=self.environment)
 
 
-def _partition(region: str) -> str:
-    """The part of AWS that a region's ARNs name."""
+def _find_partition(region: str) -> str:
+    """Return the AWS partition that the ARNs of a Region name."""
     for prefix, name in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("eusc-", "aws-eusc")):
         if region.startswith(prefix):
             return name
@@ -132,7 +132,7 @@ class RoleOfAnotherAccount(Rule):
     remedy = "use one of that account, or take the key out"
     reads = ("account",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         given = {
             "endpoint.execution_role": self.environment.endpoint.execution_role,
             "security.permissions_boundary": self.environment.security.permissions_boundary,
@@ -140,12 +140,14 @@ class RoleOfAnotherAccount(Rule):
         for name, model in self.environment.models.items():
             given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
-            if arn is not None and arn.split(":")[1] != _partition(self.environment.region):
+            if arn is not None and arn.split(":")[1] != _find_partition(self.environment.region):
                 problem = f"{arn} is of another partition than {self.environment.region}"
-                allowed = f"arn:{_partition(self.environment.region)}:…"
-                yield self.finding(key, problem, given=arn, allowed=allowed, reads=("region",))
+                allowed = f"arn:{_find_partition(self.environment.region)}:…"
+                yield self.build_finding(
+                    key, problem, given=arn, allowed=allowed, reads=("region",)
+                )
             elif arn is not None and arn.split(":")[4] not in (self.environment.account, "aws"):
-                yield self.finding(
+                yield self.build_finding(
                     key,
                     f"{arn} is not in account {self.environment.account}",
                     given=arn,
@@ -166,11 +168,11 @@ class NetworkHalf(Rule):
     remedy = "add {missing}, or take {other} out"
     reads = ("network.{other}",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         network = self.environment.network
         for missing, other in (("subnets", "security_groups"), ("security_groups", "subnets")):
             if getattr(network, other) and not getattr(network, missing):
-                yield self.finding(missing=missing, other=other)
+                yield self.build_finding(missing=missing, other=other)
 
 
 class NetworkOneSubnet(Rule):
@@ -188,10 +190,10 @@ network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }""
     remedy = "add a subnet of another zone, or set production = false if nobody depends on it"
     reads = ("production",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         subnets = set(self.environment.network.subnets)
-        if len(subnets) == 1 and self.candidate.in_production:
-            yield self.finding(
+        if len(subnets) == 1 and self.candidate.is_production:
+            yield self.build_finding(
                 "network.subnets",
                 f"{min(subnets)} is the only subnet in production: one subnet is in one availability zone",
                 given=min(subnets),

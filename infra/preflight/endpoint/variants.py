@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 
-from infra.parameters.finding import Finding, meant
+from infra.parameters.finding import Finding, suggest_name
 from infra.parameters.variant import Variant
 from infra.preflight.rule import EachVariantRule, Findings, Parts, Rule
 
@@ -17,18 +17,18 @@ class VariantModelUnknown(Rule):
 
     example = 'variants.primary.model = "rankr"'
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         # Read from the file and not from the draft, where a model with a problem is missing.
         written = self.loaded.source.values.get("models", {})
         models = sorted(written) if isinstance(written, dict) else []
-        for name, variant in self.environment.tables.items():
+        for name, variant in self.environment.variants_by_table.items():
             if variant.model not in models:
                 missing = "neither model nor components is given: nothing would answer"
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.model",
                     f"there is no model {variant.model!r}" if variant.model else missing,
                     allowed=", ".join(models) or "none: the file has no [models.NAME]",
-                    remedy=meant(variant.model, models),
+                    remedy=suggest_name(variant.model, models),
                 )
 
 
@@ -40,11 +40,11 @@ class VariantMachine(EachVariantRule):
 
     example = "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }"
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         key = f"variants.{name}.instance_type"
         given = [machine for machine in MACHINES if getattr(variant, machine) is not None]
         if not given:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 "neither instance_type nor instance_pools nor serverless is given: nothing would run",
                 allowed="one of the three",
@@ -52,7 +52,7 @@ class VariantMachine(EachVariantRule):
                 reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
             )
         elif len(given) > 1:
-            yield self.finding(
+            yield self.build_finding(
                 f"variants.{name}.{given[0]}",
                 f"{' and '.join(given)} are given",
                 given=None,
@@ -69,10 +69,10 @@ class NoVariant(Rule):
 
     example = "variants.primary.weight = 0"
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         production, written = self.environment.production_variants, self.loaded.source.values
         if not any(written.get(table) for table in ("variants", "batch")):
-            yield self.finding(
+            yield self.build_finding(
                 "variants",
                 "there is neither a variant nor a batch: nothing would answer",
                 given=None,
@@ -80,7 +80,7 @@ class NoVariant(Rule):
                 remedy="add [variants.primary] with model and instance_type",
             )
         elif len(self.environment.variants) > MOST_VARIANTS:
-            yield self.finding(
+            yield self.build_finding(
                 "variants",
                 f"{len(self.environment.variants)} variants are too many",
                 given=len(self.environment.variants),
@@ -88,7 +88,7 @@ class NoVariant(Rule):
                 remedy="take some out, or move them to another environment",
             )
         elif production and not any(variant.weight for variant in production.values()):
-            yield self.finding(
+            yield self.build_finding(
                 f"variants.{next(iter(production))}.weight",
                 "every variant has weight 0: nothing would get traffic",
                 given=0,
@@ -109,10 +109,10 @@ class EndpointNameShared(Rule):
     remedy = "rename one of them"
     reads = ("account", "region")
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         if self.loaded.sharing:
             name = self.environment.endpoint.name
-            yield self.finding(
+            yield self.build_finding(
                 "endpoint.name",
                 f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
                 "region",
@@ -122,7 +122,7 @@ class EndpointNameShared(Rule):
 class ShadowRule(Rule):
     """A rule about shadow variants."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         shadows = [name for name, variant in self.environment.variants.items() if variant.shadow]
         return [(shadows,)] if shadows else []
 
@@ -139,10 +139,10 @@ class ShadowPair(ShadowRule):
     remedy = "take the others out"
     reads = ("variants",)
 
-    def look(self, shadows: Sequence[str]) -> Findings:
+    def check_part(self, shadows: Sequence[str]) -> Findings:
         production = self.environment.production_variants
         if (len(shadows), len(production)) != (1, 1):
-            yield self.finding(
+            yield self.build_finding(
                 f"variants.{shadows[0]}.shadow",
                 f"there are {len(shadows)} shadow and {len(production)} production variants (shadow = true "
                 f"in {', '.join(shadows)})",
@@ -161,7 +161,7 @@ asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
     allowed = "a shadow variant of a real-time endpoint with one model"
 
-    def look(self, shadows: Sequence[str]) -> Findings:
+    def check_part(self, shadows: Sequence[str]) -> Findings:
         excluded = {}
         if self.environment.asynchronous is not None:
             excluded["asynchronous"] = "[asynchronous]"
@@ -170,7 +170,7 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
             if model is not None and model.multi_model is not None:
                 excluded[f"variants.{name}.model"] = f"multi_model of variant {name}"
         for key, what in excluded.items():
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{what} cannot be combined with the shadow variant {shadows[0]}",
                 given=None,
@@ -190,13 +190,13 @@ class ShadowWeight(ShadowRule):
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
     remedy = "lower it; with equal weights every request is copied"
 
-    def look(self, shadows: Sequence[str]) -> Findings:
+    def check_part(self, shadows: Sequence[str]) -> Findings:
         production = self.environment.production_variants.values()
         most = max((variant.weight for variant in production), default=None)
         for name in shadows:
             given = self.environment.variants[name].weight
             if most is not None and not 0 < given <= most:
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.weight",
                     f"the shadow's weight {given:g} is above that of its production variant, {most:g}",
                     allowed=f"above 0, at most {most:g}",
@@ -216,10 +216,10 @@ class TagRefused(Rule):
 
     example = 'tags = { "aws:owner" = "ranking" }'
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         count = len(self.environment.tags)
         if count > MOST_TAGS:
-            yield self.finding(
+            yield self.build_finding(
                 "tags",
                 f"{count} tags are too many",
                 given=count,
@@ -235,13 +235,15 @@ class TagRefused(Rule):
             }
             if characters:
                 holds = f"{key} = {value!r} holds {', '.join(sorted(characters))}"
-                yield self._refused(key, holds, "change it")
+                yield self._build_tag_finding(key, holds, "change it")
             if key.lower().startswith("aws:"):
-                yield self._refused(key, f"{key} begins with aws:", "rename it")
+                yield self._build_tag_finding(key, f"{key} begins with aws:", "rename it")
             if key.lower() in seen:
-                yield self._refused(key, f"{key} exists already in another case", "take one out")
+                yield self._build_tag_finding(
+                    key, f"{key} exists already in another case", "take one out"
+                )
             seen.add(key.lower())
 
-    def _refused(self, key: str, problem: str, remedy: str) -> Finding:
+    def _build_tag_finding(self, key: str, problem: str, remedy: str) -> Finding:
         allowed = "letters, digits, spaces and _ . : / = + - @; keys that do not begin with aws:"
-        return self.finding(f"tags.{key}", problem, given=key, allowed=allowed, remedy=remedy)
+        return self.build_finding(f"tags.{key}", problem, given=key, allowed=allowed, remedy=remedy)

@@ -4,25 +4,25 @@ from dataclasses import replace
 
 from infra.catalog import images
 from infra.catalog.instances import (
-    carries,
-    cuda_of,
-    fails_with,
-    families_of,
-    names,
-    runs_on,
+    can_run_cuda,
+    find_driver_cuda,
+    has_failed_tests,
+    is_listed_for,
+    list_amis,
+    list_families,
 )
-from infra.parameters.finding import Severity, meant
+from infra.parameters.finding import Severity, suggest_name
 from infra.parameters.placement import Placement
-from infra.policy.hosting import driver_for
+from infra.policy.hosting import find_driver
 from infra.policy.sizing import (
     WEIGHTS_SHARE,
-    margin_for,
-    process_gib,
-    processes_per_gpu,
-    share_of_gpu,
+    compute_gpu_share,
+    compute_margin,
+    compute_process_gib,
+    count_processes_per_gpu,
 )
-from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, Parts, Rule, VariantRule, artifact_example
+from infra.preflight.rendering import format_count
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule, build_artifact_example
 
 # Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
@@ -31,7 +31,7 @@ LEAST_USED_SHARE = 0.5
 class GpuRule(VariantRule):
     """A rule about variants whose processes share an instance's GPUs."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return ((placement,) for placement in self.candidate.containers if placement.gpus)
 
 
@@ -47,17 +47,17 @@ class GpuIdle(GpuRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 1"""
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
-            yield self.finding(
-                placement.key("container.tfs_processes"),
+            yield self.build_finding(
+                placement.build_key("container.tfs_processes"),
                 f"tfs_processes {processes} uses {processes} of the {gpus} GPUs of "
                 f"{placement.instance.name}",
                 given=processes,
                 allowed=f"{gpus}, or a multiple of it",
                 remedy=f"set {gpus}, or choose a type with fewer GPUs",
-                reads=(placement.key("instance_type"),),
+                reads=(placement.build_key("instance_type"),),
             )
 
 
@@ -74,17 +74,17 @@ variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
     remedy = "set one of those"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes > gpus and processes % gpus:
             below = processes - processes % gpus
-            yield self.finding(
-                placement.key("container.tfs_processes"),
+            yield self.build_finding(
+                placement.build_key("container.tfs_processes"),
                 f"tfs_processes {processes} is not a multiple of the {gpus} GPUs of "
                 f"{placement.instance.name}",
                 given=processes,
                 allowed=f"{below} or {below + gpus}",
-                reads=(placement.key("instance_type"),),
+                reads=(placement.build_key("instance_type"),),
             )
 
 
@@ -103,18 +103,21 @@ variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
     remedy = "take it out: it is then chosen"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
-        share = None if margin is None else share_of_gpu(placement.processes, margin)
+        share = None if margin is None else compute_gpu_share(placement.processes, margin)
         if margin is None or share is None:
             return
-        used = share * processes_per_gpu(placement.instance, placement.processes)
+        used = share * count_processes_per_gpu(placement.instance, placement.processes)
         if not LEAST_USED_SHARE <= used <= 1:
-            yield self.finding(
-                placement.key("container.gpu_memory_margin"),
+            yield self.build_finding(
+                placement.build_key("container.gpu_memory_margin"),
                 f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
-                allowed=f"{margin_for(placement.instance, placement.processes):g} uses 80 %",
-                reads=(placement.key("container.tfs_processes"), placement.key("instance_type")),
+                allowed=f"{compute_margin(placement.instance, placement.processes):g} uses 80 %",
+                reads=(
+                    placement.build_key("container.tfs_processes"),
+                    placement.build_key("instance_type"),
+                ),
             )
 
 
@@ -126,32 +129,34 @@ class GpuMemory(GpuRule):
     """
 
     acknowledgeable = True
-    example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
+    example = build_artifact_example(
+        'variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20
+    )
     remedy = "split the models, or choose a type with larger GPUs, such as ml.g6e"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
         if model_gib is None:
-            yield from self.size_unknown(placement)
+            yield from self.report_unknown_size(placement)
             return
         margin = placement.settings.gpu_memory_margin
-        room = WEIGHTS_SHARE * process_gib(instance, placement.processes, margin)
+        room = WEIGHTS_SHARE * compute_process_gib(instance, placement.processes, margin)
         if model_gib > room and (margin or 0) < 1:  # from 1 on GpuShare reports the margin
             processes = f"{placement.processes} process{'es' if placement.processes > 1 else ''}"
-            yield self.finding(
-                placement.key("instance_type"),
+            yield self.build_finding(
+                placement.build_key("instance_type"),
                 f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
-                f"{processes} on {counted(instance.gpus, 'GPU')})",
+                f"{processes} on {format_count(instance.gpus, 'GPU')})",
                 allowed=f"models of at most {room:.1f} GiB",
-                reads=(f"models.{placement.variant.model}", placement.key("container")),
+                reads=(f"models.{placement.variant.model}", placement.build_key("container")),
             )
 
 
 class AmiRule(Rule):
     """A rule about variants for which the file names an inference AMI."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         for placement in self.candidate.placements:
             if (ami := placement.variant.inference_ami) is not None:
                 yield placement, ami
@@ -167,13 +172,13 @@ class AmiUnknown(AmiRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
 
-    def look(self, placement: Placement, ami: str) -> Findings:
-        if ami not in names():
-            yield self.finding(
-                placement.key("inference_ami"),
+    def check_part(self, placement: Placement, ami: str) -> Findings:
+        if ami not in list_amis():
+            yield self.build_finding(
+                placement.build_key("inference_ami"),
                 f"{ami!r} is not an inference AMI for GPUs",
-                allowed=", ".join(names()),
-                remedy=f"take it out: it is then chosen; {meant(ami, names())}",
+                allowed=", ".join(list_amis()),
+                remedy=f"take it out: it is then chosen; {suggest_name(ami, list_amis())}",
             )
 
 
@@ -188,12 +193,12 @@ class AmiWithoutGpu(AmiRule):
     allowed = "no inference_ami"
     remedy = "take it out"
 
-    def look(self, placement: Placement, ami: str) -> Findings:
-        if ami in names() and not placement.instance.gpus:
-            yield self.finding(
-                placement.key("inference_ami"),
+    def check_part(self, placement: Placement, ami: str) -> Findings:
+        if ami in list_amis() and not placement.instance.gpus:
+            yield self.build_finding(
+                placement.build_key("inference_ami"),
                 f"{ami}: {placement.instance.name} has no GPU",
-                reads=(placement.key("instance_type"),),
+                reads=(placement.build_key("instance_type"),),
             )
 
 
@@ -214,26 +219,26 @@ variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1\""""
     remedy = "take it out: it is then chosen for the image"
 
-    def look(self, placement: Placement, ami: str) -> Findings:
+    def check_part(self, placement: Placement, ami: str) -> Findings:
         cuda, chosen = (
-            images.cuda(placement.tensorflow),
-            driver_for(placement.tensorflow, placement.instance),
+            images.find_cuda(placement.tensorflow),
+            find_driver(placement.tensorflow, placement.instance),
         )
-        if ami not in names() or cuda is None or chosen in (ami, None):
+        if ami not in list_amis() or cuda is None or chosen in (ami, None):
             return
         image = f"the image of TensorFlow {placement.tensorflow}"
-        older = images.number(cuda_of(ami)) < images.number(cuda)
-        if placement.model.image is not None or not (older or fails_with(ami, cuda)):
+        older = images.parse_version(find_driver_cuda(ami)) < images.parse_version(cuda)
+        if placement.model.image is not None or not (older or has_failed_tests(ami, cuda)):
             return
-        finding = self.finding(
-            placement.key("inference_ami"),
-            f"the driver of {ami} supports CUDA {cuda_of(ami)}, but {image} needs {cuda}"
+        finding = self.build_finding(
+            placement.build_key("inference_ami"),
+            f"the driver of {ami} supports CUDA {find_driver_cuda(ami)}, but {image} needs {cuda}"
             if older
             else f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests",
             allowed=str(chosen),
             reads=(f"models.{placement.variant.model}.tensorflow",),
         )
-        warns = carries(ami, cuda)
+        warns = can_run_cuda(ami, cuda)
         yield replace(finding, severity=Severity.WARNING) if warns else finding
 
 
@@ -248,13 +253,13 @@ variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
     remedy = "take it out: an AMI is then chosen if one fits"
 
-    def look(self, placement: Placement, ami: str) -> Findings:
+    def check_part(self, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
-        if ami not in names() or not instance.gpus or runs_on(ami, instance.family):
+        if ami not in list_amis() or not instance.gpus or is_listed_for(ami, instance.family):
             return
-        yield self.finding(
-            placement.key("inference_ami"),
+        yield self.build_finding(
+            placement.build_key("inference_ami"),
             f"{ami} is not for the {instance.gpu} of {instance.name}",
-            allowed=f"ml.{', ml.'.join(families_of(ami))}",
-            reads=(placement.key("instance_type"),),
+            allowed=f"ml.{', ml.'.join(list_families(ami))}",
+            reads=(placement.build_key("instance_type"),),
         )

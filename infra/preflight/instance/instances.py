@@ -6,15 +6,21 @@ order of preference, and an instance takes the first free one.
 
 from collections.abc import Sequence
 
-from infra.catalog.instances import Instance, instances, regions, regions_of, without_endpoints
-from infra.catalog.instances import offered as types_offered
-from infra.catalog.limits import table
-from infra.parameters.finding import Severity, nearest
-from infra.parameters.placement import Placement, placements_of
+from infra.catalog.instances import (
+    Instance,
+    find_regions,
+    list_regions,
+    list_regions_without_endpoints,
+    load_instances,
+)
+from infra.catalog.instances import list_instance_types as types_offered
+from infra.catalog.limits import load_table
+from infra.parameters.finding import Severity, find_nearest
+from infra.parameters.placement import Placement, list_variant_placements
 from infra.parameters.variant import InstancePool, Variant
-from infra.policy.hosting import driver_for_all
-from infra.policy.sizing import disk_gib, memory, volume_gib
-from infra.preflight.rendering import counted
+from infra.policy.hosting import find_shared_driver
+from infra.policy.sizing import compute_disk_gib, compute_memory, compute_volume_gib
+from infra.preflight.rendering import format_count
 from infra.preflight.rule import (
     ContainerRule,
     Findings,
@@ -22,7 +28,7 @@ from infra.preflight.rule import (
     Rule,
     VariantRule,
     VariantTableRule,
-    artifact_example,
+    build_artifact_example,
 )
 
 
@@ -34,19 +40,19 @@ class InstanceUnknown(Rule):
 
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         for key, (_, given) in self.candidate.instance_keys.items():
-            if given in instances():
+            if given in load_instances():
                 continue
-            close = nearest(given, instances())
-            excluded: dict[str, str] = table("instances")["excluded"]
+            close = find_nearest(given, load_instances())
+            excluded: dict[str, str] = load_table("instances")["excluded"]
             family = given.removeprefix("ml.")
             reasons = [why for prefix, why in excluded.items() if family.startswith(prefix)]
             reason = f"not usable here: {reasons[0]}" if reasons else "unknown"
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{given!r} is {reason}",
-                allowed=f"the {len(instances())} types that Servable knows, such as ml.c5.xlarge",
+                allowed=f"the {len(load_instances())} types that Servable knows, such as ml.c5.xlarge",
                 remedy=f"did you mean {close}?" if close and not reasons else "choose another",
             )
 
@@ -62,9 +68,9 @@ class InstanceRetired(InstanceRule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p3.2xlarge\""""
 
-    def look(self, key: str, name: str, instance: Instance) -> Findings:
+    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
         if instance.successor:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{instance.name} is retired: no region lists a price for it",
                 allowed=f"{instance.successor}, its successor",
@@ -85,16 +91,16 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
-    def look(self, key: str, name: str, instance: Instance) -> Findings:
+    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
         region = self.environment.region
         if instance.successor:
             return  # InstanceRetired reports it
-        if region not in regions():
+        if region not in list_regions():
             question = "whether the Region offers the instance type"
-            yield self.not_checked(key, f"a region of infra/catalog: {region}", question)
-        elif region not in regions_of(instance.name):
+            yield self.build_unchecked(key, f"a region of infra/catalog: {region}", question)
+        elif region not in find_regions(instance.name):
             size = instance.name.split(".")[-1]
-            offered = filter(None, map(instances().get, types_offered(region)))
+            offered = filter(None, map(load_instances().get, types_offered(region)))
             usable = [
                 other.name
                 for other in offered
@@ -102,8 +108,8 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 and other.device == instance.device
                 and other.architecture == instance.architecture
             ]
-            elsewhere = ", ".join(regions_of(instance.name)) or "no region"
-            yield self.finding(
+            elsewhere = ", ".join(find_regions(instance.name)) or "no region"
+            yield self.build_finding(
                 key,
                 f"{region} does not have {instance.name}",
                 allowed=", ".join(usable) or f"{elsewhere} has it",
@@ -126,9 +132,9 @@ class RegionWithoutEndpoints(Rule):
     allowed = "other regions, such as eu-west-1"
     remedy = "choose another region, or try one endpoint there and acknowledge this finding"
 
-    def look(self) -> Findings:
-        if self.environment.region in without_endpoints():
-            yield self.finding(environment=self.environment)
+    def check_part(self) -> Findings:
+        if self.environment.region in list_regions_without_endpoints():
+            yield self.build_finding(environment=self.environment)
 
 
 class InstanceArchitecture(InstanceRule):
@@ -141,11 +147,11 @@ class InstanceArchitecture(InstanceRule):
     allowed = "x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6"
     remedy = "choose one of those"
 
-    def look(self, key: str, name: str, instance: Instance) -> Findings:
+    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
         model = self.environment.models.get(self.environment.variants[name].model)
         own = model is not None and model.image is not None
         if instance.architecture != "x86_64" and not own:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{instance.name} is {instance.architecture}; the image is built for x86_64",
             )
@@ -170,11 +176,11 @@ class InstancePoolsRepeated(PoolsRule):
     allowed = "each instance type once"
     remedy = "take the repetition out, or name another type"
 
-    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+    def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         types = variant.instance_types
         twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
         if twice:
-            yield self.finding(
+            yield self.build_finding(
                 f"variants.{name}.instance_pools",
                 f"{', '.join(twice)} stands more than once",
                 given=None,
@@ -192,14 +198,14 @@ class InstancePoolsDriver(PoolsRule):
     allowed = "only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6"
     remedy = "put the others into a variant of their own"
 
-    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+    def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         if variant.inference_ami is not None:
             return  # ami-family, ami-cuda and ami-without-gpu look at each type
-        placed = placements_of(self.environment, name)
+        placed = list_variant_placements(self.environment, name)
         try:
-            driver_for_all([(each.tensorflow, each.instance) for each in placed])
+            find_shared_driver([(each.tensorflow, each.instance) for each in placed])
         except KeyError:
-            yield self.finding(
+            yield self.build_finding(
                 f"variants.{name}.instance_pools",
                 f"no inference AMI is for all of {', '.join(variant.instance_types)}",
                 given=None,
@@ -220,14 +226,14 @@ class InstancePoolsUneven(PoolsRule):
 {_PAIR.format("ml.c5.xlarge", "ml.c5.4xlarge")}
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
+    def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         sizes, shown = set(), []
-        for instance in filter(None, map(instances().get, variant.instance_types)):
+        for instance in filter(None, map(load_instances().get, variant.instance_types)):
             gpus = f", {instance.gpus} GPUs" if instance.gpus else ""
             sizes.add((instance.vcpus, instance.gpus))
             shown.append(f"{instance.name} ({instance.vcpus} vCPUs{gpus})")
-        if len(sizes) > 1 and variant.scales:
-            yield self.finding(
+        if len(sizes) > 1 and variant.is_scaled:
+            yield self.build_finding(
                 f"variants.{name}.instance_pools",
                 f"scaling takes instances of different sizes for equal: {', '.join(shown)}",
                 given=None,
@@ -250,27 +256,27 @@ class Memory(ContainerRule):
 models.ranker.server_memory_gib = 3
 variants.primary.container.tfs_processes = 4"""
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         instance, model = placement.instance, f"models.{placement.variant.model}"
         if placement.variant.component:
             return  # component-memory looks at the instance, of which this is a part
-        need = memory(
+        need = compute_memory(
             instance, placement.served, processes=placement.processes, workers=placement.workers
         )
         if need is None:
-            yield from self.size_unknown(placement)
-        elif need.needed_gib > instance.memory_gib:
-            yield self.finding(
+            yield from self.report_unknown_size(placement)
+        elif need.total_gib > instance.memory_gib:
+            yield self.build_finding(
                 placement.machine_key,
-                f"{instance.name}: {counted(placement.processes, 'model server')} "
+                f"{instance.name}: {format_count(placement.processes, 'model server')} "
                 f"({need.servers_gib:.1f} GiB), "
-                f"{counted(placement.workers, 'worker')} ({need.workers_gib:.1f}) and the system "
-                f"({need.system_gib:.1f}) need {need.needed_gib:.1f} of {instance.memory_gib:g} GiB",
+                f"{format_count(placement.workers, 'worker')} ({need.workers_gib:.1f}) and the system "
+                f"({need.system_gib:.1f}) need {need.total_gib:.1f} of {instance.memory_gib:g} GiB",
                 given=instance.name,
                 allowed=f"at most {instance.memory_gib:g} GiB",
                 remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
                 f"{model}.server_memory_gib and worker_memory_mib",
-                reads=(model, placement.key("container")),
+                reads=(model, placement.build_key("container")),
             )
 
 
@@ -287,14 +293,14 @@ variants.primary.volume_gb = 100"""
     allowed = "no volume_gb"
     remedy = "take it out, or choose a type without local NVMe"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         given, instance = placement.variant.volume_gb, placement.instance
         if given is not None and instance.local_nvme_gb:
-            yield self.finding(
-                placement.key("volume_gb"),
+            yield self.build_finding(
+                placement.build_key("volume_gb"),
                 f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
                 "takes no volume",
-                reads=(placement.key("instance_type"),),
+                reads=(placement.build_key("instance_type"),),
             )
 
 
@@ -312,14 +318,14 @@ endpoint.volume_kms_key = "alias/serving\""""
     allowed = "no volume_kms_key with such a type"
     remedy = "take it out: the hardware encrypts it"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         key = self.environment.endpoint.volume_kms_key
         if key is not None and placement.instance.local_nvme_gb:
-            yield self.finding(
+            yield self.build_finding(
                 "endpoint.volume_kms_key",
                 f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
                 "the key does not encrypt",
-                reads=(placement.key("instance_type"),),
+                reads=(placement.build_key("instance_type"),),
             )
 
 
@@ -330,31 +336,33 @@ class StorageTooSmall(VariantRule):
     """
 
     acknowledgeable = True
-    example = artifact_example('variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20)
+    example = build_artifact_example(
+        'variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20
+    )
 
-    def look(self, placement: Placement) -> Findings:
-        needed = disk_gib(placement.served)
+    def check_part(self, placement: Placement) -> Findings:
+        needed = compute_disk_gib(placement.served)
         if needed is None:
-            yield from self.size_unknown(placement)
+            yield from self.report_unknown_size(placement)
             return
-        room = volume_gib(placement.instance, placement.volume_gb)
+        room = compute_volume_gib(placement.instance, placement.volume_gb)
         given = placement.variant.volume_gb
         if needed > room:
             size = "" if given is None else f"volume_gb {given}: "
             enough_gb = int(needed * 2**30 / 1e9) + 1
             fixed = placement.variant.serverless is not None
-            yield self.finding(
-                placement.machine_key if fixed else placement.key("volume_gb"),
+            yield self.build_finding(
+                placement.machine_key if fixed else placement.build_key("volume_gb"),
                 f"{size}archive and files need {needed:.1f} GiB, but the disk of "
                 f"{placement.instance.name} has {room:.1f}",
                 given=given,
                 allowed=f"{enough_gb} GB or more",
-                remedy=_larger(placement, enough_gb),
-                reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),
+                remedy=_suggest_larger(placement, enough_gb),
+                reads=(placement.build_key("instance_type"), f"models.{placement.variant.model}"),
             )
 
 
-def _larger(placement: Placement, volume_gb: int) -> str:
+def _suggest_larger(placement: Placement, volume_gb: int) -> str:
     if placement.variant.serverless is not None:
         return "choose an instance_type: a serverless container's disk does not grow"
     if placement.instance.local_nvme_gb:

@@ -9,27 +9,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from infra.catalog import images
-from infra.catalog.images import image_modules
-from infra.packing import variants_running
+from infra.catalog.images import find_modules
+from infra.packing import find_running_variants
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.model import ModelTable
-from infra.parameters.sources import shown_path
-from infra.parameters.variant import machine_of
-from infra.policy.container import variables_of
-from infra.policy.hosting import newest_version
+from infra.parameters.sources import format_path
+from infra.parameters.variant import find_variant_machine
+from infra.policy.container import build_variables
+from infra.policy.hosting import find_newest_version
 from infra.policy.sizing import SERVERLESS_START_SECONDS
 from infra.policy.update import SECONDS_PER_MINUTE
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
 from model_packaging.beside import WHEELS
-from model_packaging.dependencies import requirements_file, vendored_versions
-from model_packaging.inputs import needed_modules, wants_ours
+from model_packaging.dependencies import list_vendored_versions, requirements_file
+from model_packaging.inputs import find_needed_modules, needs_our_handler
 from model_packaging.python_code import CodeFolder, check_code
-from model_packaging.python_source import PythonSyntaxError, imports, parse
+from model_packaging.python_source import PythonSyntaxError, find_imports, parse
 from model_packaging.refusal import PackagingError
-from model_packaging.secret_files import secret_files
-from model_packaging.tree import tree
+from model_packaging.secret_files import find_secret_files
+from model_packaging.tree import list_tree
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (2026-11-24)
 ANSWER_SECONDS = 60
@@ -37,29 +37,29 @@ ANSWER_SECONDS = 60
 _CLIENTS = frozenset({"aiobotocore", "boto3", "botocore", "s3fs", "sagemaker"})
 
 
-def _versions(environment: Environment, model_name: str) -> list[str]:
-    """TensorFlow versions whose images run the model, as 2.20; each once. "" is an image of your own."""
+def _list_versions(environment: Environment, model_name: str) -> list[str]:
+    """Return each TensorFlow version, such as 2.20, that runs the model; "" for own images."""
     versions = set()
-    for variant in variants_running(environment, model_name):
+    for variant in find_running_variants(environment, model_name):
         if environment.models[variant.model].image is not None:
             versions.add("")
             continue
         stated = environment.models[variant.model].tensorflow
-        for instance in filter(None, map(machine_of, variant.on_each_type)):
-            version = stated if stated in images.versions() else newest_version(instance)
+        for instance in filter(None, map(find_variant_machine, variant.variants_per_type)):
+            version = stated if stated in images.list_versions() else find_newest_version(instance)
             versions.add(".".join((version or "").split(".")[:2]))
     return sorted(versions)
 
 
-def answer_seconds(environment: Environment) -> float:
-    """Return how long the code may take for a response."""
+def find_response_limit(environment: Environment) -> float:
+    """Return how long the code may take for a response, in seconds."""
     return math.inf if environment.asynchronous else ANSWER_SECONDS
 
 
 class CodeFolderRule(Rule):
-    """A rule about each code folder: `look` takes its model's name and the folder."""
+    """A rule about each code folder: `check_part` takes its model's name and the folder."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return self.candidate.code_folders.items()
 
 
@@ -79,29 +79,30 @@ class Code(CodeFolderRule):
     acknowledgeable = True
     example = "# inference.py with import tensorflow"
 
-    def look(self, name: str, folder: Path) -> Findings:
-        variants = variants_running(self.environment, name)
+    def check_part(self, name: str, folder: Path) -> Findings:
+        variants = find_running_variants(self.environment, name)
         given = [
-            v.environment.keys() | variables_of(v.container, default_model=None) for v in variants
+            v.environment.keys() | build_variables(v.container, default_model=None)
+            for v in variants
         ]
-        for version in _versions(self.environment, name):
-            image = image_modules(version)
+        for version in _list_versions(self.environment, name):
+            image = find_modules(version)
             for fault in check_code(
                 folder,
                 python=image.python if image else None,
                 provided=image.modules if image else None,
                 variables=set.intersection(*given) if image else None,
-                seconds=answer_seconds(self.environment),
+                seconds=find_response_limit(self.environment),
             ):
                 place = f"{fault.file.relative_to(self.loaded.root)}:{fault.line}"
                 key = f"models.{name}.code"
                 if fault.severity == "not checked":
                     needs = f"AWS's image, whose modules are known: {place} {fault.problem}"
                     question = "whether the image has what the code imports"
-                    yield self.not_checked(key, needs, question)
+                    yield self.build_unchecked(key, needs, question)
                     continue
                 remedy = fault.remedy.replace("ENV", self.loaded.name)
-                finding = self.finding(key, f"{place}: {fault.problem}", remedy=remedy)
+                finding = self.build_finding(key, f"{place}: {fault.problem}", remedy=remedy)
                 yield replace(finding, severity=Severity(fault.severity))
 
 
@@ -115,31 +116,33 @@ class HandlerModules(ModelRule):
 models.ranker.handler = "servable"
 models.ranker.tensorflow = "2.19\""""
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         folder = self.candidate.code_folders.get(name)
-        if model.handler is None and not (folder and wants_ours(folder)):
+        if model.handler is None and not (folder and needs_our_handler(folder)):
             return
         if model.code and model.handler:
             folder = model.code.path  # also with nothing but requirements.txt
-        for version in _versions(self.environment, name):
-            image = image_modules(version)
+        for version in _list_versions(self.environment, name):
+            image = find_modules(version)
             if image is None:
                 needs = "AWS's image: the modules of another one are not known"
                 question = "whether the image has what the handler imports"
-                yield self.not_checked(f"models.{name}.image", needs, question)
+                yield self.build_unchecked(f"models.{name}.image", needs, question)
                 continue
-            missing = needed_modules() - image.modules
+            missing = find_needed_modules() - image.modules
             if folder is not None and folder.is_dir():
                 code = CodeFolder(folder)
                 missing -= {
-                    module for module in missing if code.vendors(module) or code.requires(module)
+                    module
+                    for module in missing
+                    if code.has_vendored_module(module) or code.has_requirement_for(module)
                 }
             if missing:
-                yield self.finding(
+                yield self.build_finding(
                     f"models.{name}.tensorflow",
                     f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
                     f"TensorFlow {version} does not have",
-                    allowed=f"{images.versions()[-1]}, whose image has all of them",
+                    allowed=f"{images.list_versions()[-1]}, whose image has all of them",
                     remedy="set that version, or write the packages into requirements.txt of the "
                     f"folder models.{name}.code, and run `servable package {self.loaded.name}`",
                 )
@@ -150,18 +153,18 @@ class CodeNotVendored(CodeFolderRule):
 
     example = "# code/requirements.txt without a requirements.lock"
 
-    def look(self, name: str, folder: Path) -> Findings:
+    def check_part(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if model.install != "vendored":
             return
-        versions = _versions(self.environment, name)
+        versions = _list_versions(self.environment, name)
         # Two variants on images with two Python versions cannot share one lock: one is refused.
-        pythons = {images.python(version) for version in versions} or {None}
+        pythons = {images.find_python(version) for version in versions} or {None}
         try:
             for python in sorted(pythons, key=str):
-                dependencies.require(folder, wheels=self.loaded.root / WHEELS, python=python)
+                dependencies.require_wheels(folder, wheels=self.loaded.root / WHEELS, python=python)
         except PackagingError as refusal:
-            yield self.finding(
+            yield self.build_finding(
                 f"models.{name}.code",
                 f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
                 remedy=refusal.remedy.replace("ENV", self.loaded.name),
@@ -185,11 +188,11 @@ class CodeInstalledAtStart(CodeFolderRule):
     allowed = "vendored"
     remedy = 'set install = "vendored" and run `servable package {self.loaded.name}`'
 
-    def look(self, name: str, folder: Path) -> Findings:
+    def check_part(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
-        if model.install == "at start" and dependencies.asks(folder):
-            finding = self.finding(name=name)
-            running = variants_running(self.environment, name)
+        if model.install == "at start" and dependencies.has_requirements(folder):
+            finding = self.build_finding(name=name)
+            running = find_running_variants(self.environment, name)
             if any(variant.serverless is not None for variant in running):
                 minutes = SERVERLESS_START_SECONDS / SECONDS_PER_MINUTE
                 limit = (
@@ -201,7 +204,7 @@ class CodeInstalledAtStart(CodeFolderRule):
                 problem = (
                     f"{model.code}/lib is there, and so the image never installs requirements.txt"
                 )
-                yield self.finding(f"models.{name}.code", problem, allowed="one of both")
+                yield self.build_finding(f"models.{name}.code", problem, allowed="one of both")
 
 
 class CodeFailsAtStart(CodeFolderRule):
@@ -213,13 +216,15 @@ class CodeFailsAtStart(CodeFolderRule):
 
     example = '# code/requirements.txt with ./wheels/a.whl, and models.ranker.install = "at start"'
 
-    def look(self, name: str, folder: Path) -> Findings:
+    def check_part(self, name: str, folder: Path) -> Findings:
         if self.environment.models[name].install != "at start":
             return
         with contextlib.suppress(OSError):  # the rule Code reports it
-            for file, line, problem, remedy in requirements_file.faults_at_start(folder):
-                place = f"{shown_path(file, self.loaded.root)}:{line}"
-                yield self.finding(f"models.{name}.code", f"{place}: {problem}", remedy=remedy)
+            for file, line, problem, remedy in requirements_file.find_start_faults(folder):
+                place = f"{format_path(file, self.loaded.root)}:{line}"
+                yield self.build_finding(
+                    f"models.{name}.code", f"{place}: {problem}", remedy=remedy
+                )
 
 
 class IsolationInstalls(ModelRule):
@@ -238,10 +243,10 @@ models.ranker.network_isolation = true"""
     remedy = 'set install = "vendored", or take network_isolation out'
     reads = ("models.{name}.network_isolation",)
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         isolated = model.network_isolation or self.environment.security.network_isolation
         if isolated and model.code and model.install == "at start":
-            yield self.finding(name=name)
+            yield self.build_finding(name=name)
 
 
 class IsolationCalls(CodeFolderRule):
@@ -258,17 +263,17 @@ class IsolationCalls(CodeFolderRule):
     remedy = "pack what it reads, or take network_isolation out"
     reads = ("models.{name}.network_isolation", "security.network_isolation")
 
-    def look(self, name: str, folder: Path) -> Findings:
+    def check_part(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
         if not (model.network_isolation or self.environment.security.network_isolation):
             return
         for file in sorted(folder.glob("*.py")):
             with contextlib.suppress(OSError, PythonSyntaxError):  # the rule Code reports it
-                for found in imports(parse(file.read_bytes(), python=None)):
+                for found in find_imports(parse(file.read_bytes(), python=None)):
                     module = found.module.partition(".")[0]
                     if module in _CLIENTS and not found.level:
                         place = f"{file.relative_to(self.loaded.root)}:{found.line}"
-                        yield self.finding(name=name, place=place, module=module)
+                        yield self.build_finding(name=name, place=place, module=module)
 
 
 class CodeHoldsSecrets(ModelRule):
@@ -291,16 +296,16 @@ class CodeHoldsSecrets(ModelRule):
         'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"'
     )
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         if model.code is None:
             return
         try:
-            secrets = list(secret_files(tree(model.code.path, name="code")))
+            secrets = list(find_secret_files(list_tree(model.code.path, name="code")))
         except (PackagingError, OSError, RuntimeError):
             return  # the rule Artefact reports it
         for secret in secrets:
             file = f"{model.code.rstrip('/')}/{secret.path.relative_to(model.code.path).as_posix()}"
-            finding = self.finding(file=file, name=name, secret=secret)
+            finding = self.build_finding(file=file, name=name, secret=secret)
             yield replace(finding, subject=file)
 
 
@@ -318,13 +323,13 @@ class MultiModelPackages(ModelRule):
     example = "# multi_model of two models whose requirements.lock files name two versions"
     allowed = "one version of a package in all models of the endpoint"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         first: dict[str, tuple[str, str]] = {}
         for member in model.multi_model or ():
-            for package, version in self._versions(member).items():
+            for package, version in self._find_versions(member).items():
                 other, others_version = first.setdefault(package, (member, version))
                 if version != others_version:
-                    yield self.finding(
+                    yield self.build_finding(
                         f"models.{name}.multi_model",
                         f"{package} is {version} in the code of {member!r}, and "
                         f"{others_version} in that of {other!r}; they share one process",
@@ -333,12 +338,12 @@ class MultiModelPackages(ModelRule):
                         f"`servable package {self.loaded.name}`",
                     )
 
-    def _versions(self, member: str) -> dict[str, str]:
-        """Locked versions of the packages in the model's code; empty for an unknown model."""
+    def _find_versions(self, member: str) -> dict[str, str]:
+        """Return the locked package versions of the model's code; none for an unknown model."""
         folder = self.candidate.code_folders.get(member)
         if folder is None or self.environment.models[member].install != "vendored":
             return {}
         try:
-            return vendored_versions(folder)
+            return list_vendored_versions(folder)
         except PackagingError:
             return {}  # CodeNotVendored reports an invalid lock

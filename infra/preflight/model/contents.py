@@ -6,21 +6,21 @@ It reads variables and files of its assets; the image's TensorFlow must support 
 from dataclasses import replace
 
 from infra.catalog import images
-from infra.catalog.images import op_table
-from infra.packing import variants_running
+from infra.catalog.images import find_op_table
+from infra.packing import find_running_variants
 from infra.parameters.finding import Severity
 from infra.parameters.model import ModelTable
 from infra.parameters.placement import Placement
-from infra.parameters.sources import shown_path
+from infra.parameters.sources import format_path
 from infra.policy.container import is_upstream
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule, VariantRule
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.initialization import vocabulary_fault
-from model_packaging.saved_model.unfilled import describe
+from model_packaging.saved_model.initialization import find_vocabulary_fault
+from model_packaging.saved_model.unfilled import describe_unfilled
 from model_packaging.saved_model.variables import (
     MOST_CHECKED_BYTES,
-    differences,
-    stored_variables,
+    find_differences,
+    read_stored_variables,
 )
 
 BYTES_PER_MB = 10**6
@@ -42,16 +42,16 @@ class ModelVariables(ModelRule):
     allowed = "the files of one export"
     remedy = "export the SavedModel again, or copy all of its files again"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
-        for folder, info in self.candidate.saved_models(name):
+    def check_part(self, name: str, model: ModelTable) -> Findings:
+        for folder, info in self.candidate.read_saved_models(name):
             try:
-                stored = stored_variables(folder)
-                restored = self.candidate.graph(folder).restored if info.has_variables else ()
+                stored = read_stored_variables(folder)
+                restored = self.candidate.read_graph(folder).restored if info.has_variables else ()
                 key = f"models.{name}.saved_model"
                 if restored is None:
                     question = "whether the model's variables are complete"
-                    yield self.not_checked(key, _TOO_LARGE, question)
-                problems = list(differences(restored or (), stored))
+                    yield self.build_unchecked(key, _TOO_LARGE, question)
+                problems = list(find_differences(restored or (), stored))
                 if info.variable_bytes <= MOST_CHECKED_BYTES:
                     problems += [
                         f"{variable.file.name}: the checksum of {key!r} does not match its bytes"
@@ -61,13 +61,13 @@ class ModelVariables(ModelRule):
                 else:
                     megabytes = info.variable_bytes / BYTES_PER_MB
                     needs = f"--run, which loads the {megabytes:,.0f} MB of variables"
-                    yield self.not_checked(key, needs, "whether the variables are intact")
+                    yield self.build_unchecked(key, needs, "whether the variables are intact")
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             if problems:
                 more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-                shown = shown_path(folder / "variables", self.loaded.root)
-                yield self.finding(
+                shown = format_path(folder / "variables", self.loaded.root)
+                yield self.build_finding(
                     problem=f"{shown}: {problems[0]}{more}", given=model.saved_model, name=name
                 )
 
@@ -86,25 +86,25 @@ class ModelVocabulary(ModelRule):
     allowed = "one line for each key, none of them empty"
     remedy = "correct the file, and export the SavedModel again"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
-        for folder, info in self.candidate.saved_models(name):
+    def check_part(self, name: str, model: ModelTable) -> Findings:
+        for folder, info in self.candidate.read_saved_models(name):
             if not info.assets:
                 continue
             try:
-                tables = self.candidate.graph(folder).vocabularies
+                tables = self.candidate.read_graph(folder).vocabularies
                 if tables is None:
                     question = "whether the model's vocabularies are complete"
-                    yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE, question)
+                    yield self.build_unchecked(f"models.{name}.saved_model", _TOO_LARGE, question)
                 faults = {
                     folder / "assets" / table.file: fault
                     for table in tables or ()
-                    if (fault := vocabulary_fault(folder / "assets" / table.file, table))
+                    if (fault := find_vocabulary_fault(folder / "assets" / table.file, table))
                 }
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             for file, fault in faults.items():
-                yield self.finding(
-                    problem=f"{shown_path(file, self.loaded.root)}: {fault}",
+                yield self.build_finding(
+                    problem=f"{format_path(file, self.loaded.root)}: {fault}",
                     given=model.saved_model,
                     name=name,
                 )
@@ -125,19 +125,19 @@ class ModelUnfilled(ModelRule):
     example = "# a Keras 3 model written by tf.saved_model.save instead of model.export"
     key = "models.{name}.saved_model"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
-        for folder, _ in self.candidate.saved_models(name):
+    def check_part(self, name: str, model: ModelTable) -> Findings:
+        for folder, _ in self.candidate.read_saved_models(name):
             try:
-                unfilled = self.candidate.graph(folder).unfilled
+                unfilled = self.candidate.read_graph(folder).unfilled
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             if unfilled is None:
                 question = "whether loading fills the model's variables and tables"
-                yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE, question)
-            shown = shown_path(folder, self.loaded.root)
+                yield self.build_unchecked(f"models.{name}.saved_model", _TOO_LARGE, question)
+            shown = format_path(folder, self.loaded.root)
             for found in unfilled or ():
-                problem, remedy = describe(found)
-                yield self.finding(
+                problem, remedy = describe_unfilled(found)
+                yield self.build_finding(
                     problem=f"{shown}/saved_model.pb: {problem}",
                     given=model.saved_model,
                     remedy=remedy,
@@ -158,15 +158,18 @@ class VersionZero(VariantRule):
     allowed = "versions from 1 on, or TensorFlow 2.20"
     remedy = "rename the folder to 1, or set tensorflow to 2.20"
 
-    def look(self, placement: Placement) -> Findings:
-        if images.has("rewritten_code", placement.tensorflow) or placement.model.image is not None:
+    def check_part(self, placement: Placement) -> Findings:
+        if (
+            images.has_feature("rewritten_code", placement.tensorflow)
+            or placement.model.image is not None
+        ):
             return
-        for name in self.candidate.served_by(placement):
+        for name in self.candidate.list_served_models(placement):
             model = self.environment.models[name]
-            folders = self.candidate.version_folders(name)
+            folders = self.candidate.find_version_folders(name)
             stated = [model.version] if model.version is not None else []
             if 0 in (stated or [int(folder.name) for folder in folders]):
-                yield self.finding(
+                yield self.build_finding(
                     f"models.{name}.saved_model",
                     f"the image of TensorFlow {placement.tensorflow} does not start with version 0",
                     reads=(f"models.{placement.variant.model}.tensorflow",),
@@ -176,37 +179,40 @@ class VersionZero(VariantRule):
 class GraphRule(Rule):
     """A rule about the graph of a model that is packed here and runs in AWS's image.
 
-    The operations of your own images, and of images before TensorFlow 2.12, are not known.
+    The operations of the user's own images, and of images before TensorFlow 2.12, aren't known.
     """
 
     acknowledgeable = True
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         for name in self.environment.models:
-            running = [variant.model for variant in variants_running(self.environment, name)]
+            running = [variant.model for variant in find_running_variants(self.environment, name)]
             for placement in self.candidate.containers:
                 if placement.variant.model in running and placement.model.image is None:
                     yield name, placement
 
-    def look(self, name: str, placement: Placement) -> Findings:
+    def check_part(self, name: str, placement: Placement) -> Findings:
         key, cpu = f"models.{name}.saved_model", not placement.instance.gpus
-        folders, table = self.candidate.version_folders(name), op_table(placement.tensorflow)
+        folders, table = (
+            self.candidate.find_version_folders(name),
+            find_op_table(placement.tensorflow),
+        )
         if not folders:
             return
         if table is None:
             older = f"the operations of {placement.tensorflow} are not known"
             question = "whether the image runs the model's operations"
-            yield self.not_checked(key, f"a TensorFlow from 2.12 on: {older}", question)
+            yield self.build_unchecked(key, f"a TensorFlow from 2.12 on: {older}", question)
             return
         for folder in folders:
             try:
-                faults = self.candidate.graph_faults(folder, table, cpu=cpu)
+                faults = self.candidate.find_graph_faults(folder, table, cpu=cpu)
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
-            shown = shown_path(folder, self.loaded.root)
+            shown = format_path(folder, self.loaded.root)
             for fault in faults:
                 if fault.rule == self.id:
-                    finding = self.finding(
+                    finding = self.build_finding(
                         key,
                         f"{shown}/saved_model.pb: {fault.problem}",
                         given=fault.given,
@@ -323,9 +329,9 @@ class ModelChannelsFirst(GraphRule):
     severity = Severity.WARNING
     example = '# a Conv2D with data_format "NCHW" on ml.c5.xlarge'
 
-    def look(self, name: str, placement: Placement) -> Findings:
+    def check_part(self, name: str, placement: Placement) -> Findings:
         if is_upstream(placement.tensorflow) and not placement.settings.onednn:
-            for finding in super().look(name, placement):
+            for finding in super().check_part(name, placement):
                 yield replace(finding, allowed=finding.allowed and "NHWC and NDHWC")
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.catalog import images
-from infra.parameters.finding import Finding, Severity, meant, suggest_path
+from infra.parameters.finding import Finding, Severity, suggest_name, suggest_path
 from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
 from infra.parameters.table import ProjectPath
 from infra.preflight.rule import Candidate, Findings, Parts, Rule
-from model_packaging.inputs import HOOKS, wants_ours
-from model_packaging.python_source import top_level_names
+from model_packaging.inputs import HOOKS, needs_our_handler
+from model_packaging.python_source import find_top_level_names
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.json_requests import RequestValueError
 from model_packaging.requests.known_requests import (
@@ -20,8 +20,8 @@ from model_packaging.requests.known_requests import (
     TYPES_READ,
     KnownRequest,
     Reader,
-    check_answer,
     check_batch,
+    check_response,
     read_request,
 )
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
@@ -31,17 +31,17 @@ Target = tuple[Placement, str]
 
 
 class KnownRequestRule(Rule):
-    """A rule about a file with a request or an answer."""
+    """A rule about a file with a request or a response."""
 
-    def there(self, file: ProjectPath) -> Path | None:
-        """The path of the file; None if there is no such file."""
+    def find_file(self, file: ProjectPath) -> Path | None:
+        """Return the path of the file, or None if the file doesn't exist."""
         try:
             return file.path if file.path.is_file() else None
         except OSError:
             return None
 
-    def no_file(self, key: str, file: str) -> Finding:
-        return self.finding(
+    def build_missing_file(self, key: str, file: str) -> Finding:
+        return self.build_finding(
             key,
             f"there is no file {file}",
             allowed="a file with one request, by its path in the project",
@@ -49,14 +49,14 @@ class KnownRequestRule(Rule):
             or "write one there; `servable init` writes golden/NAME/request.json",
         )
 
-    def judge(
+    def check_request(
         self, key: str, file: ProjectPath, sent_as: str, targets: Iterable[Target]
     ) -> Findings:
-        """Yields findings for a request that the container would refuse."""
+        """Yield findings for a request that the container would reject."""
         for placement, model in targets:
             try:
-                if judged(self.candidate, placement, model, file, sent_as) is None:
-                    yield self.not_checked(
+                if validate_request(self.candidate, placement, model, file, sent_as) is None:
+                    yield self.build_unchecked(
                         key,
                         "--run: code may change the request, so that only running it shows",
                         f"whether the model accepts {file}",
@@ -64,19 +64,19 @@ class KnownRequestRule(Rule):
             except OSError:
                 continue  # a missing file is reported already
             except RequestValueError as bad:
-                yield self.finding(
+                yield self.build_finding(
                     key,
                     f"{file}: the request {bad}",
                     given=file,
                     remedy="correct the request, or the table of the model or the variant",
-                    reads=(placement.key("container"), f"models.{model}"),
+                    reads=(placement.build_key("container"), f"models.{model}"),
                 )
 
 
 class GoldenRule(KnownRequestRule):
-    """A rule about each golden request: `look` takes its model's name, its key and the request."""
+    """A rule about each golden request: `check_part` takes the model's name, its key, and it."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         for name, model in self.environment.models.items():
             for below, golden in model.golden_requests.items():
                 yield name, f"models.{name}.{below}", golden
@@ -98,11 +98,11 @@ class GoldenRequest(GoldenRule):
     acknowledgeable = True
     example = 'models.ranker.golden.request = "golden/nowhere.json"'
 
-    def look(self, name: str, table: str, golden: Golden) -> Findings:
-        key, targets = f"{table}.request", _targets(self.candidate, name)
-        if self.there(golden.request) is None:
-            yield self.no_file(key, golden.request)
-        yield from self.judge(key, golden.request, golden.sent_as, targets)
+    def check_part(self, name: str, table: str, golden: Golden) -> Findings:
+        key, targets = f"{table}.request", _find_targets(self.candidate, name)
+        if self.find_file(golden.request) is None:
+            yield self.build_missing_file(key, golden.request)
+        yield from self.check_request(key, golden.request, golden.request_content_type, targets)
 
 
 class GoldenAnswer(GoldenRule):
@@ -118,26 +118,30 @@ class GoldenAnswer(GoldenRule):
     remedy = "write the model's answer to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
-    def look(self, name: str, table: str, golden: Golden) -> Findings:
+    def check_part(self, name: str, table: str, golden: Golden) -> Findings:
         key, answer = f"{table}.answer", golden.answer
         if answer is None:
             return
-        file = self.there(answer)
+        file = self.find_file(answer)
         if file is None:
             question = f"whether {answer} has the format of the model's outputs"
             needs = f"{answer}, which `servable invoke --output` writes"
-            yield self.not_checked(key, needs, question)
+            yield self.build_unchecked(key, needs, question)
             return
-        for placement, _ in _targets(self.candidate, name):
+        for placement, _ in _find_targets(self.candidate, name):
             try:
-                request = judged(self.candidate, placement, name, golden.request, golden.sent_as)
+                request = validate_request(
+                    self.candidate, placement, name, golden.request, golden.request_content_type
+                )
             except (OSError, RequestValueError):
                 continue  # the rule GoldenRequest reports it
             try:
                 if request is not None:
-                    check_answer(file.read_bytes(), request)
+                    check_response(file.read_bytes(), request)
             except RequestValueError as bad:
-                yield self.finding(key, f"{answer}: the answer {bad}", given=answer, name=name)
+                yield self.build_finding(
+                    key, f"{answer}: the answer {bad}", given=answer, name=name
+                )
 
 
 class RowsAboveShape(Rule):
@@ -156,18 +160,18 @@ class RowsAboveShape(Rule):
     remedy = "export the model with an open first dimension, or send {most} at a time"
     reads = ("models.{name}.saved_model",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         rows = self.environment.traffic.rows_per_request
         if rows is None:
             return
         names = {
             name
             for placement in self.candidate.placements
-            for name in self.candidate.served_by(placement)
-            if reader(self.candidate, placement, name)[0] is not Reader.CODE
+            for name in self.candidate.list_served_models(placement)
+            if find_reader(self.candidate, placement, name)[0] is not Reader.CODE
         }
         for name in sorted(names):
-            for folder, info in self.candidate.saved_models(name):
+            for folder, info in self.candidate.read_saved_models(name):
                 shapes = [
                     tensor.shape
                     for signature, tensors in info.signatures.items()
@@ -177,7 +181,7 @@ class RowsAboveShape(Rule):
                 fixed = [shape[0] for shape in shapes if shape and shape[0] is not None]
                 if fixed and len(fixed) == len(shapes) and max(fixed) < rows:
                     version = folder.name
-                    yield self.finding(rows=rows, name=name, version=version, most=max(fixed))
+                    yield self.build_finding(rows=rows, name=name, version=version, most=max(fixed))
 
 
 class ContentTypeRefused(Rule):
@@ -194,17 +198,17 @@ class ContentTypeRefused(Rule):
     key = "traffic.content_types"
     reads = ("models.{model}",)
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         for placement in self.candidate.placements:
             for model in placement.model.multi_model or [placement.variant.model]:
                 if model not in self.environment.models:
                     continue
-                read_by, _ = reader(self.candidate, placement, model)
+                read_by, _ = find_reader(self.candidate, placement, model)
                 for content_type in self.environment.traffic.content_types:
                     # Parameters and case are ignored.
                     plain = content_type.partition(";")[0].strip().lower()
                     if read_by in TYPES_READ and plain not in TYPES_READ[read_by]:
-                        yield self.finding(
+                        yield self.build_finding(
                             problem=f"{read_by.value} ({model}) answers {content_type} with 415",
                             given=content_type,
                             allowed=", ".join(TYPES_READ[read_by]),
@@ -214,7 +218,7 @@ class ContentTypeRefused(Rule):
                         )
 
 
-def _targets(candidate: Candidate, model: str) -> list[Target]:
+def _find_targets(candidate: Candidate, model: str) -> list[Target]:
     """Return the variants that get requests for the model, or the batches if no variant has it."""
     for places in (candidate.placements, candidate.containers):
         if found := [
@@ -226,21 +230,22 @@ def _targets(candidate: Candidate, model: str) -> list[Target]:
     return []
 
 
-def judged(
+def validate_request(
     candidate: Candidate, placement: Placement, model: str, file: ProjectPath, sent_as: str
 ) -> KnownRequest | None:
-    """Checks a request; None if nothing can be concluded.
+    """Validate a request against its reader, signature, and batching.
 
-    Raises `RequestValueError` for a request that is refused, and OSError.
+    Returns None if nothing can be concluded. Raises `RequestValueError` for a request that is
+    rejected, and OSError.
     """
-    read_by, hooks = reader(candidate, placement, model)
-    old = not images.has("rewritten_code", placement.tensorflow)
+    read_by, hooks = find_reader(candidate, placement, model)
+    old = not images.has_feature("rewritten_code", placement.tensorflow)
     if old and sent_as == CSV and read_by is Reader.NGINX:
         return None  # images before 2.20 convert CSV in another way
     try:
         # The newest version answers requests that name no version.
-        folders = candidate.version_folders(model)
-        info = candidate.saved_model(folders[-1]) if folders else None
+        folders = candidate.find_version_folders(model)
+        info = candidate.read_saved_model(folders[-1]) if folders else None
     except (PackagingError, OSError):
         info = None  # the rule SavedModel reports it
     request = read_request(file.path.read_bytes(), sent_as, info, read_by)
@@ -251,25 +256,25 @@ def judged(
     return request._replace(answered_in=None) if "postprocess" in hooks else request
 
 
-def reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Reader, set[str]]:
-    """The reader of the body, and the hooks of Servable's handler."""
+def find_reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Reader, set[str]]:
+    """Return the reader of the request body, and the hooks of Servable's handler."""
     model = candidate.environment.models[name]
     folder = model.code.path if model.code else None
     if placement.model.image is not None or model.saved_model is None:
         return Reader.CODE, set()
-    if model.handler == "servable" or (folder is not None and wants_ours(folder)):
-        hooks = _hooks(folder / HOOKS) if folder else set()
+    if model.handler == "servable" or (folder is not None and needs_our_handler(folder)):
+        hooks = _find_hooks(folder / HOOKS) if folder else set()
         return (Reader.CODE if "preprocess" in hooks else Reader.SERVABLE), hooks
     if folder is not None:
         return Reader.CODE, set()
     return Reader.NGINX, set()
 
 
-def _hooks(file: Path) -> set[str]:
-    """The hooks that the file defines; both if the file cannot be read."""
+def _find_hooks(file: Path) -> set[str]:
+    """Return the hooks that the file defines, or both hooks if the file can't be read."""
     both = {"preprocess", "postprocess"}
     try:
-        names = top_level_names(ast.parse(file.read_bytes()))
+        names = find_top_level_names(ast.parse(file.read_bytes()))
     except FileNotFoundError:
         return set()
     except (OSError, SyntaxError, ValueError, RecursionError):
@@ -293,37 +298,38 @@ class ReplayOutputUnknown(Rule):
     acknowledgeable = True
     example = "replay.outputs.porb.relative = 0.001"
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         if not self.environment.replay.outputs:
             return
-        outputs = self._names()
+        outputs = self._list_outputs()
         for name in self.environment.replay.outputs:
             if _WITHOUT_NAME.fullmatch(name) or (outputs is not None and name in outputs):
                 continue
             key = f"replay.outputs.{name}"
             if outputs is None:
                 needs = "a saved_model without code, whose outputs are known"
-                yield self.not_checked(key, needs, f"whether a model has the output {name!r}")
+                yield self.build_unchecked(key, needs, f"whether a model has the output {name!r}")
             else:
-                yield self.finding(
+                yield self.build_finding(
                     key,
                     f"no model of the file has an output {name!r}",
                     given=name,
                     allowed=", ".join(sorted(outputs)),
-                    remedy=meant(name, outputs) or "write the output's name, or take the table out",
+                    remedy=suggest_name(name, outputs)
+                    or "write the output's name, or take the table out",
                     reads=tuple(f"models.{model}" for model in self.environment.models),
                 )
 
-    def _names(self) -> set[str] | None:
-        """Outputs of every version of every model; None if one is not known."""
+    def _list_outputs(self) -> set[str] | None:
+        """Return the outputs of every version of every model, or None if one isn't known."""
         names: set[str] = set()
         for name, model in self.environment.models.items():
-            folders = self.candidate.version_folders(name)
+            folders = self.candidate.find_version_folders(name)
             if model.code is not None or (not folders and model.multi_model is None):
                 return None
             try:
                 for folder in folders:
-                    for signature in self.candidate.saved_model(folder).signatures.values():
+                    for signature in self.candidate.read_saved_model(folder).signatures.values():
                         names |= set(signature.outputs)
             except (PackagingError, OSError):
                 return None

@@ -6,14 +6,18 @@ Models may share an archive or an endpoint.
 from dataclasses import replace
 from pathlib import Path
 
-from infra.packing import servable
-from infra.parameters.finding import Finding, Severity, meant, suggest_path
+from infra.packing import build_servable
+from infra.parameters.finding import Finding, Severity, suggest_name, suggest_path
 from infra.parameters.model import ModelTable
-from infra.parameters.sources import shown_path
-from infra.preflight.rule import Findings, ModelRule, artifact_example
+from infra.parameters.sources import format_path
+from infra.preflight.rule import Findings, ModelRule, build_artifact_example
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
-from model_packaging.requests.known_requests import check_warm_up, golden, write_warm_up
+from model_packaging.requests.known_requests import (
+    build_warm_up,
+    check_warm_up,
+    read_golden_request,
+)
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 # Parts of S3 keys under which objects are usually overwritten.
@@ -28,16 +32,16 @@ PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression"
 class ModelSource(ModelRule):
     """A model has one source: packed here, an archive in S3, or several models. Only packing takes code."""
 
-    example = artifact_example('models.ranker.saved_model = "model"')
+    example = build_artifact_example('models.ranker.saved_model = "model"')
 
-    def look(self, name: str, _: ModelTable) -> Findings:
+    def check_part(self, name: str, _: ModelTable) -> Findings:
         key = f"models.{name}"
         # Read from the file and not from the draft, where a source with a problem is missing.
         written = self.loaded.source.values.get("models", {}).get(name, {})
         sources = [source for source in SOURCES if source in written]
         if len(sources) != 1:
             excluded = " and ".join(sources) + " exclude each other"
-            yield self.finding(
+            yield self.build_finding(
                 f"{key}.{sources[1] if sources else SOURCES[0]}",
                 excluded if sources else "neither saved_model nor artifact is given",
                 given=sources,
@@ -46,9 +50,9 @@ class ModelSource(ModelRule):
             )
         elif sources != ["saved_model"]:
             for packing in (part for part in PACKING if part in written):
-                yield self._not_packed_here(f"{key}.{packing}", sources[0], written)
+                yield self._report_inert_key(f"{key}.{packing}", sources[0], written)
 
-    def _not_packed_here(self, key: str, source: str, written: dict[str, object]) -> Finding:
+    def _report_inert_key(self, key: str, source: str, written: dict[str, object]) -> Finding:
         packing = key.rpartition(".")[2]
         reason = "multi_model: each of its models has keys of its own"
         remedy = "write it into the table of the model it is for, or take it out"
@@ -57,7 +61,7 @@ class ModelSource(ModelRule):
             if packing == "code":
                 remedy = "pack it into the artifact as code/, or take it out"
         problem = f"{packing} has no effect with {reason}"
-        return self.finding(key, problem, given=written[packing], remedy=remedy)
+        return self.build_finding(key, problem, given=written[packing], remedy=remedy)
 
 
 class ModelsTogether(ModelRule):
@@ -66,20 +70,24 @@ class ModelsTogether(ModelRule):
     example = 'models.ranker.also_serves = ["scorer"]'
     allowed = "models of this file with saved_model, each named once"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         for key in ("also_serves", "multi_model"):
             others = getattr(model, key) or []
             for number, other in enumerate(others):
                 again = other == name or other in others[:number]
-                wrong = self._wrong(other, again, name, key)
+                wrong = self._find_problem(other, again, name, key)
                 if wrong is not None:
                     problem, remedy = wrong
-                    yield self.finding(f"models.{name}.{key}", problem, given=other, remedy=remedy)
+                    yield self.build_finding(
+                        f"models.{name}.{key}", problem, given=other, remedy=remedy
+                    )
 
-    def _wrong(self, other: str, again: bool, name: str, key: str) -> tuple[str, str] | None:
+    def _find_problem(self, other: str, again: bool, name: str, key: str) -> tuple[str, str] | None:
         model = self.environment.models.get(other)
         if model is None:
-            return f"there is no model {other!r}", meant(other, sorted(self.environment.models))
+            return f"there is no model {other!r}", suggest_name(
+                other, sorted(self.environment.models)
+            )
         if again:
             return f"{other!r} is listed already", "take it out"
         if model.saved_model is None:
@@ -102,15 +110,15 @@ class ArtifactMovingKey(ModelRule):
     # Instances that scaling adds would then serve another model than the running ones.
 
     severity = Severity.WARNING
-    example = artifact_example(folder="latest")
+    example = build_artifact_example(folder="latest")
     allowed = "a key that is written once, such as run-17/model.tar.gz"
     remedy = "copy the archive to a key of its own and write that"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
         moving = [part for part in parts if part in MOVING]
         if model.artifact and moving:
-            yield self.finding(
+            yield self.build_finding(
                 f"models.{name}.artifact.uri",
                 f"the key contains {moving[0]!r}: the object is likely to be overwritten",
             )
@@ -122,10 +130,12 @@ CODE = ("code", "")
 
 
 class PackedModelRule(ModelRule):
-    """A rule about a model that is packed here: it reports what packing would refuse."""
+    """A rule about a model that is packed here: it reports what packing would reject."""
 
-    def refused(self, wrong: Exception, folder: Path, key: str, given: object) -> Finding:
-        """The finding for an error of packing or of the file system (too long names, circular links)."""
+    def build_packing_finding(
+        self, wrong: Exception, folder: Path, key: str, given: object
+    ) -> Finding:
+        """Return the finding for an error of packing or files, such as a circular link."""
         if isinstance(wrong, PackagingError):
             refusal = wrong
         elif isinstance(wrong, OSError) and wrong.filename:
@@ -133,8 +143,8 @@ class PackedModelRule(ModelRule):
             refusal = PackagingError(Path(wrong.filename), problem, "let this user read it")
         else:
             refusal = PackagingError(folder, f"cannot be read: {wrong}", "correct the path")
-        problem = f"{shown_path(refusal.path, self.loaded.root)}: {refusal.problem}"
-        return self.finding(key, problem, given=given, remedy=refusal.remedy)
+        problem = f"{format_path(refusal.path, self.loaded.root)}: {refusal.problem}"
+        return self.build_finding(key, problem, given=given, remedy=refusal.remedy)
 
 
 class Artefact(PackedModelRule):
@@ -142,21 +152,23 @@ class Artefact(PackedModelRule):
 
     example = 'models.ranker.saved_model = "nowhere"'
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         inputs = ArchiveInputs(
-            servables=(servable(name, model),),
+            servables=(build_servable(name, model),),
             code=model.code.path if model.code else None,
             handler=model.handler == "servable",
         )
-        trees = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
+        trees = {"saved_model": inputs.build_model_tree, "code": inputs.build_code_tree}
         for part, tree in trees.items():
             try:
                 tree()
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
-                finding = self.refused(wrong, given.path, f"models.{name}.{part}", given)
+                finding = self.build_packing_finding(
+                    wrong, given.path, f"models.{name}.{part}", given
+                )
                 other = suggest_path(given, self.loaded.root)
                 yield replace(finding, remedy=other or finding.remedy)
 
@@ -175,17 +187,17 @@ class CodeInsideModel(PackedModelRule):
     acknowledgeable = True
     example = "# model/code/inference.py beside model/1/"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         if model.saved_model is None:
             return
         folder, given = model.saved_model.path, model.code
         own = given.path.resolve() if given else None
-        versions = self.candidate.version_folders(name)
+        versions = self.candidate.find_version_folders(name)
         for place in dict.fromkeys(each / part for each in (folder, *versions) for part in CODE):
             files = " and ".join(file for file in CODE_FILES if (place / file).is_file())
             if not files or place.resolve() == own:
                 continue
-            shown = shown_path(place, self.loaded.root)
+            shown = format_path(place, self.loaded.root)
             inside = bool(model.version) or any(place.is_relative_to(one) for one in versions)
             problem = f"{shown} holds {files}, which is not packed: code is another key"
             remedy = f'write code = "{shown}" beside saved_model'
@@ -196,7 +208,9 @@ class CodeInsideModel(PackedModelRule):
             if inside or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"
                 remedy = f'move it to {moved}/, and write code = "{moved}" beside saved_model'
-            finding = self.finding(f"models.{name}.saved_model", problem, given=None, remedy=remedy)
+            finding = self.build_finding(
+                f"models.{name}.saved_model", problem, given=None, remedy=remedy
+            )
             yield replace(finding, subject=shown)
 
 
@@ -215,16 +229,16 @@ class SavedModel(PackedModelRule):
 
     example = "# a truncated saved_model.pb"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
-        for folder in self.candidate.version_folders(name):
+    def check_part(self, name: str, model: ModelTable) -> Findings:
+        for folder in self.candidate.find_version_folders(name):
             try:
-                info = self.candidate.saved_model(folder)
+                info = self.candidate.read_saved_model(folder)
                 if info.has_warm_up:
-                    rows = self.candidate.max_batch_size(name)
+                    rows = self.candidate.find_max_batch_size(name)
                     check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
             except (PackagingError, OSError) as wrong:
                 key = f"models.{name}.saved_model"
-                yield self.refused(wrong, folder, key, model.saved_model)
+                yield self.build_packing_finding(wrong, folder, key, model.saved_model)
 
 
 class SignatureDefaultMissing(PackedModelRule):
@@ -237,10 +251,10 @@ class SignatureDefaultMissing(PackedModelRule):
     example = "# a SavedModel with the signature score alone"
     allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
 
-    def look(self, name: str, _: ModelTable) -> Findings:
-        for folder, info in self.candidate.saved_models(name):
+    def check_part(self, name: str, _: ModelTable) -> Findings:
+        for folder, info in self.candidate.read_saved_models(name):
             if DEFAULT_SIGNATURE not in info.signatures:
-                yield self.finding(
+                yield self.build_finding(
                     f"models.{name}.saved_model",
                     f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
                     f"without a signature name use; it has {', '.join(info.signatures)}",
@@ -256,17 +270,19 @@ class WarmUp(PackedModelRule):
 
     example = "# a request in models.ranker.warm_up that the signature does not take"
 
-    def look(self, name: str, model: ModelTable) -> Findings:
+    def check_part(self, name: str, model: ModelTable) -> Findings:
         key = f"models.{name}.warm_up"
         requests = [file.path for file in model.warm_up]
-        for folder, info in self.candidate.saved_models(name) if requests else ():
+        for folder, info in self.candidate.read_saved_models(name) if requests else ():
             if info.has_warm_up:
                 remedy = "remove it, or remove warm_up from the environment file"
                 existing = PackagingError(folder / WARM_UP, "exists already", remedy)
-                yield self.refused(existing, folder, key, model.warm_up)
+                yield self.build_packing_finding(existing, folder, key, model.warm_up)
             for given, file in zip(model.warm_up, requests, strict=True):
                 try:
-                    rows = self.candidate.max_batch_size(name)
-                    write_warm_up(name, {file: golden(file)}, info, max_batch_size=rows)
+                    rows = self.candidate.find_max_batch_size(name)
+                    build_warm_up(
+                        name, {file: read_golden_request(file)}, info, max_batch_size=rows
+                    )
                 except PackagingError as wrong:
-                    yield self.refused(wrong, folder, key, given)
+                    yield self.build_packing_finding(wrong, folder, key, given)

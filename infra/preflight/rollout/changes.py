@@ -4,9 +4,13 @@ import shlex
 from abc import abstractmethod
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import deployed_by, held, state_of
+from infra.parameters.loading import (
+    build_deployed_variants,
+    build_endpoint_state,
+    build_hold_overrides,
+)
 from infra.parameters.variant import Variant
-from infra.policy.update import DeployedVariant, refused_update
+from infra.policy.update import DeployedVariant, find_refused_update
 from infra.preflight.rule import Findings, Rule
 
 AGAINST = "--against REF, the revision that is deployed"
@@ -14,37 +18,42 @@ ALLOWED = "what one update can do"
 
 
 class ChangeRule(Rule):
-    """A rule about changes from the file at another revision; not checked if none is given.
+    """A rule about changes from the file at a different revision. Without one, it isn't checked.
 
-    `key` is also that of the finding that says not checked.
+    `key` is also the key of the "not checked" finding.
     """
 
     @abstractmethod
-    def compared(self) -> Findings:
-        """Yields findings; `self.loaded.before` and `self.loaded.deployed` are set."""
+    def compare(self) -> Findings:
+        """Yield a finding for each change that violates the rule.
 
-    def look(self) -> Findings:
+        `self.loaded.before` and `self.loaded.deployed` are set.
+        """
+
+    def check_part(self) -> Findings:
         if self.loaded.against is None:
             question = "whether SageMaker accepts the change to the deployed endpoint"
-            yield self.not_checked(self.key, AGAINST, question)
+            yield self.build_unchecked(self.key, AGAINST, question)
         else:
-            yield from self.compared()
+            yield from self.compare()
 
 
 class RefusedChange(ChangeRule):
     """A change of infra/policy/update.py that no sequence of deploys can make."""
 
-    def compared(self) -> Findings:
+    def compare(self) -> Findings:
         before = self.loaded.before
         if before is None or before.endpoint.name != self.environment.endpoint.name:
             return  # another endpoint is created
-        row = refused_update(self.id)
-        for problem in row.problems(state_of(before), state_of(self.environment)).values():
-            yield self.finding(
+        row = find_refused_update(self.id)
+        for problem in row.problems(
+            build_endpoint_state(before), build_endpoint_state(self.environment)
+        ).values():
+            yield self.build_finding(
                 self.key,
                 f"against {self.loaded.against}: {problem}",
                 allowed=ALLOWED,
-                remedy=row.remedy(self.loaded.name),
+                remedy=row.format_remedy(self.loaded.name),
             )
 
 
@@ -94,18 +103,18 @@ class ChangeServerlessToInstances(ChangeRule):
     allowed = "serverless, as before"
     remedy = "keep serverless, or first try instances in another environment"
 
-    def compared(self) -> Findings:
+    def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
             old = self.loaded.deployed.get(name)
             if old and old.instance_type is None and variant.instance_types:
-                yield self.finding(
-                    f"variants.{name}.{_machine_key(variant)}",
+                yield self.build_finding(
+                    f"variants.{name}.{_select_machine_key(variant)}",
                     f"it is serverless in {self.loaded.against}: SageMaker makes the change to instances, "
                     "but refuses the change back, even to restore the old file",
                 )
 
 
-def _machine_key(variant: Variant) -> str:
+def _select_machine_key(variant: Variant) -> str:
     return "instance_type" if variant.instance_pools is None else "instance_pools"
 
 
@@ -119,29 +128,29 @@ class ChangeTypeWhileScaled(ChangeRule):
     key = "variants"
     example = "# --against a revision with another instance_type and [variants.primary.scaling]"
 
-    def compared(self) -> Findings:
+    def compare(self) -> Findings:
         for name, variant in self.environment.variants.items():
             old = self.loaded.deployed.get(name)
             if not variant.instance_types:
                 continue  # serverless: change-instances-to-serverless
-            new = deployed_by(self.environment)[name]
-            if old and old.scales and old.runs_on != new.runs_on:
-                yield self.finding(
-                    f"variants.{name}.{_machine_key(variant)}",
+            new = build_deployed_variants(self.environment)[name]
+            if old and old.scales and old.type_summary != new.type_summary:
+                yield self.build_finding(
+                    f"variants.{name}.{_select_machine_key(variant)}",
                     f"the variant is scaled in {self.loaded.against}: its instance type cannot change from "
-                    f"{old.runs_on} to {new.runs_on} in one update",
-                    allowed=old.runs_on if old.instance_type else "serverless, as before",
-                    remedy=self._first(name, old, new),
+                    f"{old.type_summary} to {new.type_summary} in one update",
+                    allowed=old.type_summary if old.instance_type else "serverless, as before",
+                    remedy=self._describe_first_deploy(name, old, new),
                 )
 
-    def _first(self, name: str, old: DeployedVariant, new: DeployedVariant) -> str:
+    def _describe_first_deploy(self, name: str, old: DeployedVariant, new: DeployedVariant) -> str:
         if bool(old.pools) != bool(new.pools):  # no option takes a key out of a file
             return (
                 f"first deploy the old file with variants.{name}.scaling.hold = true, then this one"
             )
         options = [
             f"-c {shlex.quote(f'{self.loaded.name}.{key}={value}')}"
-            for key, value in held({name: old}).items()
+            for key, value in build_hold_overrides({name: old}).items()
         ]
         return f"first deploy with {' '.join(options)}, then without"
 
@@ -157,10 +166,10 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
     allowed = "every variant that is scaled now"
     remedy = "first deploy it with hold = true in [variants.{name}.scaling], then take it out"
 
-    def compared(self) -> Findings:
+    def compare(self) -> Findings:
         for name, old in self.loaded.deployed.items():
             if old.scales and name not in self.environment.variants:
-                yield self.finding(
+                yield self.build_finding(
                     "variants",
                     f"variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update",
                     given=name,

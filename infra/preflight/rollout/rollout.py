@@ -3,24 +3,24 @@
 import math
 from dataclasses import replace
 
-from infra.catalog.limits import most
-from infra.catalog.metrics import least_samples
+from infra.catalog.limits import find_maximum
+from infra.catalog.metrics import compute_minimum_samples
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import CONTENT_TYPES, MOST_ALARMS, SHARE, Rollout
-from infra.policy.sizing import start_seconds
+from infra.policy.sizing import estimate_start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.model.known_requests import KnownRequestRule
-from infra.preflight.rendering import counted
+from infra.preflight.rendering import format_count
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 SECONDS_PER_MINUTE = 60
 
 
 class RolloutRule(Rule):
-    """A rule about updates that [rollout] guards."""
+    """A rule about updates with a [rollout] table."""
 
-    def parts(self) -> Parts:
+    def list_parts(self) -> Parts:
         return [] if self.environment.rollout is None else [(self.environment.rollout,)]
 
 
@@ -42,10 +42,10 @@ rollout = { strategy = "canary", bake_minutes = 10 }"""
     remedy = "raise bake_minutes, or lower alarms.window_minutes"
     reads = ("alarms.window_minutes",)
 
-    def look(self, rollout: Rollout) -> Findings:
+    def check_part(self, rollout: Rollout) -> Findings:
         window = self.environment.window_minutes
         if rollout.bake_minutes <= window:
-            yield self.finding(rollout=rollout, window=window)
+            yield self.build_finding(rollout=rollout, window=window)
 
 
 class RolloutTooManyAlarms(RolloutRule):
@@ -58,11 +58,11 @@ class RolloutTooManyAlarms(RolloutRule):
     allowed = f"at most {MOST_ALARMS}"
     remedy = "take variants out, or [rollout]"
 
-    def look(self, rollout: Rollout) -> Findings:
+    def check_part(self, rollout: Rollout) -> Findings:
         each = 1 if self.environment.alarms.p99_latency_ms is None else 2
         count = each * len(self.environment.production_variants)
         if count > MOST_ALARMS:
-            yield self.finding(
+            yield self.build_finding(
                 "rollout.strategy",
                 f"{rollout.strategy}: {len(self.environment.production_variants)} variants with "
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
@@ -84,14 +84,14 @@ class RolloutAlarmLeftOut(RolloutRule):
     remedy = "set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding"
     reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
 
-    def look(self, rollout: Rollout) -> Findings:
+    def check_part(self, rollout: Rollout) -> Findings:
         variants = list(self.environment.production_variants)
-        watched = rollout.rollback_alarms(
+        watched = rollout.list_rollback_alarms(
             self.environment.alarms, variants=variants, kind=self.environment.kind
         )
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
-            yield self.finding(
+            yield self.build_finding(
                 "rollout.strategy",
                 f"{rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
                 f"the first {MOST_ALARMS}: "
@@ -111,26 +111,26 @@ variants.primary.min_instances = 10
 rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
     remedy = "bake shorter, or in fewer steps"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         rollout, variant = self.environment.rollout, placement.variant
         if rollout is None:
             return
-        estimated = start_seconds(placement.served, processes=placement.processes) or 0
-        possible = rollout.updates(
+        estimated = estimate_start_seconds(placement.served, processes=placement.processes) or 0
+        possible = rollout.list_updates(
             least=variant.min_instances,
-            most=variant.most_instances,
+            most=variant.instance_limit,
             window_minutes=self.environment.window_minutes,
         )
         start = variant.start_seconds or estimated  # unknown is 0: bakes may be too long alone
-        lengths = [(update.expected_seconds(start) or 0, update.instances) for update in possible]
+        lengths = [(update.estimate_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
-        if seconds > most(LONGEST):
-            yield self.finding(
+        if seconds > find_maximum(LONGEST):
+            yield self.build_finding(
                 "rollout.bake_minutes",
                 f"with bakes of {rollout.bake_minutes} minutes and {count} instances of "
                 f"{placement.name} an update takes {seconds / 3600:.1f} hours",
-                allowed=f"at most {most(LONGEST) // 3600} hours",
-                reads=(placement.key("min_instances"), placement.key("max_instances")),
+                allowed=f"at most {find_maximum(LONGEST) // 3600} hours",
+                reads=(placement.build_key("min_instances"), placement.build_key("max_instances")),
             )
 
 
@@ -147,16 +147,16 @@ variants.primary.min_instances = 2
 rollout = { strategy = "canary", canary_percent = 10 }"""
     remedy = "raise it, or min_instances"
 
-    def look(self, rollout: Rollout) -> Findings:
+    def check_part(self, rollout: Rollout) -> Findings:
         percent = rollout.percent
         for name, variant in self.environment.variants.items():
             count = max(1, variant.min_instances)
             if percent * count < 100:
                 least = math.ceil(100 / count)
                 allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
-                yield self.finding(
+                yield self.build_finding(
                     f"rollout.{SHARE[rollout.strategy]}",
-                    f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
+                    f"{percent} % of {name}'s {format_count(count, 'instance')} is less than "
                     f"one: the first share is 1 of {count}, {100 / count:.0f} %",
                     allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
                     reads=(f"variants.{name}.min_instances",),
@@ -180,13 +180,13 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
     remedy = "raise it or the share, deploy when there is traffic, or add [rollout.golden_requests]"
     reads = ("traffic.quiet_rps", "alarms.error_5xx_percent")
 
-    def look(self, rollout: Rollout) -> Findings:
+    def check_part(self, rollout: Rollout) -> Findings:
         quiet = self.environment.traffic.quiet_rps
         if quiet is None and rollout.golden_requests is not None:
             quiet = 0.0  # golden requests alone must be enough, because there may be no callers
         if quiet is None:
             question = "whether an update gets enough requests to show errors"
-            yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps", question)
+            yield self.build_unchecked("rollout.bake_minutes", "traffic.quiet_rps", question)
             return
         percent, needed = rollout.percent, 100 / self.environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
@@ -194,7 +194,7 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
         seen = each_minute * rollout.bake_minutes
         if seen < needed:
             minutes = math.ceil(needed / each_minute)
-            yield self.finding(
+            yield self.build_finding(
                 "rollout.bake_minutes",
                 f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
                 f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
@@ -218,7 +218,7 @@ alarms.p99_latency_ms = 100
 traffic.quiet_rps = 5
 rollout = { strategy = "canary", canary_percent = 10 }"""
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         rollout, variant = self.environment.rollout, placement.variant
         alarms = self.environment.alarms
         if rollout is None or alarms.p99_latency_ms is None or variant.shadow or not variant.weight:
@@ -226,21 +226,24 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
         quiet = self.environment.traffic.quiet_rps
         if quiet is None:
             question = "whether an update gets enough requests to measure its p99"
-            yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps", question)
+            yield self.build_unchecked("alarms.p99_latency_ms", "traffic.quiet_rps", question)
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         # The fewest instances run in the quietest hour; the first share is a whole number of them.
         count = max(1, variant.min_instances)
-        window, share = self.environment.window_minutes, self.environment.share(placement.name)
-        (smallest,) = rollout.updates(least=count, most=count, window_minutes=window)
+        window, share = (
+            self.environment.window_minutes,
+            self.environment.compute_share(placement.name),
+        )
+        (smallest,) = rollout.list_updates(least=count, most=count, window_minutes=window)
         share = smallest.first_share_percent / 100 * (1 if share is None else share)
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
-        seen, needed = each_minute * window, least_samples("p99")
+        seen, needed = each_minute * window, compute_minimum_samples("p99")
         if seen < needed:
-            yield self.finding(
+            yield self.build_finding(
                 "alarms.p99_latency_ms",
                 f"an update's first share, {100 * share:.0f} % of the traffic, gets {seen:,.0f} requests "
-                f"on {placement.name} in {counted(window, 'minute')} at {quiet:g}/s, but p99 "
+                f"on {placement.name} in {format_count(window, 'minute')} at {quiet:g}/s, but p99 "
                 f"is significant only from {needed:,} on",
                 allowed=f"{needed:,} requests or more in alarms.window_minutes",
                 remedy="raise the share or alarms.window_minutes, deploy when there is traffic, or "
@@ -264,10 +267,10 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     allowed = "all_at_once, canary, linear; rolling with one variant"
     remedy = "choose one of those"
 
-    def look(self, rollout: Rollout) -> Findings:
+    def check_part(self, rollout: Rollout) -> Findings:
         count = len(self.environment.variants)
         if rollout.strategy == "rolling" and count > 1:
-            yield self.finding(count=count)
+            yield self.build_finding(count=count)
 
 
 class RolloutLatencyUnwatched(RolloutRule):
@@ -284,9 +287,9 @@ class RolloutLatencyUnwatched(RolloutRule):
     remedy = "set alarms.p99_latency_ms to your objective"
     reads = ("rollout",)
 
-    def look(self, rollout: Rollout) -> Findings:
+    def check_part(self, rollout: Rollout) -> Findings:
         if self.environment.alarms.p99_latency_ms is None:
-            yield self.finding()
+            yield self.build_finding()
 
 
 # The target's Input holds the request in base64, and has at most 8192 characters in all.
@@ -308,12 +311,12 @@ class RolloutGoldenRequest(KnownRequestRule):
 alarms.p99_latency_ms = 100
 rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json" } }"""
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         golden = self.environment.rollout.golden_requests if self.environment.rollout else None
         if golden is None:
             return
         if self.environment.kind.queued:
-            yield self.finding(
+            yield self.build_finding(
                 "rollout.golden_requests",
                 "an asynchronous endpoint takes requests only from S3, but golden requests wait for "
                 "their answers",
@@ -321,19 +324,19 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
                 remedy="take [rollout.golden_requests] out",
                 reads=("asynchronous",),
             )
-        file = self.there(golden.body)
+        file = self.find_file(golden.body)
         if file is None:
-            yield self.no_file(KEY, golden.body)
+            yield self.build_missing_file(KEY, golden.body)
         elif (size := file.stat().st_size) > MOST_BYTES:
-            yield self.finding(
+            yield self.build_finding(
                 KEY,
                 f"{golden.body} has {size} bytes",
                 allowed=f"at most {MOST_BYTES}",
                 remedy="send fewer rows",
             )
             return
-        if golden.sent_as is None:
-            yield self.finding(
+        if golden.request_content_type is None:
+            yield self.build_finding(
                 "rollout.golden_requests.content_type",
                 f"the content type of {golden.body} cannot be derived from its extension",
                 given=golden.body,
@@ -346,5 +349,5 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
             for placement in self.candidate.placements
             if not placement.variant.shadow and placement.model.multi_model is None
         ]
-        for finding in self.judge(KEY, golden.body, golden.sent_as, targets):
+        for finding in self.check_request(KEY, golden.body, golden.request_content_type, targets):
             yield replace(finding, acknowledgeable=True)

@@ -7,7 +7,7 @@ from infra.catalog.instances import Instance
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Variant
-from infra.policy.sizing import instances_for
+from infra.policy.sizing import count_instances
 from infra.preflight.rule import EachVariantRule, Findings, InstanceRule, Rule, VariantRule
 
 
@@ -27,9 +27,9 @@ variants.primary.max_instances = 2"""
         "set max_instances = {variant.min_instances}, or min_instances = {variant.most_instances}"
     )
 
-    def look(self, name: str, variant: Variant) -> Findings:
-        if variant.min_instances > variant.most_instances:
-            yield self.finding(name=name, variant=variant)
+    def check_part(self, name: str, variant: Variant) -> Findings:
+        if variant.min_instances > variant.instance_limit:
+            yield self.build_finding(name=name, variant=variant)
 
 
 class CapacityNothingScales(EachVariantRule):
@@ -42,11 +42,11 @@ class CapacityNothingScales(EachVariantRule):
     remedy = "add the table with max_rps_per_instance, or take max_instances out"
     reads = ("variants.{name}.scaling",)
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         fixed = variant.scaling is None and not variant.components
-        least = 1 if variant.sleeps else variant.min_instances
-        if fixed and variant.most_instances > least:
-            yield self.finding(name=name, variant=variant, least=least)
+        least = 1 if variant.can_sleep else variant.min_instances
+        if fixed and variant.instance_limit > least:
+            yield self.build_finding(name=name, variant=variant, least=least)
 
 
 class CapacityInitialInstances(EachVariantRule):
@@ -58,14 +58,14 @@ class CapacityInitialInstances(EachVariantRule):
 
     example = "variants.primary.initial_instances = 2"
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         initial = variant.initial_instances
         if initial is None:
             return
-        key, most = f"variants.{name}.initial_instances", variant.most_instances
+        key, most = f"variants.{name}.initial_instances", variant.instance_limit
         fixed = variant.scaling is None and not variant.has_copies
         if fixed or variant.serverless is not None:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"initial_instances {initial} has no effect: the variant does not scale",
                 allowed=f"only with [variants.{name}.scaling] and instance_type",
@@ -73,7 +73,7 @@ class CapacityInitialInstances(EachVariantRule):
                 reads=(f"variants.{name}.scaling",),
             )
         elif initial > most:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"initial_instances {initial} is above max_instances {most}",
                 allowed=f"1 to {most}",
@@ -98,14 +98,14 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     allowed = "a [scaling] table for every variant, or for none"
 
-    def look(self) -> Findings:
+    def check_part(self) -> Findings:
         variants = self.environment.variants
         scaled = [name for name, variant in variants.items() if variant.scaling is not None]
         if not scaled or not self.environment.kind.has_instances:
             return  # a serverless endpoint has no number of instances
         for name, variant in variants.items():
             if variant.scaling is None:
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.min_instances",
                     f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
                     f"does: an update keeps the live number of instances of both, so a change of "
@@ -130,10 +130,10 @@ class CapacityZero(EachVariantRule):
     remedy = "raise it"
     reads = ("asynchronous", "variants.{name}.scaling")
 
-    def look(self, name: str, variant: Variant) -> Findings:
-        wakes = self.environment.kind.queued and variant.scales
+    def check_part(self, name: str, variant: Variant) -> Findings:
+        wakes = self.environment.kind.queued and variant.is_scaled
         if variant.min_instances == 0 and not (wakes or variant.has_copies):
-            yield self.finding(name=name)
+            yield self.build_finding(name=name)
 
 
 class CapacityTraffic(EachVariantRule):
@@ -150,24 +150,24 @@ variants.primary.max_instances = 4
 variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "raise it, or lower traffic.peak_rps"
 
-    def look(self, name: str, variant: Variant) -> Findings:
+    def check_part(self, name: str, variant: Variant) -> Findings:
         peak, scaling = self.environment.traffic.peak_rps, variant.scaling
-        share, key = self.environment.share(name), f"variants.{name}.max_instances"
+        share, key = self.environment.compute_share(name), f"variants.{name}.max_instances"
         rate = scaling.max_rps_per_instance if scaling else None
         if scaling is None or rate is None or scaling.hold or share is None:
             return
         if peak is None:
             question = "whether max_instances is enough for the peak"
-            yield self.not_checked(key, "traffic.peak_rps", question)
+            yield self.build_unchecked(key, "traffic.peak_rps", question)
             return
         rps, safety = peak * share, scaling.safety_factor
-        needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
-        if needed > variant.most_instances:
-            yield self.finding(
+        needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
+        if needed > variant.instance_limit:
+            yield self.build_finding(
                 key,
-                f"max_instances {variant.most_instances} cannot serve {rps:g} requests/s at "
+                f"max_instances {variant.instance_limit} cannot serve {rps:g} requests/s at "
                 f"{rate:g} x {safety:g} each",
-                given=variant.most_instances,
+                given=variant.instance_limit,
                 allowed=f"{needed} or more",
                 reads=("traffic.peak_rps", f"variants.{name}.scaling"),
             )
@@ -185,9 +185,11 @@ variants.primary.scaling.max_rps_per_instance = 10"""
     allowed = "types that are not burstable, such as ml.c5.large"
     remedy = "choose one of those, or take [variants.{name}.scaling] out"
 
-    def look(self, key: str, name: str, instance: Instance) -> Findings:
-        if instance.burstable and self.environment.variants[name].scales:
-            yield self.finding(key, f"{instance.name} is burstable and cannot be scaled", name=name)
+    def check_part(self, key: str, name: str, instance: Instance) -> Findings:
+        if instance.burstable and self.environment.variants[name].is_scaled:
+            yield self.build_finding(
+                key, f"{instance.name} is burstable and cannot be scaled", name=name
+            )
 
 
 class CapacitySingle(Rule):
@@ -207,12 +209,12 @@ variants.primary.min_instances = 1"""
     remedy = "set 2, or production = false if nobody depends on it"
     reads = ("production",)
 
-    def look(self) -> Findings:
-        if not self.candidate.in_production:
+    def check_part(self) -> Findings:
+        if not self.candidate.is_production:
             return
         for name, variant in self.environment.production_variants.items():
             if variant.min_instances == 1 and variant.weight:
-                yield self.finding(name=name)
+                yield self.build_finding(name=name)
 
 
 class ScalingBehindTraffic(VariantRule):
@@ -234,7 +236,7 @@ traffic.quiet_rps = 20
 variants.primary.max_instances = 8
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         traffic, scaling = self.environment.traffic, placement.variant.scaling
         if (traffic.profile is None and traffic.day is None) or placement.pool:
             return
@@ -243,23 +245,27 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         rate = scaling.max_rps_per_instance
         question = "whether autoscaling keeps up with the traffic"
         if traffic.day is None and traffic.peak_rps is None:
-            yield self.not_checked("traffic.profile", "traffic.peak_rps", question)
+            yield self.build_unchecked("traffic.profile", "traffic.peak_rps", question)
         elif rate is None:
             key = f"variants.{placement.name}.scaling"
-            yield self.not_checked(key, f"{key}.max_rps_per_instance", question)
+            yield self.build_unchecked(key, f"{key}.max_rps_per_instance", question)
         else:
-            yield from self._rehearsed(placement, rate)
+            yield from self._rehearse(placement, rate)
 
-    def _rehearsed(self, placement: Placement, rate: float) -> Findings:
+    def _rehearse(self, placement: Placement, rate: float) -> Findings:
         # Only here: what they import takes time at each start of a command.
-        from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario, stated_day
+        from infra.parameters.rehearsal_scenario import (
+            MeasuredInstance,
+            build_scenario,
+            read_stated_day,
+        )
         from servable_scaling.rehearsal.day import rehearse
         from servable_scaling.rehearsal.traffic import TrafficError
 
         try:
-            requests = stated_day(self.environment.traffic)
+            requests = read_stated_day(self.environment.traffic)
         except TrafficError as wrong:
-            yield self.finding(
+            yield self.build_finding(
                 "traffic.day", str(wrong), remedy="correct it, or take traffic.day out"
             )
             return
@@ -271,7 +277,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         instance = MeasuredInstance(
             rate_rps=rate, p50_ms=milliseconds, p99_ms=milliseconds, source="the file"
         )
-        planned = scenario(self.environment, placement, requests, instance)
+        planned = build_scenario(self.environment, placement, requests, instance)
         acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
         try:
             day = rehearse(replace(planned, alarms=acting, page=None, p99_ms=None, latencies=False))
@@ -281,7 +287,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         if broken:
             worst = max(each.use for each in day.minutes)
             hours, minutes = divmod(broken[0], 60)
-            yield self.finding(
+            yield self.build_finding(
                 f"variants.{placement.name}.scaling",
                 f"at {hours:02}:{minutes:02} of the stated day scaling is behind: for {len(broken):,} "
                 f"minutes an instance gets up to {math.ceil(worst * rate):,} requests/s",

@@ -7,7 +7,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Variant
-from infra.policy.derived_settings import cooldowns
+from infra.policy.derived_settings import compute_cooldowns
 from infra.policy.hosting import KINDS
 from infra.preflight.rule import Findings, VariantRule, VariantTableRule
 
@@ -28,11 +28,11 @@ class ScalingOnNothing(ScalingRule):
 
     example = "variants.primary.scaling.safety_factor = 0.7"
 
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         allowed = (*self.environment.kind.scales_on, *ANY_KIND)
         acts = scaling.hold or variant.sleep_after_minutes is not None
         if not acts and not any(getattr(scaling, key) for key in allowed):
-            yield self.finding(
+            yield self.build_finding(
                 f"variants.{name}.scaling",
                 "the scaling table has no target: the number of instances would never change",
                 allowed=", ".join(allowed),
@@ -51,7 +51,7 @@ class ScalingOneWay(ScalingRule):
     key = "variants.{name}.scaling.steps"
     remedy = "add the other step, a target, or a schedule"
 
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         others = (*self.environment.kind.scales_on, *ANY_KIND)
         acts = any(getattr(scaling, key) for key in others if key != "steps")
         if not scaling.steps or acts or scaling.hold or variant.sleep_after_minutes is not None:
@@ -60,7 +60,7 @@ class ScalingOneWay(ScalingRule):
         if len(above) == 1:
             missing = "below_rps" if above.pop() else "above_rps"
             kept = "removes instances" if missing == "below_rps" else "adds instances"
-            yield self.finding(
+            yield self.build_finding(
                 name=name,
                 problem=f"no step {kept}",
                 given=None,
@@ -81,13 +81,13 @@ asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "use one of those"
 
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         kind, allowed = self.environment.kind, self.environment.kind.scales_on
         others = {key for other in KINDS for key in other.scales_on} - set(allowed)
         for key in sorted(others):
             given = getattr(scaling, key)
             if given:
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.scaling.{key}",
                     f"{key} {given:g}: {kind} endpoints do not publish its metric"
                     if not isinstance(given, list)
@@ -106,14 +106,14 @@ class ScalingStep(ScalingRule):
 
     example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
 
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for step in scaling.steps:
             rates = {"above_rps": step.above_rps, "below_rps": step.below_rps}
             bounds = [f"{word} {rate:g}" for word, rate in rates.items() if rate is not None]
             bound = bounds[0] if len(bounds) == 1 else "neither or both of above_rps and below_rps"
             upward = step.change > 0
             if len(bounds) != 1 or upward == (step.above_rps is None) or not step.change:
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.scaling.steps",
                     f"a step of {step.change} with {bound}",
                     given=step.change,
@@ -123,7 +123,7 @@ class ScalingStep(ScalingRule):
         for word in ("above_rps", "below_rps"):
             counts = Counter(getattr(step, word) for step in scaling.steps)
             for given in sorted(rps for rps, count in counts.items() if rps and count > 1):
-                yield self.finding(
+                yield self.build_finding(
                     f"variants.{name}.scaling.steps",
                     f"two steps have {word} {given:g}",
                     given=given,
@@ -149,20 +149,20 @@ variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 
     key = "variants.{name}.scaling.steps"
     remedy = "correct the bounds, or the changes"
 
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         up = sorted((step.above_rps, step.change) for step in scaling.steps if step.above_rps)
         down = sorted((step.below_rps, step.change) for step in scaling.steps if step.below_rps)
         for word, steps in (("above_rps", up), ("below_rps", down)):
             for (rate, change), (further, other) in itertools.pairwise(steps):
                 if other < change:
-                    yield self.finding(
+                    yield self.build_finding(
                         problem=f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}",
                         given=other,
                         allowed="changes that do not fall from one bound to the next",
                         name=name,
                     )
         if up and down and up[0][0] <= down[-1][0]:
-            yield self.finding(
+            yield self.build_finding(
                 problem=f"above_rps {up[0][0]:g} adds instances that below_rps {down[-1][0]:g} removes",
                 given=up[0][0],
                 allowed=f"above_rps above {down[-1][0]:g}",
@@ -185,10 +185,10 @@ variants.primary.scaling.provisioned_use_percent = 70"""
     remedy = "set it to the concurrency that is always provisioned, or take [scaling] out"
     reads = ("variants.{name}.scaling",)
 
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         serverless = variant.serverless
         if serverless is not None and serverless.provisioned_concurrency is None:
-            yield self.finding(name=name, serverless=serverless)
+            yield self.build_finding(name=name, serverless=serverless)
 
 
 class ScalingCooldownShort(VariantRule):
@@ -204,23 +204,23 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_out_cooldown_seconds = 60"""
     remedy = "raise it"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         given = scaling.scale_out_cooldown_seconds if scaling else None
         # The default is derived from the start time; serverless containers start differently.
         if given is None or placement.variant.serverless is not None:
             return
-        key = placement.key("scaling.scale_out_cooldown_seconds")
+        key = placement.build_key("scaling.scale_out_cooldown_seconds")
         start = placement.start_seconds
         if start is None:
-            yield from self.size_unknown(placement)
+            yield from self.report_unknown_size(placement)
         elif given < start:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"scale_out_cooldown_seconds {given} is too short: a new instance answers after about "
                 f"{start:.0f} s",
                 allowed=f"{int(start) + 1} or more",
-                reads=(f"models.{placement.variant.model}", placement.key("container")),
+                reads=(f"models.{placement.variant.model}", placement.build_key("container")),
             )
 
 
@@ -237,20 +237,20 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_in_cooldown_seconds = 60"""
     remedy = "raise it"
 
-    def look(self, placement: Placement) -> Findings:
+    def check_part(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         back = scaling.scale_in_cooldown_seconds if scaling else None
         if scaling is None or back is None:
             return
-        out = cooldowns(
+        out = compute_cooldowns(
             out_seconds=scaling.scale_out_cooldown_seconds,
             in_seconds=back,
             start_seconds=placement.start_seconds,
         ).out_seconds
         if back < out:
-            yield self.finding(
-                placement.key("scaling.scale_in_cooldown_seconds"),
+            yield self.build_finding(
+                placement.build_key("scaling.scale_in_cooldown_seconds"),
                 f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
                 allowed=f"{out} or more",
-                reads=(placement.key("scaling.scale_out_cooldown_seconds"),),
+                reads=(placement.build_key("scaling.scale_out_cooldown_seconds"),),
             )

@@ -8,11 +8,11 @@ import re
 import zoneinfo
 from datetime import datetime, timedelta
 
-from infra.parameters.finding import Severity, nearest
+from infra.parameters.finding import Severity, find_nearest
 from infra.parameters.scaling import Scaling, Scheduled
 from infra.parameters.variant import Variant
 from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
-from servable_scaling.schedule import ScheduleError, last_run, same_minute
+from servable_scaling.schedule import ScheduleError, compute_last_run, has_common_minute
 
 _LONGEST_ABBREVIATION = 5
 
@@ -20,8 +20,8 @@ _LONGEST_ABBREVIATION = 5
 class ScheduledRule(Rule):
     """A rule about scheduled actions."""
 
-    def parts(self) -> Parts:
-        for name, variant in self.environment.tables.items():
+    def list_parts(self) -> Parts:
+        for name, variant in self.environment.variants_by_table.items():
             for action in variant.scaling.schedule if variant.scaling else ():
                 yield f"variants.{name}.scaling.schedule", variant, action
 
@@ -36,13 +36,13 @@ class ScalingSchedule(ScheduledRule):
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
-    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
-        lowest, highest = _reached(variant)
+        lowest, highest = _compute_range(variant)
         low = lowest if least is None else least
         high = highest if most is None else most
         if least is None and most is None:
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"{action.at} changes nothing: neither at_least nor at_most is given",
                 given=action.at,
@@ -52,15 +52,15 @@ class ScalingSchedule(ScheduledRule):
         elif low > high:
             stated = None not in (least, most)
             note = "" if stated else "; the bound that is not given is the variant's"
-            yield self.finding(
+            yield self.build_finding(
                 key,
                 f"at_least {low} is above at_most {high} ({action.at}){note}",
                 given=most if least is None else least,
                 allowed=f"at_least 0 to {high}",
                 remedy="lower at_least, or raise at_most",
             )
-        elif least == 0 and not (self.environment.kind.may_be_empty or variant.sleeps):
-            yield self.finding(
+        elif least == 0 and not (self.environment.kind.can_be_empty or variant.can_sleep):
+            yield self.build_finding(
                 key,
                 f"with at_least 0 ({action.at}) nothing would answer, and requests do not wait",
                 given=least,
@@ -70,8 +70,8 @@ class ScalingSchedule(ScheduledRule):
             )
 
 
-def _reached(variant: Variant) -> tuple[int, int]:
-    """The lowest minimum and the highest maximum of the variant and all its actions."""
+def _compute_range(variant: Variant) -> tuple[int, int]:
+    """Return the lowest minimum and the highest maximum of the variant and all its actions."""
     least, most = variant.capacity
     planned = variant.scaling.schedule if variant.scaling else []
     lower = [action.at_least for action in planned if action.at_least is not None]
@@ -92,11 +92,13 @@ class ScalingScheduleExpression(ScheduledRule):
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
     remedy = "correct the expression"
 
-    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
-            last_run(action.at)
+            compute_last_run(action.at)
         except ScheduleError as wrong:
-            yield self.finding(key, f"{action.at}: {wrong}", given=action.at, allowed=wrong.allowed)
+            yield self.build_finding(
+                key, f"{action.at}: {wrong}", given=action.at, allowed=wrong.allowed
+            )
 
 
 class ScalingScheduleTogether(VariantTableRule):
@@ -124,7 +126,7 @@ variants.primary.scaling.schedule = [
     allowed = "one action in a minute"
     remedy = "join them, or give one another minute or other days"
 
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+    def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for first, second in itertools.combinations(scaling.schedule, 2):
             bounds = ((first.at_least, second.at_least), (first.at_most, second.at_most))
             differ = any(None not in pair and pair[0] != pair[1] for pair in bounds)
@@ -134,8 +136,8 @@ variants.primary.scaling.schedule = [
             )
             with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
                 zone = first.timezone == second.timezone
-                if differ and zone and same_minute(first.at, second.at):
-                    yield self.finding(given=second.at, name=name, first=first, second=second)
+                if differ and zone and has_common_minute(first.at, second.at):
+                    yield self.build_finding(given=second.at, name=name, first=first, second=second)
 
 
 class ScalingSchedulePast(ScheduledRule):
@@ -152,9 +154,9 @@ class ScalingSchedulePast(ScheduledRule):
     allowed = "a time in the future"
     remedy = "take the action out, or give it a new time"
 
-    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
-            last = last_run(action.at)
+            last = compute_last_run(action.at)
             zone = zoneinfo.ZoneInfo(action.timezone)
         except (ScheduleError, zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             return  # ScalingScheduleExpression and ScalingTimezone report it
@@ -162,24 +164,27 @@ class ScalingSchedulePast(ScheduledRule):
             return
         if self.loaded.asked_at is None:
             question = "whether a scheduled action is over"
-            yield self.not_checked(key, "the time of day: run `servable check`", question)
+            yield self.build_unchecked(key, "the time of day: run `servable check`", question)
         elif last.replace(tzinfo=zone) < self.loaded.asked_at:
-            yield self.finding(key, f"{action.at} ({action.timezone}) is over", given=action.at)
+            yield self.build_finding(
+                key, f"{action.at} ({action.timezone}) is over", given=action.at
+            )
 
 
 @functools.cache
-def time_zones() -> frozenset[str]:
-    """Reads a thousand files: once in a process."""
+def load_time_zones() -> frozenset[str]:
+    """Return the names of all time zones. Read their thousand files once in a process."""
     return frozenset(zoneinfo.available_timezones())
 
 
 def suggest_time_zone(name: str) -> str:
-    """Return the remedy for an unknown time zone: a zone, if all that are named alike have one offset.
+    """Return the remedy for an unknown time zone.
 
-    An abbreviation (CEST) gets no suggestion: it may mean several offsets, and each lasts half a year.
+    It names a zone if all zones with a similar name have one offset. An abbreviation (CEST) gets
+    no suggestion: it may mean several offsets, and each lasts half a year.
     """
     zones: dict[str, list[str]] = {}
-    for zone in sorted(time_zones()):
+    for zone in sorted(load_time_zones()):
         zones.setdefault(zone.rpartition("/")[2].lower(), []).append(zone)
     city = name.rpartition("/")[2].lower()
     is_abbreviation = "/" not in name and len(name) <= _LONGEST_ABBREVIATION
@@ -193,7 +198,7 @@ def suggest_time_zone(name: str) -> str:
         close = difflib.get_close_matches(city, zones, n=len(zones), cutoff=0.8)
     found = [zone for one in close for zone in zones[one]]
     if found and len({_read_offsets(zone) for zone in found}) == 1:
-        return f"did you mean {nearest(name, found) or found[0]}?"
+        return f"did you mean {find_nearest(name, found) or found[0]}?"
     return "write the IANA name of a place with that time"
 
 
@@ -214,12 +219,12 @@ class ScalingTimezone(ScheduledRule):
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
     allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
-    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
-        zone, zones = action.timezone, time_zones()
+    def check_part(self, key: str, variant: Variant, action: Scheduled) -> Findings:
+        zone, zones = action.timezone, load_time_zones()
         if not zones:
             question = f"whether {zone!r} is a time zone"
-            yield self.not_checked(key, "this computer a time zone database (tzdata)", question)
+            yield self.build_unchecked(key, "this computer a time zone database (tzdata)", question)
         elif zone not in zones:
-            yield self.finding(
+            yield self.build_finding(
                 key, f"{zone!r} is not a time zone", given=zone, remedy=suggest_time_zone(zone)
             )

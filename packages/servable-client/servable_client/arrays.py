@@ -14,9 +14,9 @@ Arrays = Mapping[str, Array]
 
 
 class Outputs(dict[str, Array]):
-    """A model's outputs by name. Numeric arrays share the answer's memory and are read-only.
+    """A model's outputs by name. Numeric arrays share the response's memory and are read-only.
 
-    `variant`: the production variant that answered; None for a container.
+    `variant`: the production variant that responded; None for a container.
     """
 
     def __init__(self, arrays: Arrays, variant: str | None = None) -> None:
@@ -25,7 +25,7 @@ class Outputs(dict[str, Array]):
 
     @property
     def only(self) -> Array:
-        """The output of a model that has exactly one. Raises `ValueError` if it has more."""
+        """Return the only output. Raises `ValueError` unless the model has exactly one output."""
         if len(self) != 1:
             raise ValueError(f"the model has {len(self)} outputs: {', '.join(self)}; name one")
         return next(iter(self.values()))
@@ -52,21 +52,21 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
             raise BadInputError(
                 f"{name!r}: the name of an input is a str, not {type(name).__name__}"
             )
-        _utf8(repr(name), name)
+        _encode_utf8(repr(name), name)
     if UNNAMED in inputs_by_name and len(inputs_by_name) > 1:
         raise BadInputError("one input has no name and others have; name all of them")
-    return {name: _array(name, value) for name, value in inputs_by_name.items()}
+    return {name: _convert_to_array(name, value) for name, value in inputs_by_name.items()}
 
 
-def typed(inputs: Any, named: Mapping[str, Any]) -> bool:
-    """Whether every value has a NumPy type, so that none is a list whose type NumPy has to guess."""
+def has_dtypes(inputs: Any, named: Mapping[str, Any]) -> bool:
+    """Return whether every value has a NumPy type, so that NumPy guesses the type of no list."""
     values = [*(inputs.values() if isinstance(inputs, Mapping) else (inputs,)), *named.values()]
     return all(hasattr(value, "dtype") for value in values if value is not None)
 
 
-def _array(name: str, value: Any) -> Array:
+def _convert_to_array(name: str, value: Any) -> Array:
     name = name or "the input"
-    leaves = [value] if hasattr(value, "dtype") else _leaves(value)
+    leaves = [value] if hasattr(value, "dtype") else _collect_leaves(value)
     if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, leaves))):
         raise BadInputError(
             f"{name}: holds a masked array, and no tensor has a mask; give x.filled(…)"
@@ -76,16 +76,16 @@ def _array(name: str, value: Any) -> Array:
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadInputError(f"{name}: cannot be converted to an array: {error}") from None
     if not hasattr(value, "dtype"):
-        array = _unchanged(name, value, leaves, array)
+        array = _keep_values(name, value, leaves, array)
     if array.dtype.kind not in "OSU":
         return array
     texts = np.empty(array.size, object)
-    texts[:] = [_bytes(name, text) for text in array.ravel().tolist()]
+    texts[:] = [_convert_to_bytes(name, text) for text in array.ravel().tolist()]
     return texts.reshape(array.shape)
 
 
-def _leaves(value: Any) -> list[Any]:
-    """Return the elements of nested lists at the depth where something other than a list begins."""
+def _collect_leaves(value: Any) -> list[Any]:
+    """Return the elements of nested lists at the first depth where an element isn't a list."""
     level = [value]
     while level and all(isinstance(nested, list | tuple) for nested in level):
         level = [leaf for nested in level for leaf in nested]
@@ -96,19 +96,19 @@ _TRUTH, _NUMBERS, _STRINGS = "truth values", "numbers", "strings"
 _HOLDS = {"b": _TRUTH, **dict.fromkeys("iufc", _NUMBERS), **dict.fromkeys("SU", _STRINGS)}
 
 
-def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
-    """Return `array`, which NumPy made of Python's lists and scalars, with unchanged values.
+def _keep_values(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
+    """Return an array with the values of the lists and scalars from which NumPy made `array`.
 
-    NumPy writes 1 beside "a" as "1" and True beside 2 as 1, drops zeros at a string's end, and
-    makes float64 of [2**63, 1] and of integers beside a 0.5: it rounds those above 2**53.
-    Raises `BadInputError`.
+    NumPy writes 1 next to "a" as "1" and True next to 2 as 1, and drops zeros at a string's end.
+    It makes float64 of [2**63, 1] and of integers next to a 0.5, which rounds those above 2**53.
+    Raises `BadInputError` for mixed values and for integers that float64 would round.
     """
     if any(isinstance(each, np.ndarray) for each in leaves):
         if len({getattr(each, "dtype", None) for each in leaves}) == 1:
             return array
         pieces = [np.asarray(each, getattr(each, "dtype", object)).ravel() for each in leaves]
         leaves = [leaf for piece in pieces for leaf in piece.tolist()]
-    kinds = {leaf_type: _kind(leaf_type) for leaf_type in set(map(type, leaves))}
+    kinds = {leaf_type: _find_kind(leaf_type) for leaf_type in set(map(type, leaves))}
     if not all(kind in _HOLDS for kind in kinds.values()):
         return array  # nothing that can be looked into, as a range; or nothing that can be sent
     held = sorted({_HOLDS[kind] for kind in kinds.values()})
@@ -119,8 +119,8 @@ def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
     if held == [_NUMBERS] and array.dtype.kind in "fcO":
         whole = [each for each in leaves if kinds[type(each)] in "iu"]
         if len(whole) == len(leaves):
-            return _integers(name, whole).reshape(array.shape)
-        if array.dtype.kind == "O" or not all(map(_same_as_float, whole)):
+            return _build_integer_array(name, whole).reshape(array.shape)
+        if array.dtype.kind == "O" or not all(map(_is_exact_as_float, whole)):
             raise BadInputError(
                 f"{name}: holds an integer above 2**53 beside fractions, which float64 rounds; "
                 "give integers alone, or floats"
@@ -128,7 +128,7 @@ def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
     return array
 
 
-def _kind(kind: type) -> str:
+def _find_kind(kind: type) -> str:
     """Return NumPy's kind letter for a Python or NumPy type; empty for any other type."""
     if issubclass(kind, np.generic):
         return np.dtype(kind).kind
@@ -138,7 +138,7 @@ def _kind(kind: type) -> str:
     )
 
 
-def _integers(name: str, leaves: list[Any]) -> Array:
+def _build_integer_array(name: str, leaves: list[Any]) -> Array:
     for dtype in (np.int64, np.uint64):
         bounds = np.iinfo(dtype)
         if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
@@ -149,16 +149,16 @@ def _integers(name: str, leaves: list[Any]) -> Array:
     )
 
 
-def _same_as_float(value: Any) -> bool:
+def _is_exact_as_float(value: Any) -> bool:
     try:
         return int(float(value)) == int(value)
     except OverflowError:
         return False
 
 
-def _bytes(name: str, value: Any) -> bytes:
+def _convert_to_bytes(name: str, value: Any) -> bytes:
     if isinstance(value, str):
-        return _utf8(name, value)
+        return _encode_utf8(name, value)
     if isinstance(value, bytes):
         return value
     raise BadInputError(
@@ -167,7 +167,7 @@ def _bytes(name: str, value: Any) -> bytes:
     )
 
 
-def _utf8(name: str, text: str) -> bytes:
+def _encode_utf8(name: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -177,8 +177,8 @@ def _utf8(name: str, text: str) -> bytes:
         ) from None
 
 
-def total_bytes(arrays: Iterable[Array]) -> int:
-    """Return the bytes of the arrays: buffer sizes of numbers, lengths of strings."""
+def count_bytes(arrays: Iterable[Array]) -> int:
+    """Return the arrays' total size in bytes: buffer sizes of numbers, lengths of strings."""
     return sum(
         sum(map(len, array.ravel().tolist())) if array.dtype == object else array.nbytes
         for array in arrays

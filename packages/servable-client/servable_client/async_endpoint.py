@@ -1,4 +1,4 @@
-"""`Endpoint` for asyncio: each call runs on a thread, since boto3 does not support event loops."""
+"""`Endpoint` for asyncio: calls run in threads, because boto3 doesn't support event loops."""
 
 import functools
 from collections.abc import Callable
@@ -9,30 +9,31 @@ from servable_client.arrays import Outputs
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError
 from servable_client.exchange import Answer, Job
-from servable_client.forks import in_each_process
+from servable_client.forks import start_in_each_process
 
 Result = TypeVar("Result")
 
 
 class AsyncEndpoint:
-    """`Endpoint`, awaited; as many calls at a time as it has connections.
+    """The `Endpoint` for asyncio; it runs as many calls at a time as it has connections.
 
         async with AsyncEndpoint("ranker-prod") as ranker:
             first, second = await asyncio.gather(ranker.predict(x=a), ranker.predict(x=b))
 
-    A cancelled call is no longer awaited; a request that was sent is not revoked.
+    Cancelling a call only stops waiting for it: a request that was sent is not revoked.
     """
 
     def __init__(self, name: str | Endpoint, **options: Any) -> None:
-        """`options`: as for `Endpoint`; or `name` is an `Endpoint`, a `FakeEndpoint` too.
+        """Create an `Endpoint` from its name and options, or wrap the `Endpoint` given as `name`.
 
-        Raises `BadInputError`.
+        `options`: as for `Endpoint`. `name` may also be a `FakeEndpoint`. Raises `BadInputError`,
+        also for options next to an `Endpoint`.
         """
         if isinstance(name, Endpoint) and options:
             raise BadInputError(f"{', '.join(options)}: give these options to the Endpoint itself")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **options)
         self._closed = False
-        in_each_process(self)
+        start_in_each_process(self)
 
     def _start(self) -> None:
         endpoint = self.endpoint
@@ -44,20 +45,26 @@ class AsyncEndpoint:
         return cls(Endpoint.local(url, **options))
 
     async def predict(self, inputs: Any = None, /, **options: Any) -> Outputs:
-        """As `Endpoint.predict`; `progress` is called on another thread."""
-        return await self._run(self.endpoint.predict, inputs, **options)
+        """Return the outputs as `Endpoint.predict` does.
+
+        `progress` is called in another thread.
+        """
+        return await self._run_in_thread(self.endpoint.predict, inputs, **options)
 
     async def invoke(self, body: bytes, **options: Any) -> Answer:
-        """As `Endpoint.invoke`."""
-        return await self._run(self.endpoint.invoke, body, **options)
+        """Send an encoded body as `Endpoint.invoke` does, and return the response."""
+        return await self._run_in_thread(self.endpoint.invoke, body, **options)
 
     async def submit(self, inputs: Any = None, /, **options: Any) -> Job:
-        """As `Endpoint.submit`; wait with `result`."""
-        return await self._run(self.endpoint.submit, inputs, **options)
+        """Start an asynchronous inference as `Endpoint.submit` does.
+
+        Wait for it with `result`.
+        """
+        return await self._run_in_thread(self.endpoint.submit, inputs, **options)
 
     async def result(self, job: Job, timeout_seconds: float) -> Outputs:
-        """As `Job.result`."""
-        return await self._run(job.result, timeout_seconds)
+        """Wait for a job's outputs and return them, as `Job.result` does."""
+        return await self._run_in_thread(job.result, timeout_seconds)
 
     async def close(self) -> None:
         """Wait for the running calls, then close the connections."""
@@ -76,7 +83,9 @@ class AsyncEndpoint:
     async def __aexit__(self, *failure: object) -> None:
         await self.close()
 
-    async def _run(self, call: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+    async def _run_in_thread(
+        self, call: Callable[..., Result], *arguments: Any, **options: Any
+    ) -> Result:
         import asyncio
 
         if self._closed:

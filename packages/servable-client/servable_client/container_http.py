@@ -5,20 +5,26 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from servable_client.errors import BadInputError
 from servable_client.exchange import Answer, Deadline, Job, Request, read_body
-from servable_client.failures import ATTEMPT, observed, of_connection, of_container
-from servable_client.forks import in_each_process
+from servable_client.failures import (
+    ATTEMPT,
+    build_connection_error,
+    build_container_error,
+    build_observed_pool,
+)
+from servable_client.forks import start_in_each_process
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 _POOLS = {
-    "http": observed(urllib3.HTTPConnectionPool),
-    "https": observed(urllib3.HTTPSConnectionPool),
+    "http": build_observed_pool(urllib3.HTTPConnectionPool),
+    "https": build_observed_pool(urllib3.HTTPSConnectionPool),
 }
 
 
 class ContainerHttp:
-    """Requests to a container, unsigned and without a proxy.
+    """The transport to a container: unsigned requests, without a proxy.
 
-    `url`: as http://127.0.0.1:8080, or whole: http://127.0.0.1:8080/invocations, or .../models/NAME/invoke.
+    `url`: such as http://127.0.0.1:8080, or the complete URL that ends with /invocations or with
+    /models/NAME/invoke.
     """
 
     def __init__(self, url: str, *, connections: int) -> None:
@@ -27,7 +33,7 @@ class ContainerHttp:
         self._url = url.rstrip("/").removesuffix("/invocations")
         self._address = self._url if self._url.endswith("/invoke") else f"{self._url}/invocations"
         self._connections = connections
-        in_each_process(self)
+        start_in_each_process(self)
 
     def _start(self) -> None:
         self._pool = urllib3.PoolManager(maxsize=self._connections, retries=False)
@@ -58,10 +64,14 @@ class ContainerHttp:
             body = read_body(answer, answer.headers, deadline, framed=framed)
         except HTTPError as error:
             late, hint = isinstance(error, ReadTimeoutError), "; is the container up?"
-            raise of_connection(self._url, error, seconds, timed_out=late, hint=hint) from None
+            raise build_connection_error(
+                self._url, error, seconds, timed_out=late, hint=hint
+            ) from None
         if answer.status != 200:
             words = body.decode(errors="replace")
-            raise of_container(self._url, answer.status, words, answer.headers.get("Retry-After"))
+            raise build_container_error(
+                self._url, answer.status, words, answer.headers.get("Retry-After")
+            )
         return Answer(body=body, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:

@@ -1,11 +1,11 @@
-"""Predictions of one endpoint: in AWS, in the local AWS, or of a container on this computer."""
+"""Predictions from one endpoint: in AWS, in the local AWS, or from a container here."""
 
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NoReturn, Self
 
-from servable_client.arrays import Arrays, Outputs, as_arrays, typed
+from servable_client.arrays import Arrays, Outputs, as_arrays, has_dtypes
 from servable_client.batches import Batches, Report
 from servable_client.errors import BadInputError, BodyTooLargeError, PredictionError, RefusedError
 from servable_client.exchange import (
@@ -17,8 +17,8 @@ from servable_client.exchange import (
     Request,
     Transport,
 )
-from servable_client.forks import in_each_process
-from servable_client.formats import ANY_ANSWER, chosen, content_type, decode, encode
+from servable_client.forks import start_in_each_process
+from servable_client.formats import ANY_ANSWER, choose_format, decode, encode, find_content_type
 from servable_client.options import Options
 from servable_client.retries import Backoff, Retries, Wake
 from servable_client.split import Part, Split, as_split
@@ -35,7 +35,7 @@ class Calls:
         self._transport = transport
         self._largest_body_bytes = largest_body_bytes
         self._retries = retries
-        in_each_process(self)
+        start_in_each_process(self)
 
     def _start(self) -> None:
         self._json_only = False
@@ -45,18 +45,18 @@ class Calls:
     ) -> Outputs:
         """Encode, send and decode one prediction.
 
-        `form`: the format, unless the options name another or the container takes only JSON.
+        `form`: the format, unless the options name another or the container accepts only JSON.
         Raises `PredictionError`.
         """
         form = options.format or ("json" if self._json_only else form)
         try:
-            ready = request(arrays, form, options, trace)
+            ready = build_request(arrays, form, options, trace)
             answer = self.send(ready, options, deadline)
         except RefusedError as refusal:
             # A container without Servable's handler has read only the content type.
             if refusal.status != UNSUPPORTED or options.format or form == "json":
                 raise
-            again = request(arrays, "json", options, trace)
+            again = build_request(arrays, "json", options, trace)
             try:
                 answer = self.send(again, options, deadline)
             except PredictionError as failure:
@@ -80,13 +80,13 @@ class Calls:
         )
 
 
-def request(arrays: Arrays, form: str, options: Options, trace: Trace) -> Request:
+def build_request(arrays: Arrays, form: str, options: Options, trace: Trace) -> Request:
     """Return the encoded request. Raises `BadInputError`."""
     # format="json" asks for the model server's own JSON, which the handler relays unchanged.
-    accept = content_type("json") if options.format == "json" else ANY_ANSWER
+    accept = find_content_type("json") if options.format == "json" else ANY_ANSWER
     return Request(
         body=encode(form, arrays, options.selection),
-        content_type=content_type(form),
+        content_type=find_content_type(form),
         accept=accept,
         selection=options.selection,
         **trace,
@@ -126,13 +126,14 @@ class Endpoint:
         waiting: Callable[[float], None] = lambda seconds: None,
         **options: Any,
     ) -> None:
-        """`session`: a boto3 Session. `endpoint_url`: URL of the AWS APIs, as in boto3.
+        """Set up the endpoint without sending a request. Raises `BadInputError`.
 
-        `upload_to`: where `submit` stores requests, as s3://bucket/prefix/. `largest_body_bytes`: the
-        default is the limit of AWS's API reference; AWS's developer guide states 25,000,000 for the
-        same endpoints, so it may be raised up to that. `wake_seconds`: how long a call waits for an
-        endpoint that sleeps, besides its timeout; `waiting` is told once, with these seconds. Else it
-        raises `AsleepError`. Raises `BadInputError`.
+        `session`: a boto3 Session. `endpoint_url`: URL of the AWS APIs, as in boto3. `upload_to`:
+        where `submit` stores requests, as s3://bucket/prefix/. `largest_body_bytes`: the default
+        is the limit in AWS's API reference. AWS's developer guide states 25,000,000 for the same
+        endpoints, so the limit may be raised up to that. `wake_seconds`: how long a call waits
+        for an endpoint that is scaled to zero, in addition to its timeout. `waiting` is then
+        called once, with these seconds. If `wake_seconds` is 0, the call raises `AsleepError`.
         """
         if connections < 1 or attempts < 1:
             raise BadInputError("connections and attempts: give 1 or more")
@@ -143,7 +144,7 @@ class Endpoint:
         self.name = name
         self.connections = connections
         self.closed = False
-        self._options = Options().with_(**options)
+        self._options = Options().apply_changes(**options)
         self._upload_to = upload_to
         if transport is None:
             # Imported here: local and fake endpoints do not need boto3.
@@ -165,7 +166,7 @@ class Endpoint:
 
     @classmethod
     def local(cls, url: str, **options: Any) -> Self:
-        """Return an endpoint for a container at an address, as `servable serve` prints it."""
+        """Return an endpoint for a container at an address, such as `servable serve` prints."""
         from servable_client.container_http import ContainerHttp
 
         connections = options.setdefault("connections", CONNECTIONS)
@@ -190,9 +191,9 @@ class Endpoint:
         target_model: str | None = None,
         **named: Any,
     ) -> Outputs:
-        """Return the outputs for named inputs, for a mapping of them, or for a model's only input.
+        """Return the outputs for named inputs, a mapping of them, or a model's only input.
 
-        `split`: cut a batch into parts that are predicted side by side. `timeout_seconds` applies
+        `split`: cut a batch into parts that are predicted concurrently. `timeout_seconds` applies
         to the whole call; if it is not given, each part has the endpoint's timeout.
         `traceparent` and `inference_id` are in the handler's log line and in captured data.
         Raises `PredictionError`.
@@ -210,10 +211,10 @@ class Endpoint:
         self.check_open()
         options = self._options
         if any(value is not None for value in changes.values()):
-            options = options.with_(**changes)
+            options = options.apply_changes(**changes)
         arrays = as_arrays(inputs, named)
         # For the whole batch: a small part in JSON would have other types.
-        form = options.format or chosen(arrays, typed=typed(inputs, named))
+        form = options.format or choose_format(arrays, typed=has_dtypes(inputs, named))
         trace = {"inference_id": inference_id, "traceparent": traceparent}
         if split is None:
             return self._calls.predict(
@@ -237,9 +238,9 @@ class Endpoint:
         traceparent: str | None = None,
         **options: Any,
     ) -> Answer:
-        """Send an encoded body and return the answer's bytes. Raises `PredictionError`."""
+        """Send an encoded body and return the encoded response. Raises `PredictionError`."""
         self.check_open()
-        merged = self._options.with_(**options)
+        merged = self._options.apply_changes(**options)
         ready = Request(
             body=body,
             content_type=content_type,
@@ -269,9 +270,9 @@ class Endpoint:
         if place:  # once for all attempts: what is put again replaces what was put
             place = f"{place.rstrip('/')}/{inference_id or uuid.uuid4()}"
         arrays = as_arrays(inputs, named)
-        form = options.format or chosen(arrays, typed=typed(inputs, named))
+        form = options.format or choose_format(arrays, typed=has_dtypes(inputs, named))
         trace = {"inference_id": inference_id, "traceparent": traceparent}
-        ready = request(arrays, form, options, trace)
+        ready = build_request(arrays, form, options, trace)
         return self._retries.run(
             lambda seconds: self._transport.submit(ready, seconds=seconds, upload_to=place),
             Deadline(options.timeout_seconds),
@@ -279,13 +280,16 @@ class Endpoint:
         )
 
     def close(self) -> None:
-        """Wait for running calls and close. Forked processes are not affected."""
+        """Wait for running calls, then close the connections.
+
+        Forked processes are not affected.
+        """
         self.closed = True
         self._batches.close()
         self._transport.close()
 
     def check_open(self) -> None:
-        """Raise `BadInputError` after `close`."""
+        """Raise `BadInputError` if the endpoint is closed."""
         if self.closed:
             raise BadInputError(f"{self.name}: this Endpoint is closed; make another")
 

@@ -1,22 +1,22 @@
 """The errors of a prediction.
 
 PredictionError
-├── BadInputError               not sent: the arrays or the settings cannot be a request
-│   └── BodyTooLargeError       not sent: more than SageMaker takes in one request
+├── BadInputError               not sent: the arrays or the settings are invalid
+│   └── BodyTooLargeError       not sent: larger than SageMaker accepts in one request
 ├── UnreachableError            not executed: no connection was made
-├── BusyError                   not executed: turned away, every attempt was
+├── BusyError                   not executed: every attempt was rejected
 │   ├── ThrottledError          by SageMaker
 │   ├── AsleepError             no copy of the inference component runs: this request wakes it
 │   └── QueueFullError          by the container
-├── RefusedError                not executed: the request is wrong, again would be no better
+├── RefusedError                not executed: the request is wrong, so a retry would fail as well
 │   ├── NotAllowedError         credentials or permissions
 │   └── EndpointNotFoundError   no such endpoint, variant or model
-├── UnansweredError             may have been executed: sent, and nothing came back
-│   ├── DeadlineExceededError   the time was over; not executed where `executed` says so
+├── UnansweredError             may have been executed: it was sent, and no response came
+│   ├── DeadlineExceededError   the time was over; `executed` says if it was not executed
 │   └── ConnectionLostError     the connection broke
 ├── ModelFailedError            may have been executed: the container or SageMaker failed
-├── BadAnswerError              executed: the answer cannot be read
-├── PartFailedError             a part of a split batch: which rows, and why
+├── BadAnswerError              executed: the response cannot be read
+├── PartFailedError             a part of a split batch failed: which rows, and why
 └── JobFailedError              an asynchronous inference ended with an error
 """
 
@@ -26,7 +26,7 @@ Executed = Literal["no", "maybe", "yes"]
 
 
 class PredictionError(Exception):
-    """`str()` is a whole sentence: what happened, and what to do."""
+    """The base class of all errors here. `str()` is a sentence: what happened, and what to do."""
 
     executed: Executed = "maybe"
     """Whether the model may have seen the input."""
@@ -122,7 +122,10 @@ class JobFailedError(PredictionError):
 
 
 class PartFailedError(PredictionError):
-    """A part of a batch failed. `failure`: its error; `rows`: the rows of the batch in it."""
+    """The error of a failed part of a batch.
+
+    `failure`: its cause; `rows`: the part's rows in the batch.
+    """
 
     def __init__(self, part: int, parts: int, rows: range, failure: PredictionError, more: int):
         others = f"; {more} other parts failed as well" if more else ""

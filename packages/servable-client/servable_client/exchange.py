@@ -1,4 +1,4 @@
-"""One request, its answer or asynchronous job, the time it may take, and the transport's interface."""
+"""Requests, responses, asynchronous jobs, deadlines, and the interface of a transport."""
 
 import re
 import time
@@ -15,7 +15,7 @@ from servable_client.errors import (
 )
 from servable_client.formats import decode
 from servable_client.options import Selection, check_header
-from servable_tensors.trace_context import MOST_INFERENCE_ID, with_trace
+from servable_tensors.trace_context import MOST_INFERENCE_ID, add_trace
 
 # InvokeEndpoint's bound on the body, as botocore's model and AWS's page have it (2026-11):
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
@@ -49,8 +49,11 @@ class Request:
 
     @property
     def custom_attributes(self) -> str:
-        """The header of `selection`, with trace context and inference id where they fit."""
-        return with_trace(self.selection.custom_attributes, self.traceparent, self.inference_id)
+        """Return the custom attributes header.
+
+        It contains those of `selection`, and trace context and inference ID if they fit.
+        """
+        return add_trace(self.selection.custom_attributes, self.traceparent, self.inference_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +71,7 @@ class Deadline:
         self.seconds = seconds
         self._at = time.monotonic() + seconds
 
-    def left(self) -> float:
+    def compute_seconds_left(self) -> float:
         """Return the seconds left; negative after the deadline."""
         return self._at - time.monotonic()
 
@@ -78,8 +81,9 @@ def read_body(
 ) -> bytes:
     """Read the whole body in pieces, so that a stated length takes no memory before it arrives.
 
-    `headers`: case-insensitive, or in lower case. `framed`: refuse a body without a stated length,
-    since a truncated one would look complete. Raises `BadAnswerError`, `DeadlineExceededError`.
+    `headers`: case-insensitive, or in lower case. `framed`: reject a body without a stated
+    length, because a truncated one would look complete. Raises `BadAnswerError`,
+    `DeadlineExceededError`.
     """
     length = headers.get("content-length", "")
     is_stated = re.fullmatch("[0-9]{1,19}", length) is not None
@@ -96,7 +100,7 @@ def read_body(
         pieces = []
         while piece := stream.read(_PIECE_BYTES):
             pieces.append(piece)
-            if deadline.left() <= 0:
+            if deadline.compute_seconds_left() <= 0:
                 raise DeadlineExceededError("the answer was still coming when the time was over")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
     except BaseException:
@@ -113,7 +117,7 @@ LONGER_EACH_TIME = 1.5
 class Job:
     """A running asynchronous inference; `result()` waits for it.
 
-    Another process needs only its two locations in S3.
+    Another process needs only its two S3 URIs.
     """
 
     def __init__(
@@ -149,8 +153,8 @@ class Job:
     def result(self, timeout_seconds: float) -> Outputs:
         """Wait for the outputs and return them.
 
-        Raises `JobFailedError`, and `DeadlineExceededError` if they are not there in time; then it may
-        be called again.
+        Raises `JobFailedError`, and `DeadlineExceededError` if the outputs aren't there in time.
+        After `DeadlineExceededError` you may call it again.
         """
         if timeout_seconds < 0:
             raise BadInputError(
@@ -177,7 +181,7 @@ class Job:
 
 
 class Transport(Protocol):
-    """Interface of an `Endpoint`'s transport. Thread-safe, also in forked children."""
+    """The interface of an `Endpoint`'s transport. Thread-safe, also in forked children."""
 
     def send(self, request: Request, *, seconds: float) -> Answer:
         """Send a request once. Raises `PredictionError`."""

@@ -1,12 +1,12 @@
-"""Translation of error answers and broken connections into `PredictionError`s.
+"""Conversion of error responses and broken connections into `PredictionError`s.
 
-A 429 means that the request was not executed. A 5xx may come from a model that had begun, also a
-503: the handler answers it when a model server dies during a request.
+A 429 means that the request was not executed. A 5xx may come from a model that had begun. This
+also applies to a 503: the handler responds with it when a model server dies during a request.
 Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 
-An exception's class does not say whether a byte of the request was handed to a socket: a TLS error may
-come from the handshake or from the answer, a reset from either side of the request, and a timeout from
-a proxy. So observed urllib3 connections record it.
+An exception's class does not show whether a byte of the request was written to a socket. A TLS
+error may come from the handshake or from the response, a reset from before or after the request,
+and a timeout from a proxy. So observed urllib3 connections record it.
 """
 
 import json
@@ -71,8 +71,8 @@ class _ObservedConnection:
         super().send(data)  # type: ignore[misc]
 
 
-def observed(pool_class: Any) -> Any:
-    """A class of connection pools, whose connections are observed."""
+def build_observed_pool(pool_class: Any) -> Any:
+    """Return a subclass of a connection pool class that records when a request is sent."""
     of = pool_class.ConnectionCls
     connection = type(f"Observed{of.__name__}", (_ObservedConnection, of), {})
     members = {"ConnectionCls": connection, "QueueCls": PoolQueue}
@@ -96,15 +96,15 @@ _ASLEEP = "inference component has no capacity to process this request"
 _SHOWN = 2000  # characters of a container's words
 
 
-def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
+def build_sagemaker_error(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
     """Return the error for a botocore ClientError's `response`."""
     error, about = response.get("Error", {}), response.get("ResponseMetadata", {})
     code, reason = str(error.get("Code", "")), error.get("Message") or "no message"
     status = about.get("HTTPStatusCode")
-    retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
+    retry_after = _parse_seconds(about.get("HTTPHeaders", {}).get("retry-after"))
     if code == "ModelError":
         words = response.get("OriginalMessage") or reason
-        return of_container(endpoint, response.get("OriginalStatusCode"), words, None)
+        return build_container_error(endpoint, response.get("OriginalStatusCode"), words, None)
     message = f"{endpoint}: {reason}"
     if code == "ModelNotReadyException":
         return BusyError(f"{message}; the model is loading", status=status)
@@ -125,10 +125,10 @@ def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
     return ModelFailedError(f"{message} (SageMaker's {code or status})", status=status)
 
 
-def of_connection(
+def build_connection_error(
     place: str, error: Exception, seconds: float, *, timed_out: bool, hint: str = ""
 ) -> PredictionError:
-    """Return the error for a connection that was not made, broke, or brought no answer in time."""
+    """Return the error for a connection that was not made, broke, or got no response in time."""
     if not ATTEMPT.written:
         return UnreachableError(f"{place}: {error}{hint}")
     if timed_out:
@@ -139,14 +139,14 @@ def of_connection(
     )
 
 
-def of_container(
+def build_container_error(
     endpoint: str, status: int | None, words: str, retry_after: str | None
 ) -> PredictionError:
     """Return the error for a container's HTTP status."""
     answers = f"answers {status}" if status else "does not answer"
-    reason = f"{endpoint}: the container {answers}: {_sentence(words)}"
+    reason = f"{endpoint}: the container {answers}: {_extract_message(words)}"
     if status == 429:
-        return QueueFullError(reason, status=429, retry_after_seconds=_seconds(retry_after))
+        return QueueFullError(reason, status=429, retry_after_seconds=_parse_seconds(retry_after))
     if status == 404:
         return EndpointNotFoundError(reason, status=404)
     if status == 415:
@@ -157,8 +157,11 @@ def of_container(
     return ModelFailedError(reason, status=status or None)
 
 
-def _sentence(words: str) -> str:
-    """Return the message in TensorFlow Serving's {"error": "…"} or in Falcon's "description", or the text."""
+def _extract_message(words: str) -> str:
+    """Return the message of an error response, or its text if it isn't JSON with a message.
+
+    TensorFlow Serving sends {"error": "…"}, Falcon "description".
+    """
     try:
         answer = json.loads(words)
         reason = answer["error"] if "error" in answer else answer["description"]
@@ -167,7 +170,7 @@ def _sentence(words: str) -> str:
     return str(reason).strip()[:_SHOWN] or "the answer is empty"
 
 
-def _seconds(header: str | None) -> float | None:
+def _parse_seconds(header: str | None) -> float | None:
     try:
         seconds = float(header) if header else None
     except ValueError:

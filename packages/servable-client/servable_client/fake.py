@@ -1,4 +1,4 @@
-"""A fake endpoint for the tests of applications: a function answers, nothing is sent."""
+"""A fake endpoint for application tests: a function computes the outputs, and nothing is sent."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -9,19 +9,19 @@ from servable_client.arrays import Array, as_arrays
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError, PredictionError
 from servable_client.exchange import Answer, Job, Request
-from servable_client.forks import in_each_process
-from servable_client.formats import codecs
+from servable_client.forks import start_in_each_process
+from servable_client.formats import load_codecs
 from servable_tensors import UNNAMED
 
 Model = Callable[..., Mapping[str, Any]]
 
 
 class FakeEndpoint(Endpoint):
-    """`FakeEndpoint(lambda x: {"y": 2 * x})`: an `Endpoint` without the network.
+    """An `Endpoint` without the network: `FakeEndpoint(lambda x: {"y": 2 * x})`.
 
     Inputs are encoded and decoded, batches split, limits kept, failures raised or retried.
-    The model gets arrays by name, or one array where the input has no name. `failures` are
-    raised by the first requests, one each, as SageMaker would answer; None lets one pass.
+    The model gets arrays by name, or one array if the input has no name. `failures` are raised by
+    the first requests, one each, as SageMaker would respond; None lets a request succeed.
     `calls` are the inputs that the model got, in that order.
     """
 
@@ -47,19 +47,19 @@ class _FakeTransport:
         self.calls: list[dict[str, Array]] = []
         self._model = model
         self._failures = iter(failures)
-        in_each_process(self)
+        start_in_each_process(self)
 
     def _start(self) -> None:
         self._lock = threading.Lock()
 
     def send(self, request: Request, *, seconds: float) -> Answer:
-        from servable_tensors.predict_messages import model_spec
+        from servable_tensors.predict_messages import build_model_spec
 
         with self._lock:
             failure = next(self._failures, None)
         if failure is not None:
             raise failure
-        by_type = {codec.content_type: codec for codec in codecs().values()}
+        by_type = {codec.content_type: codec for codec in load_codecs().values()}
         if request.content_type not in by_type:
             raise BadInputError(f"a FakeEndpoint reads {', '.join(by_type)}")
         # Decoded as the model server would.
@@ -68,9 +68,9 @@ class _FakeTransport:
             self.calls.append(inputs)
         unnamed = UNNAMED in inputs
         outputs = self._model(inputs[UNNAMED]) if unnamed else self._model(**inputs)
-        codec = codecs()["protobuf"]
-        spec = partial(model_spec, "", None, None)
-        body = codec.write_answer(as_arrays(outputs, {}), rows=False, model_spec=spec)
+        codec = load_codecs()["protobuf"]
+        spec = partial(build_model_spec, "", None, None)
+        body = codec.write_response(as_arrays(outputs, {}), rows=False, model_spec=spec)
         variant = request.selection.variant or "fake"
         return Answer(body=body, content_type=codec.content_type, variant=variant)
 

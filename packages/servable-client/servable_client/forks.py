@@ -1,12 +1,12 @@
 """Renewal of connections, threads, locks and caches in forked children.
 
-A child of os.fork shares its parent's sockets, has none of its threads, and inherits locks as
-they stood: two processes on one connection read each other's answers, an executor without its
-threads never finishes, and a lock that another thread held is never released.
+A child of os.fork shares its parent's sockets, has none of its threads, and inherits its locks
+in their current state. Two processes on one connection read each other's responses, an executor
+without its threads never finishes, and a lock that another thread held is never released.
 
 `os.register_at_fork` renews every object in the child before any other code of the child runs.
-The alternative, a check of the process id at every call, costs every call, needs a lock of
-its own against two threads that notice at once, and leaves the parent's sockets open until then.
+The alternative is to compare the process ID at every call. That costs every call, needs another
+lock against two threads that notice it at once, and leaves the parent's sockets open until then.
 multiprocessing, Gunicorn and uWSGI run these hooks. A program that starts by exec or spawn
 inherits nothing: sockets close on exec.
 """
@@ -24,8 +24,8 @@ _sockets: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 _pools: "weakref.WeakSet[PoolQueue]" = weakref.WeakSet()
 
 
-def in_each_process(owner: Any) -> None:
-    """Calls the owner's `_start` now, and again in every forked child while the owner lives."""
+def start_in_each_process(owner: Any) -> None:
+    """Call the owner's `_start` now, and again in every forked child while the owner lives."""
     owner._start()
     _owners.add(owner)
 
@@ -36,10 +36,10 @@ def close_in_children(connected: socket.socket) -> None:
 
 
 class PoolQueue(queue.LifoQueue):  # type: ignore[type-arg]
-    """urllib3's queue of kept connections; empty, with a new lock, in a forked child.
+    """urllib3's queue of idle connections; empty, with a new lock, in a forked child.
 
-    urllib3 empties a pool's queue when the pool is collected. In a child that would wait for ever
-    for a lock which a thread of the parent held at the fork.
+    urllib3 empties a pool's queue when the pool is garbage-collected. In a child that would wait
+    forever for a lock that a thread of the parent held at the fork.
     """
 
     def __init__(self, maxsize: int = 0) -> None:

@@ -6,7 +6,7 @@ The formats are the codecs of servable_tensors/codecs.py that have a name there.
 import functools
 from typing import TYPE_CHECKING
 
-from servable_client.arrays import Array, Arrays, total_bytes
+from servable_client.arrays import Array, Arrays, count_bytes
 from servable_client.errors import BadAnswerError, BadInputError
 from servable_tensors import UNNAMED, TensorError
 
@@ -22,7 +22,7 @@ MOST_JSON_BYTES = 2048
 
 
 @functools.cache
-def codecs() -> "dict[str, Codec]":
+def load_codecs() -> "dict[str, Codec]":
     """Return the codecs by format name, as in `format=`."""
     # On first use: protobuf alone would double the time of `import servable_client`.
     from servable_tensors.codecs import CODECS
@@ -30,63 +30,64 @@ def codecs() -> "dict[str, Codec]":
     return {codec.form: codec for codec in CODECS.values() if codec.form}
 
 
-def content_type(form: str) -> str:
+def find_content_type(form: str) -> str:
     """Return the content type of a format. Raises `BadInputError` for an unknown one."""
-    if form not in codecs():
+    if form not in load_codecs():
         raise BadInputError(
-            f"format {form!r}: give one of {', '.join(codecs())}, or none to have one chosen"
+            f"format {form!r}: give one of {', '.join(load_codecs())}, or none to have one chosen"
         )
-    return codecs()[form].content_type
+    return load_codecs()[form].content_type
 
 
-def chosen(arrays: Arrays, *, typed: bool = True) -> str:
-    """Choose protobuf for arrays, npy for an unnamed one, JSON for a few values of mixed types.
+def choose_format(arrays: Arrays, *, typed: bool = True) -> str:
+    """Return the name of the format for these arrays.
 
-    JSON is also chosen for a few numbers in lists: [1.5] is float64 in NumPy, and in JSON the type
+    Protobuf is for arrays, npy for an unnamed array, JSON for a few values of mixed types. JSON
+    is also chosen for a few numbers in lists: [1.5] is float64 in NumPy, and in JSON the type
     that the signature requires.
     """
     kinds = {array.dtype.kind for array in arrays.values()}
     mixed = len(kinds) > 1 or "O" in kinds or not typed
-    if UNNAMED in arrays and "O" not in kinds and (typed or not _few(arrays)):
+    if UNNAMED in arrays and "O" not in kinds and (typed or not _is_small(arrays)):
         return "npy"
     if UNNAMED in arrays:
         return "json"
-    if mixed and "c" not in kinds and "V" not in kinds and _few(arrays):
+    if mixed and "c" not in kinds and "V" not in kinds and _is_small(arrays):
         return "json"
     return "protobuf"
 
 
-def _few(arrays: Arrays) -> bool:
+def _is_small(arrays: Arrays) -> bool:
     # First the count, which is at hand: the bytes of a million strings are not. And JSON
     # forgets what shape an array had that holds nothing.
     values = arrays.values()
     return (
         all(array.size for array in values)
         and sum(array.size for array in values) * 4 <= MOST_JSON_BYTES
-        and total_bytes(values) <= MOST_JSON_BYTES
+        and count_bytes(values) <= MOST_JSON_BYTES
     )
 
 
 def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
     """Return the encoded body. Raises `BadInputError` for values that the format cannot hold."""
-    content_type(form)  # raises for an unknown format
+    find_content_type(form)  # raises for an unknown format
     try:
-        return codecs()[form].write_request(arrays, choice)
+        return load_codecs()[form].write_request(arrays, choice)
     except TensorError as bad:
         raise BadInputError(str(bad)) from None
 
 
 def decode(content_type: str, body: bytes) -> dict[str, Array]:
-    """Return the outputs of an answer, by name. Raises `BadAnswerError`."""
+    """Return the outputs of a response, by name. Raises `BadAnswerError`."""
     kind = content_type.partition(";")[0].strip().lower()
-    codec = next((codec for codec in codecs().values() if codec.content_type == kind), None)
+    codec = next((codec for codec in load_codecs().values() if codec.content_type == kind), None)
     if codec is None:
         raise BadAnswerError(
             f"the answer is {content_type or 'of no content type'}; this client reads "
-            f"{', '.join(codec.content_type for codec in codecs().values())}; "
+            f"{', '.join(codec.content_type for codec in load_codecs().values())}; "
             "invoke() gives the bytes as they are"
         )
     try:
-        return codec.read_answer(body)
+        return codec.read_response(body)
     except (TensorError, ValueError) as error:
         raise BadAnswerError(f"the {content_type} answer cannot be read: {error}") from None

@@ -1,13 +1,13 @@
 """Options of a request, for an endpoint or for one call.
 
-They select who answers (variant, model, version, signature), the format and the timeout.
+They select the variant, model, version and signature, the format, and the timeout.
 """
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from servable_client.errors import BadInputError
-from servable_client.formats import content_type
+from servable_client.formats import find_content_type
 from servable_tensors.trace_context import MOST_ATTRIBUTES
 
 # SageMaker answers within 60 s or not at all; the rest is for the way and for another attempt.
@@ -16,14 +16,14 @@ TIMEOUT_SECONDS = 65.0
 
 
 def check_header(name: str, text: str | None) -> None:
-    """Raise `BadInputError` for a text that cannot be sent in a header."""
+    """Raise `BadInputError` for text that cannot be sent in a header."""
     if text and not (text.isascii() and text.isprintable()):
         raise BadInputError(f"{name} {text!r}: ASCII on one line only: it is sent in a header")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The variant, model, version and signature that answer; None is the endpoint's default.
+    """The selected variant, model, version and signature; None is the endpoint's default.
 
     Raises `BadInputError` for a value that cannot be sent in a header.
     """
@@ -83,14 +83,14 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.format is not None:
-            content_type(self.format)
+            find_content_type(self.format)
         if not self.timeout_seconds > 0:
             raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
 
-    def with_(self, **changes: Any) -> "Options":
-        """Return these options with changes: fields of this class and of `Selection`; None: unchanged.
+    def apply_changes(self, **changes: Any) -> "Options":
+        """Return a copy with changes to fields of this class and of `Selection`.
 
-        Raises TypeError for a name that neither has.
+        None changes nothing. Raises TypeError for a name that neither class has.
         """
         options = {name: value for name, value in changes.items() if value is not None}
         selected = {name: options.pop(name) for name in [*options] if name in _SELECTED}

@@ -1,7 +1,8 @@
-"""Retries of requests that were not executed, while there is time; of others only if asked to.
+"""Retries, until the deadline, of requests that were not executed; of others only on demand.
 
-Waits double with full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
-One request that is throttled holds back the others of the endpoint too.
+Waits double with full jitter:
+https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+One throttled request also delays the other requests to the endpoint.
 """
 
 import random
@@ -18,7 +19,7 @@ from servable_client.errors import (
     ThrottledError,
 )
 from servable_client.exchange import Deadline
-from servable_client.forks import in_each_process
+from servable_client.forks import start_in_each_process
 
 Result = TypeVar("Result")
 # Each refusal counts for the alarm that wakes the endpoint, which looks once a minute.
@@ -27,7 +28,7 @@ WAKE_LOOK_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Wake:
-    """How long to wait for an endpoint that sleeps, and whom to tell that it is waited for."""
+    """The time to wait for an endpoint that is scaled to zero, and the callback for that wait."""
 
     seconds: float = 0.0
     waiting: Callable[[float], None] = lambda seconds: None
@@ -41,21 +42,21 @@ class Backoff:
     first_seconds: float = 0.1
     most_seconds: float = 5.0
 
-    def seconds(self, failed_attempts: int, asked_seconds: float | None) -> float:
-        """Return how long to wait; at least `asked_seconds`."""
+    def compute_wait_seconds(self, failed_attempts: int, asked_seconds: float | None) -> float:
+        """Return the seconds to wait, at least `asked_seconds`."""
         most = min(self.first_seconds * 2.0 ** (failed_attempts - 1), self.most_seconds)
         return float((asked_seconds or 0.0) + most * random.random())
 
 
 class Retries:
-    """Runs all requests to one endpoint. Thread-safe."""
+    """The retries of all requests to one endpoint. Thread-safe."""
 
     def __init__(
         self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep, wake: Wake = Wake()
     ) -> None:
         self._backoff, self._wake = backoff, wake
         self._sleep = sleep
-        in_each_process(self)
+        start_in_each_process(self)
 
     def _start(self) -> None:
         self._lock = threading.Lock()
@@ -64,16 +65,17 @@ class Retries:
     def run(
         self, attempt: Callable[[float], Result], deadline: Deadline, *, unsafe: bool
     ) -> Result:
-        """Return the first result; `attempt` gets the seconds that it may take. Raises `PredictionError`.
+        """Run `attempt` until it succeeds, and return its result. Raises `PredictionError`.
 
-        `unsafe`: also retry what may have been executed. What the error says of that is true
-        of all attempts: one that may have been executed is not undone by a later one that was not.
-        While the endpoint sleeps, `deadline` does not run: it begins anew when it is awake.
+        `attempt` gets the seconds that it may take. `unsafe`: also retry requests that may have
+        been executed. The error's `executed` covers all attempts: a later attempt that was not
+        executed doesn't undo an earlier one that may have been. While the endpoint is scaled to
+        zero, `deadline` doesn't run: it starts again once the endpoint is awake.
         """
         attempts, last, awake_by = 0, None, None
         while True:
             self._wait(self._throttled_until - time.monotonic(), deadline)
-            if (seconds := deadline.left()) <= 0:
+            if (seconds := deadline.compute_seconds_left()) <= 0:
                 reason = f"; last: {last.message}" if last else " before anything was sent"
                 late = DeadlineExceededError(
                     f"not answered within {deadline.seconds:g} s{reason}",
@@ -89,17 +91,17 @@ class Retries:
                     failure.executed = last.executed
                 failure.attempts, last = attempts, failure
                 if isinstance(failure, AsleepError) and self._wake.seconds > 0:
-                    awake_by = awake_by or self._told()
-                    if awake_by.left() <= 0:
+                    awake_by = awake_by or self._start_waiting()
+                    if awake_by.compute_seconds_left() <= 0:
                         failure.message += f"; it did not wake within {self._wake.seconds:g} s"
                         raise
-                    self._sleep(min(WAKE_LOOK_SECONDS, awake_by.left()))
+                    self._sleep(min(WAKE_LOOK_SECONDS, awake_by.compute_seconds_left()))
                     attempts, deadline = 0, Deadline(deadline.seconds)
                     continue
                 if not failure.repeatable or not (unsafe or failure.executed == "no"):
                     raise
-                wait = self._backoff.seconds(attempts, failure.retry_after_seconds)
-                if attempts >= self._backoff.attempts or wait >= deadline.left():
+                wait = self._backoff.compute_wait_seconds(attempts, failure.retry_after_seconds)
+                if attempts >= self._backoff.attempts or wait >= deadline.compute_seconds_left():
                     raise
                 if isinstance(failure, ThrottledError):
                     with self._lock:
@@ -107,10 +109,10 @@ class Retries:
                         self._throttled_until = max(self._throttled_until, until)
             self._wait(wait, deadline)
 
-    def _told(self) -> Deadline:
+    def _start_waiting(self) -> Deadline:
         self._wake.waiting(self._wake.seconds)
         return Deadline(self._wake.seconds)
 
     def _wait(self, seconds: float, deadline: Deadline) -> None:
         if seconds > 0:
-            self._sleep(min(seconds, max(deadline.left(), 0.0)))
+            self._sleep(min(seconds, max(deadline.compute_seconds_left(), 0.0)))

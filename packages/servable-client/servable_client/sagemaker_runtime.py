@@ -1,7 +1,7 @@
 """InvokeEndpoint and InvokeEndpointAsync through boto3, which signs and pools connections.
 
-Requests and answers of asynchronous inferences lie in S3. Putting the same request twice, and reading,
-do no harm: every failure there is one that can be repeated, and none has called the model.
+Requests and responses of asynchronous inferences are in S3. Writing the same request twice and
+reading are harmless. So every failure there can be retried, and none has called the model.
 """
 
 import threading
@@ -26,8 +26,13 @@ from servable_client.errors import (
     UnreachableError,
 )
 from servable_client.exchange import Answer, Deadline, Job, Request, read_body
-from servable_client.failures import ATTEMPT, observed, of_connection, of_sagemaker
-from servable_client.forks import in_each_process
+from servable_client.failures import (
+    ATTEMPT,
+    build_connection_error,
+    build_observed_pool,
+    build_sagemaker_error,
+)
+from servable_client.forks import start_in_each_process
 
 # Without the permission to list a bucket, what is not there yet is forbidden.
 _NOT_YET = ("NoSuchKey", "404", "AccessDenied", "403")
@@ -40,43 +45,48 @@ LOOK_SECONDS = 20.0
 
 
 class Store:
-    """Requests and answers in S3. `client`: a boto3 client that makes one attempt. Thread-safe."""
+    """Requests and responses in S3.
+
+    `client`: a boto3 client that makes one attempt. Thread-safe.
+    """
 
     def __init__(self, client: Any) -> None:
         self._s3 = client
         self._attempt = threading.local()
         client.meta.events.register("provide-client-params.s3.*", self._set_timeout)
 
-    def put(self, location: str, body: bytes, content_type: str, seconds: float) -> None:
-        """Store a request. Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`.
+    def write_request(self, location: str, body: bytes, content_type: str, seconds: float) -> None:
+        """Write a request to S3.
 
-        After any of them the model has not been called.
+        Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`. After any of
+        them the model has not been called.
         """
-        bucket, key = _parted(location)
+        bucket, key = _split_location(location)
         self._attempt.seconds = seconds
         try:
             self._s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=content_type)
         except ClientError as error:
-            raise _refusal(f"{location}: cannot be written: {error}", error) from None
+            raise _build_store_error(f"{location}: cannot be written: {error}", error) from None
         except CONNECTION_ERRORS as error:
             raise UnreachableError(f"{location}: cannot be written: {error}") from None
 
-    def look(self, output: str, failure: str | None) -> Answer | None:
-        """Return the answer, None while there is none.
+    def read_response(self, output: str, failure: str | None) -> Answer | None:
+        """Return the response, or None while there is none.
 
-        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` if another attempt may succeed.
+        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` if another attempt may
+        succeed.
         """
-        if answer := self._get(output):
+        if answer := self._read_object(output):
             return answer
-        if failure and (failed := self._get(failure)):
+        if failure and (failed := self._read_object(failure)):
             raise JobFailedError(f"{failure}: {failed.body[:_SHOWN].decode(errors='replace')}")
         return None
 
     def close(self) -> None:
         self._s3.close()
 
-    def _get(self, location: str) -> Answer | None:
-        bucket, key = _parted(location)
+    def _read_object(self, location: str) -> Answer | None:
+        bucket, key = _split_location(location)
         self._attempt.seconds = LOOK_SECONDS
         try:
             content = self._s3.get_object(Bucket=bucket, Key=key)
@@ -84,7 +94,7 @@ class Store:
         except ClientError as error:
             if error.response["Error"]["Code"] in _NOT_YET:
                 return None
-            refusal = _refusal(f"{location}: cannot be read: {error}", error)
+            refusal = _build_store_error(f"{location}: cannot be read: {error}", error)
             refusal.executed = "maybe"
             raise refusal from None
         except CONNECTION_ERRORS as error:
@@ -96,14 +106,14 @@ class Store:
         context["read_timeout"] = self._attempt.seconds
 
 
-def _refusal(message: str, error: ClientError) -> PredictionError:
+def _build_store_error(message: str, error: ClientError) -> PredictionError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if error.response["Error"]["Code"] in _LATER or status == 429 or (status or 0) >= 500:
         return BusyError(message, status=status)
     return NotAllowedError(message, status=status)
 
 
-def _parted(location: str) -> tuple[str, str]:
+def _split_location(location: str) -> tuple[str, str]:
     bucket, _, key = location.removeprefix("s3://").partition("/")
     if not location.startswith("s3://") or not bucket or not key:
         raise BadInputError(f"{location}: give a location in S3, as s3://bucket/prefix/")
@@ -113,8 +123,8 @@ def _parted(location: str) -> tuple[str, str]:
 # Enough for two lost packets of a handshake.
 CONNECT_TIMEOUT_SECONDS = 5.0
 _POOLS = {
-    "http": observed(awsrequest.AWSHTTPConnectionPool),
-    "https": observed(awsrequest.AWSHTTPSConnectionPool),
+    "http": build_observed_pool(awsrequest.AWSHTTPConnectionPool),
+    "https": build_observed_pool(awsrequest.AWSHTTPSConnectionPool),
 }
 _NO_CREDENTIALS = (
     exceptions.NoCredentialsError,
@@ -126,7 +136,10 @@ _NO_CREDENTIALS = (
 
 
 class SageMakerRuntime:
-    """Requests to one endpoint. The boto3 client is created on first use, in each process."""
+    """The transport to one endpoint.
+
+    The boto3 client is created on first use, in each process.
+    """
 
     def __init__(
         self,
@@ -150,7 +163,7 @@ class SageMakerRuntime:
             # A tenth of a call's CPU; what we pass is ours and of the right types.
             parameter_validation=False,
         )
-        in_each_process(self)
+        start_in_each_process(self)
 
     def _start(self) -> None:
         self._lock = threading.Lock()
@@ -160,16 +173,16 @@ class SageMakerRuntime:
         self._attempt = threading.local()
 
     def send(self, request: Request, *, seconds: float) -> Answer:
-        with self._errors(seconds):
+        with self._convert_errors(seconds):
             deadline = Deadline(seconds)
-            parameters = self._parameters(request)
+            parameters = self._build_parameters(request)
             if request.selection.variant:
                 parameters["TargetVariant"] = request.selection.variant
             if request.selection.target_model:
                 parameters["TargetModel"] = request.selection.target_model
             if request.selection.component:
                 parameters["InferenceComponentName"] = request.selection.component
-            answer = self._connected().invoke_endpoint(Body=request.body, **parameters)
+            answer = self._open_client().invoke_endpoint(Body=request.body, **parameters)
             headers = answer["ResponseMetadata"]["HTTPHeaders"]
             return Answer(
                 body=read_body(answer["Body"], headers, deadline),
@@ -187,20 +200,20 @@ class SageMakerRuntime:
             raise BadInputError(
                 "an asynchronous endpoint has one variant and one model; leave them out"
             )
-        with self._errors(seconds):
-            self._connected()
-            self._stored().put(upload_to, request.body, request.content_type, seconds)
+        with self._convert_errors(seconds):
+            self._open_client()
+            self._open_store().write_request(upload_to, request.body, request.content_type, seconds)
             # From here on: what was written until now went to S3.
-            client = self._connected()
+            client = self._open_client()
             accepted = client.invoke_endpoint_async(
-                InputLocation=upload_to, **self._parameters(request)
+                InputLocation=upload_to, **self._build_parameters(request)
             )
             output, failure = accepted["OutputLocation"], accepted.get("FailureLocation")
             return Job(
                 inference_id=accepted["InferenceId"],
                 output_location=output,
                 failure_location=failure,
-                look=lambda: self._stored().look(output, failure),
+                look=lambda: self._open_store().read_response(output, failure),
             )
 
     def close(self) -> None:
@@ -211,7 +224,7 @@ class SageMakerRuntime:
             if connected is not None:
                 connected.close()
 
-    def _parameters(self, request: Request) -> dict[str, Any]:
+    def _build_parameters(self, request: Request) -> dict[str, Any]:
         parameters = {
             "EndpointName": self._endpoint,
             "ContentType": request.content_type,
@@ -223,7 +236,7 @@ class SageMakerRuntime:
             parameters["InferenceId"] = request.inference_id
         return parameters
 
-    def _connected(self) -> Any:
+    def _open_client(self) -> Any:
         if self._client is None:
             with self._lock:  # making a boto3 client is not thread-safe, using one is
                 if self._client is None:
@@ -239,7 +252,7 @@ class SageMakerRuntime:
         ATTEMPT.written = not self._observed
         return self._client
 
-    def _stored(self) -> Store:
+    def _open_store(self) -> Store:
         with self._lock:
             if self._store is None:
                 maker = self._session or boto3.session.Session()
@@ -253,13 +266,13 @@ class SageMakerRuntime:
         context["read_timeout"] = self._attempt.seconds
 
     @contextmanager
-    def _errors(self, seconds: float) -> Iterator[None]:
+    def _convert_errors(self, seconds: float) -> Iterator[None]:
         self._attempt.seconds = seconds
         ATTEMPT.written = False
         try:
             yield
         except exceptions.ClientError as error:
-            failure = of_sagemaker(self._endpoint, error.response)
+            failure = build_sagemaker_error(self._endpoint, error.response)
             if not ATTEMPT.written:
                 failure.executed = "no"  # STS or SSO answered, who give credentials
             raise failure from None
@@ -267,7 +280,7 @@ class SageMakerRuntime:
             raise NotAllowedError(f"{self._endpoint}: {error}; see `aws configure`") from None
         except CONNECTION_ERRORS as error:
             late = isinstance(error, exceptions.ReadTimeoutError)
-            raise of_connection(self._endpoint, error, seconds, timed_out=late) from None
+            raise build_connection_error(self._endpoint, error, seconds, timed_out=late) from None
         except exceptions.BotoCoreError as error:
             if ATTEMPT.written:
                 raise ModelFailedError(
@@ -277,10 +290,10 @@ class SageMakerRuntime:
 
 
 def observe(client: Any) -> bool:
-    """Observe this boto3 client's connections; returns False if botocore does not allow it.
+    """Observe this boto3 client's connections; return False if botocore doesn't allow it.
 
-    botocore has no public access to its connections. Without it, every failure counts as one after
-    which the request may have been executed.
+    botocore has no public access to its connections. If they can't be observed, every failure
+    counts as one after which the request may have been executed.
     """
     try:
         client._endpoint.http_session._pool_classes_by_scheme.update(_POOLS)

@@ -1,4 +1,7 @@
-"""One batch cut into parts by its rows, the first dimension of its arrays; how many parts is measured."""
+"""Splitting of a batch into parts by rows, the first dimension of its arrays.
+
+The number of parts can be chosen by measured latency.
+"""
 
 import threading
 from collections import deque
@@ -15,11 +18,11 @@ from servable_client.errors import BadInputError
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """The size of a part: `rows`, or `bytes` of its arrays; neither: chosen by measured latency.
+    """The size of a part: `rows`, or `bytes` of its arrays; otherwise measured latency decides.
 
-    Inputs named in `whole`, and scalars, go into every part as they are. `constant` names the
-    outputs that are one for all parts, and by it the others have a row for each row; None: the
-    lengths of the answers tell, for which the parts are not all made of one length.
+    Every part contains the inputs named in `whole`, and scalars, unchanged. `constant` names the
+    outputs that are the same for all parts; each of the others then has a row for each input row.
+    If it is None, the lengths of the responses decide; for that the parts get different lengths.
     """
 
     rows: int | None = None
@@ -56,8 +59,8 @@ class Part:
     arrays: Arrays
 
 
-def rows_of(arrays: Arrays, whole: frozenset[str]) -> int:
-    """Return the number of rows of all arrays. Raises `BadInputError` if they differ."""
+def count_rows(arrays: Arrays, whole: frozenset[str]) -> int:
+    """Return the number of rows that all arrays have. Raises `BadInputError` if they differ."""
     if missing := whole - arrays.keys():
         raise BadInputError(f"split: {', '.join(sorted(missing))}: no such input to be sent whole")
     counts = {n: len(a) for n, a in arrays.items() if a.ndim and n not in whole}
@@ -72,18 +75,18 @@ def rows_of(arrays: Arrays, whole: frozenset[str]) -> int:
     return next(iter(counts.values()))
 
 
-def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]:
-    """Cut arrays into parts, in order; views, not copies. An empty batch is one part without rows."""
-    total = rows_of(arrays, split.whole)
+def cut_into_parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]:
+    """Cut arrays into parts, in order, as views. An empty batch becomes one part without rows."""
+    total = count_rows(arrays, split.whole)
     cut = {n: array for n, array in arrays.items() if array.ndim and n not in split.whole}
     if total == 0:
         bounds = [0, 0]
     elif split.bytes is not None:
-        bounds = _bounds_by_bytes(cut.values(), total, split.bytes)
+        bounds = _compute_bounds(cut.values(), total, split.bytes)
     else:
         bounds = list(range(0, total, split.rows or max(1, measured_rows))) + [total]
     if split.constant is None:
-        bounds = _of_different_lengths(bounds, free=split.measured)
+        bounds = _vary_lengths(bounds, free=split.measured)
     pieces = []
     for first, last in pairwise(bounds):
         piece = {name: array[first:last] for name, array in cut.items()}
@@ -92,11 +95,11 @@ def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]
     return pieces
 
 
-def _of_different_lengths(bounds: list[int], *, free: bool) -> list[int]:
-    """Change bounds so that parts differ in length: then an answer's lengths tell rows from constants.
+def _vary_lengths(bounds: list[int], *, free: bool) -> list[int]:
+    """Change bounds so that parts differ in length, which distinguishes rows from constants.
 
-    Where parts may be longer, the first takes a row of the last (`free`); else the last is cut in
-    two, which is one request more. Parts that may have one row each stay as they are.
+    Where parts may be longer (`free`), the first takes a row of the last. Otherwise the last is
+    cut in two, which costs one more request. Parts that may have one row each stay unchanged.
     """
     lengths = {last - first for first, last in pairwise(bounds)}
     if len(bounds) < 3 or len(lengths) > 1:
@@ -107,8 +110,8 @@ def _of_different_lengths(bounds: list[int], *, free: bool) -> list[int]:
     return bounds if lengths == {1} else [*bounds[:-1], bounds[-1] - 1, bounds[-1]]
 
 
-def _bounds_by_bytes(cut: Iterable[Array], total: int, most_bytes: int) -> list[int]:
-    """Return where parts begin and end; each has at most `most_bytes`, or one row."""
+def _compute_bounds(cut: Iterable[Array], total: int, most_bytes: int) -> list[int]:
+    """Return the bounds of parts that have at most `most_bytes` each, or one row."""
     per_row = np.zeros(total, np.int64)
     for array in cut:
         if array.dtype == object:
@@ -141,7 +144,7 @@ ASK_AGAIN_EVERY = 20
 
 @dataclass
 class _BatchTimes:
-    """Measurements of batches with about the same number of rows."""
+    """The measured times of batches that have about the same number of rows."""
 
     seconds_per_row: dict[int, deque[float]] = field(default_factory=dict)
     """Seconds per row of recent batches, by number of parts."""
@@ -149,17 +152,17 @@ class _BatchTimes:
     """Batches since a neighbour was asked."""
     asked: int = 0
 
-    def count(self, parts: int) -> int:
+    def count_measurements(self, parts: int) -> int:
         return len(self.seconds_per_row.get(parts, ()))
 
-    def middle(self, parts: int) -> float:
-        """Return the median seconds per row; of an even number of values, the lower one."""
+    def compute_median(self, parts: int) -> float:
+        """Return the median seconds per row; for an even number of values, the lower one."""
         ordered = sorted(self.seconds_per_row[parts])
         return ordered[(len(ordered) - 1) // 2]
 
 
 class PartSizes:
-    """The best number of parts for one endpoint. Thread-safe."""
+    """The best number of parts for the batches of one endpoint. Thread-safe."""
 
     def __init__(self, connections: int) -> None:
         doubled = (1 << power for power in range(connections.bit_length()))
@@ -168,19 +171,22 @@ class PartSizes:
         self._measured: dict[int, _BatchTimes] = {}
         self._lock = threading.Lock()
 
-    def parts(self, rows: int) -> int:
-        """Return into how many parts to cut the next batch; `record` its duration under this number."""
+    def choose_part_count(self, rows: int) -> int:
+        """Return the number of parts for the next batch.
+
+        Pass it to `record` with the batch's duration.
+        """
         with self._lock:
             measured = self._measured.setdefault(rows.bit_length(), _BatchTimes())
             counts = [count for count in self._counts if count <= max(1, rows)]
-            tried = _worth_trying(counts, measured)
-            least = min(tried, key=measured.count)
-            if measured.count(least) < MEASUREMENTS:
+            tried = _select_candidates(counts, measured)
+            least = min(tried, key=measured.count_measurements)
+            if measured.count_measurements(least) < MEASUREMENTS:
                 return least
-            return _kept_or_neighbour(tried, measured)
+            return _choose_count(tried, measured)
 
     def record(self, rows: int, parts: int, seconds: float) -> None:
-        """Record how long a whole batch took."""
+        """Record how many seconds a whole batch took."""
         if rows == 0:
             return
         with self._lock:
@@ -189,28 +195,28 @@ class PartSizes:
             of.append(seconds / rows)
 
 
-def _worth_trying(counts: list[int], measured: _BatchTimes) -> list[int]:
-    """Return the counts up to one that is not measured yet or is slower than the best by a half."""
+def _select_candidates(counts: list[int], measured: _BatchTimes) -> list[int]:
+    """Return the counts up to one that isn't measured or takes over 1.5 times the best."""
     best = float("inf")
     for place, count in enumerate(counts):
-        if not measured.count(count):
+        if not measured.count_measurements(count):
             return counts[: place + 1]
-        best = min(best, measured.middle(count))
-        if measured.middle(count) > best * WORSE:
+        best = min(best, measured.compute_median(count))
+        if measured.compute_median(count) > best * WORSE:
             return counts[: place + 1]
     return counts
 
 
-def _kept_or_neighbour(tried: list[int], measured: _BatchTimes) -> int:
-    enough = min(map(measured.middle, tried)) * NO_DIFFERENCE
-    best = next(count for count in tried if measured.middle(count) <= enough)
+def _choose_count(tried: list[int], measured: _BatchTimes) -> int:
+    enough = min(map(measured.compute_median, tried)) * NO_DIFFERENCE
+    best = next(count for count in tried if measured.compute_median(count) <= enough)
     place = tried.index(best)
     neighbours = tried[max(0, place - 1) : place] + tried[place + 1 : place + 2]
     if not neighbours:
         return best
     measured.kept += 1
     neighbour = neighbours[measured.asked % len(neighbours)]
-    slower = measured.middle(neighbour) / measured.middle(best) - 1
+    slower = measured.compute_median(neighbour) / measured.compute_median(best) - 1
     if measured.kept < max(ASK_AGAIN_EVERY, slower / ASKING_SHARE):
         return best
     measured.kept, measured.asked = 0, measured.asked + 1

@@ -14,23 +14,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def private_folder(folder: Path) -> None:
-    """There, and open to its owner only, also where an earlier release made it. Raises OSError."""
+def create_private_folder(folder: Path) -> None:
+    """Create a folder for its owner only, or restrict an existing one. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
 
 
-def write_beside(file: Path, text: str) -> None:
-    """Write a whole file for its owner alone: who reads it sees the old or the new. Raises OSError."""
+def write_atomically(file: Path, text: str) -> None:
+    """Write a private file as a whole: readers see the old or the new one. Raises OSError."""
     beside = file.with_suffix(".part")
     beside.unlink(missing_ok=True)  # its mode could be another's
-    with open(beside, "x", encoding="utf-8", opener=private_opener) as opened:
+    with open(beside, "x", encoding="utf-8", opener=open_private) as opened:
         opened.write(text)
     beside.replace(file)
 
 
-def private_opener(path: str, flags: int) -> int:
-    """Opener for `open(…, opener=private_opener)`: sets mode 0600, on an existing file too."""
+def open_private(path: str, flags: int) -> int:
+    """Open with mode 0600, also an existing file, as in `open(…, opener=open_private)`."""
     descriptor = os.open(path, flags, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor
@@ -42,42 +42,45 @@ _LONGEST_SHOWN = 100
 
 
 @functools.cache  # asked for every connection
-def own_hosts(port: int) -> frozenset[bytes]:
-    """The values of a Host header, in lower case, that name a server on this port."""
+def list_own_hosts(port: int) -> frozenset[bytes]:
+    """Return the values of a Host header, in lower case, that name a server on this port."""
     hosts = {f"{name}:{port}".encode() for name in _NAMES}
     if port == _HTTP_PORT:
         hosts |= {name.encode() for name in _NAMES}
     return frozenset(hosts)
 
 
-def refusal(
+def explain_rejection(
     allowed: frozenset[bytes], *, hosts: Sequence[bytes], origin: bytes | None, target: bytes
 ) -> tuple[int, str] | None:
-    """HTTP status and sentence for a request that does not go through; None for one that does.
+    """Return the HTTP status and message for a rejected request, or None for an allowed one.
 
-    `allowed`: see `own_hosts`. `hosts`: the values of all its Host headers. `origin`: the value
-    of an Origin header, where there is one. `target`: the request line's second word.
+    `allowed`: see `list_own_hosts`. `hosts`: the values of all its Host headers. `origin`: the
+    value of an Origin header, if there is one. `target`: the request line's second word.
     """
     if origin is not None:
         return 403, (
-            f"Origin {_shown(origin)}: requests of web pages are refused, whatever their site; "
+            f"Origin {_format_value(origin)}: requests of web pages are refused, whatever their site; "
             "call this address from a program that sends no Origin header"
         )
     if len(hosts) != 1:
         count = "no Host header" if not hosts else f"{len(hosts)} Host headers"
-        return 400, f"{count} in the request; send exactly one: {_one_of(allowed)}"
+        return 400, f"{count} in the request; send exactly one: {_join_hosts(allowed)}"
     if hosts[0].lower() not in allowed:
         return 403, (
-            f"Host {_shown(hosts[0])}: not an address of this server; allowed: {_one_of(allowed)}"
+            f"Host {_format_value(hosts[0])}: not an address of this server; allowed: {_join_hosts(allowed)}"
         )
     if not target.startswith(b"/"):
-        return 400, f"request target {_shown(target)}: send the path alone, beginning with '/'"
+        return (
+            400,
+            f"request target {_format_value(target)}: send the path alone, beginning with '/'",
+        )
     return None
 
 
-def _shown(value: bytes) -> str:
+def _format_value(value: bytes) -> str:
     return repr(value[:_LONGEST_SHOWN].decode("latin-1"))
 
 
-def _one_of(allowed: frozenset[bytes]) -> str:
+def _join_hosts(allowed: frozenset[bytes]) -> str:
     return ", ".join(sorted(host.decode() for host in allowed))

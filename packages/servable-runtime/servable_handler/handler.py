@@ -1,7 +1,8 @@
-"""Handles one request from its body to its answer: the container calls `handler(data, context)`.
+"""Handling of a request from body to response: the container calls `handler(data, context)`.
 
-Text without hooks is relayed over REST, because the model server's parser is faster than Python's.
-Arrays and protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
+Text without hooks is relayed over REST, because the model server's parser is faster than
+Python's. Arrays and protobuf go over gRPC. docs/serving.md describes bodies, responses and
+errors.
 """
 
 import json
@@ -16,21 +17,27 @@ from servable_handler.prediction import (
     Plan,
     Plans,
     ServedModels,
+    apply_body_names,
+    build_request,
     check_sendable_as_text,
-    error_of,
-    message_of,
-    outputs_of,
-    request_of,
-    with_names_of,
+    extract_message,
+    parse_error,
+    read_outputs,
 )
-from servable_handler.request import Call, RequestError, as_falcon, falcon_answer, refusal_of
+from servable_handler.request import (
+    Call,
+    RequestError,
+    as_falcon,
+    build_falcon_response,
+    convert_error,
+)
 from servable_handler.settings import Settings
 from servable_tensors import TensorError
 from servable_tensors.codecs import JSON, Codec
 from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
 from servable_tensors.tensors import Arrays
-from servable_tensors.text_bodies import with_signature
-from servable_tensors.trace_context import without_trace
+from servable_tensors.text_bodies import add_signature
+from servable_tensors.trace_context import split_trace
 
 LOG = logging.getLogger("servable")
 # The largest payload that SageMaker sends to a container, by batch transform: MaxPayloadInMB.
@@ -53,51 +60,54 @@ class Record:
         self._ends: list[tuple[str, float]] = []
         self.facts: dict[str, object] = {}
 
-    def stage(self, name: str) -> None:
-        """Ends the stage `name`, which began at the end of the last one."""
+    def end_stage(self, name: str) -> None:
+        """End the stage `name`, which began at the end of the previous stage."""
         self._ends.append((name, time.perf_counter()))
 
-    def stages_ms(self) -> list[tuple[str, float]]:
-        """The stages, in order, with their durations in milliseconds."""
+    def compute_stages_ms(self) -> list[tuple[str, float]]:
+        """Return the stages, in order, with their durations in milliseconds."""
         began = [self._began, *(end for _, end in self._ends)]
         return [
             (name, (end - start) * 1000)
             for (name, end), start in zip(self._ends, began, strict=False)
         ]
 
-    def answered(self, status: int, bytes_out: int, content_type: str) -> None:
-        """Logs an answer at level debug."""
+    def log_response(self, status: int, bytes_out: int, content_type: str) -> None:
+        """Log a response at level debug."""
         if LOG.isEnabledFor(logging.DEBUG):
-            self._log(logging.DEBUG, status=status, bytes_out=bytes_out, out=content_type)
+            self._write_log(logging.DEBUG, status=status, bytes_out=bytes_out, out=content_type)
 
-    def refused(self, status: int, message: str) -> None:
-        """Logs a warning without the model server's messages, which may quote values."""
+    def log_rejection(self, status: int, message: str) -> None:
+        """Log a warning without the model server's messages, which may quote values."""
         if LOG.isEnabledFor(logging.WARNING):
-            self._log(logging.WARNING, status=status, reason=message.partition(":")[0][:100])
+            self._write_log(logging.WARNING, status=status, reason=message.partition(":")[0][:100])
 
-    def _log(self, level: int, **more: object) -> None:
+    def _write_log(self, level: int, **more: object) -> None:
         total = time.perf_counter() - self._began
-        stages = {name: round(ms, 3) for name, ms in self.stages_ms()}
+        stages = {name: round(ms, 3) for name, ms in self.compute_stages_ms()}
         times = {"ms": round(total * 1000, 3), "stages_ms": stages}
         LOG.log(level, "%s", json.dumps({"event": "request", **self.facts, **more, **times}))
 
 
 class Handler:
-    """`handler(data, context)`. It opens no connection before the first request."""
+    """The callable `handler(data, context)`. It opens no connection before the first request."""
 
     def __init__(self, settings: Settings, hooks: Hooks, variables: Mapping[str, str]) -> None:
         self._settings, self._hooks = settings, hooks
         self._plans = Plans(settings, variables, hooked=hooks.preprocess is not None)
 
     def __call__(self, data: Any, context: Any) -> Answer:
-        """Returns body and content type. Raises a falcon.HTTPError for every status but 200."""
+        """Return the response's body and content type.
+
+        Raises a falcon.HTTPError for every status but 200, and for a 200 with the timing header.
+        """
         record = Record()
         try:
-            body, content_type = self._answer(data, context, record)
+            body, content_type = self._respond(data, context, record)
         except (RequestError, TensorError) as error:
-            refusal = refusal_of(error)
-            record.refused(refusal.status, refusal.message)
-            raise as_falcon(refusal, self._timing(record)) from None
+            refusal = convert_error(error)
+            record.log_rejection(refusal.status, refusal.message)
+            raise as_falcon(refusal, self._build_timing_header(record)) from None
         except Exception as error:
             # A bug of the handler. Its message may quote the request, so it is not sent.
             places = (
@@ -106,30 +116,30 @@ class Handler:
             )
             LOG.error("the handler failed: %s at %s", type(error).__name__, " > ".join(places))
             failure = RequestError(500, f"the handler failed ({type(error).__name__})")
-            record.refused(500, failure.message)
+            record.log_rejection(500, failure.message)
             raise as_falcon(failure, {}) from None
-        record.answered(200, len(body), content_type)
+        record.log_response(200, len(body), content_type)
         if self._settings.timing_header:
-            raise falcon_answer(200, body, content_type, self._timing(record))
+            raise build_falcon_response(200, body, content_type, self._build_timing_header(record))
         return body, content_type
 
-    def _answer(self, data: Any, context: Any, record: Record) -> Answer:
+    def _respond(self, data: Any, context: Any, record: Record) -> Answer:
         attributes = context.custom_attributes
         if attributes:
-            attributes, record.facts = without_trace(attributes)
-        plan = self._plans.of(context, attributes)
-        call = plan.aim.within(plan.timeout_seconds)
+            attributes, record.facts = split_trace(attributes)
+        plan = self._plans.find_plan(context, attributes)
+        call = plan.aim.build_call(plan.timeout_seconds)
         codec, model = plan.codec, plan.model
         body = read_body(data, context.content_length)
         record.facts |= {"in": plan.content_type, "bytes_in": len(body), "model": call.model}
-        record.stage("read")
-        request = plan.relay.request(body) if plan.relay is not None else None
+        record.end_stage("read")
+        request = plan.relay.build_request(body) if plan.relay is not None else None
         if request is not None:
-            record.stage("decode")
-            reply = model.servers.grpc("Predict", request, call)
-            return self._answer_of(reply, plan, call, record, context, rows=False)
-        if codec is not None and self._relays(codec, plan, len(body)):
-            return self._text(body, codec, plan, call, record)
+            record.end_stage("decode")
+            reply = model.servers.call_grpc("Predict", request, call)
+            return self._convert_reply(reply, plan, call, record, context, rows=False)
+        if codec is not None and self._can_relay(codec, plan, len(body)):
+            return self._relay_text(body, codec, plan, call, record)
         message = codec is not None and codec.is_message
         if call.method != "predict" and not (message and plan.answer.is_message):
             raise RequestError(
@@ -138,74 +148,79 @@ class Handler:
                 "of them and accept the same",
             )
         if codec is not None and message and self._settings.transport != "rest":
-            reply = self._reply_to_message(body, codec, model, call, record)
-            return self._answer_of(reply, plan, call, record, context, rows=False)
+            reply = self._send_message(body, codec, model, call, record)
+            return self._convert_reply(reply, plan, call, record, context, rows=False)
         if codec is not None:
-            call = with_names_of(body, codec, call)
-        signature = model.signature(call)
+            call = apply_body_names(body, codec, call)
+        signature = model.find_signature(call)
         if codec is None:
-            arrays, rows = self._hooks.arrays(body, context, signature), True
+            arrays, rows = self._hooks.run_preprocess(body, context, signature), True
         else:
             arrays, rows = codec.read_request(body, signature)
         if self._settings.transport == "rest":
             if codec is not None:
                 check_sendable_as_text(arrays, len(body))
-            record.stage("decode")
-            outputs: Arrays = model.over_rest(arrays, signature, call)
-            record.stage("model")
-            return self._written(outputs, plan, call, record, context, rows=rows)
-        request = request_of(arrays, signature, call)
+            record.end_stage("decode")
+            outputs: Arrays = model.predict_over_rest(arrays, signature, call)
+            record.end_stage("model")
+            return self._encode_outputs(outputs, plan, call, record, context, rows=rows)
+        request = build_request(arrays, signature, call)
         if plan.relay is not None:
             plan.relay.learn(body, request, signature)
-        record.stage("decode")
-        reply = model.servers.grpc("Predict", request, call)
-        return self._answer_of(reply, plan, call, record, context, rows=rows)
+        record.end_stage("decode")
+        reply = model.servers.call_grpc("Predict", request, call)
+        return self._convert_reply(reply, plan, call, record, context, rows=rows)
 
-    def _answer_of(
+    def _convert_reply(
         self, reply: bytes, plan: Plan, call: Call, record: Record, context: Any, *, rows: bool
     ) -> Answer:
-        record.stage("model")
-        if self._hooks.postprocess is None and (handed := plan.answer.hand_on(reply)) is not None:
+        record.end_stage("model")
+        if (
+            self._hooks.postprocess is None
+            and (handed := plan.answer.relay_reply(reply)) is not None
+        ):
             if handed is not reply:
-                record.stage("encode")
+                record.end_stage("encode")
             return handed, plan.answer.content_type
-        return self._written(outputs_of(reply), plan, call, record, context, rows=rows)
+        return self._encode_outputs(read_outputs(reply), plan, call, record, context, rows=rows)
 
-    def _written(
+    def _encode_outputs(
         self, outputs: Arrays, plan: Plan, call: Call, record: Record, context: Any, *, rows: bool
     ) -> Answer:
         if self._hooks.postprocess is not None:
-            body, content_type = self._hooks.body(outputs, context)
+            body, content_type = self._hooks.run_postprocess(outputs, context)
         else:
-            body = plan.answer.write_answer(outputs, rows=rows, model_spec=call.model_spec)
+            body = plan.answer.write_response(outputs, rows=rows, model_spec=call.build_model_spec)
             content_type = plan.answer.content_type
-        record.stage("encode")
+        record.end_stage("encode")
         return body, content_type
 
-    def _relays(self, codec: Codec, plan: Plan, body_bytes: int) -> bool:
-        """Whether the body is relayed to the REST port as text, and its answer returned as it is."""
+    def _can_relay(self, codec: Codec, plan: Plan, body_bytes: int) -> bool:
+        """Return whether to relay the body to the REST port as text, and its reply unchanged."""
         if not codec.is_text or plan.answer.content_type != JSON:
             return False
         if plan.aim.method != "predict":
             return True
-        return self._hooks.postprocess is None and self._settings.relays_text(body_bytes)
+        return self._hooks.postprocess is None and self._settings.can_relay_text(body_bytes)
 
-    def _text(self, body: bytes, codec: Codec, plan: Plan, call: Call, record: Record) -> Answer:
+    def _relay_text(
+        self, body: bytes, codec: Codec, plan: Plan, call: Call, record: Record
+    ) -> Answer:
         text = codec.to_json(body)
         if call.signature:
-            text = with_signature(text, call.signature)
+            text = add_signature(text, call.signature)
         if call.method == "predict":
             plan.model.check_ranks(text, call)
-        record.stage("decode")
-        status, answer = plan.model.servers.rest(call.path, text, call)
-        record.stage("model")
+        record.end_stage("decode")
+        status, answer = plan.model.servers.call_rest(call.path, text, call)
+        record.end_stage("model")
         if status == 200:
             return answer, JSON
         if status == 400 and call.method == "predict":
-            self._explain(body, codec, message_of(answer), call, plan.model)
-        raise RequestError(status, error_of(answer) or f"the model server answered {status}")
+            self._explain(body, codec, extract_message(answer), call, plan.model)
+        raise RequestError(status, parse_error(answer) or f"the model server answered {status}")
 
-    def _reply_to_message(
+    def _send_message(
         self, body: bytes, codec: Codec, model: ServedModels, call: Call, record: Record
     ) -> bytes:
         predicts = call.method == "predict"
@@ -215,10 +230,10 @@ class Handler:
             named = described.model_named
         else:
             named = check_model_spec(body)
-        record.stage("decode")
-        request = body + call.overriding(body_names_model=named)
+        record.end_stage("decode")
+        request = body + call.build_override(body_names_model=named)
         try:
-            return model.servers.grpc(_GRPC_METHODS[call.method], request, call)
+            return model.servers.call_grpc(_GRPC_METHODS[call.method], request, call)
         except RequestError as refusal:
             # A server's parser may answer 500 for a body that is not a message, for example with
             # a name that is not UTF-8.
@@ -229,28 +244,34 @@ class Handler:
     def _explain(
         self, body: bytes, codec: Codec, refusal: str, call: Call, model: ServedModels
     ) -> None:
-        """Raises a `RequestError` that names the tensor, if the signature shows which one is wrong."""
+        """Raise a `RequestError` that names the wrong tensor, if the signature shows which."""
         try:
-            codec.explain(body, model.signature(with_names_of(body, codec, call)))
+            codec.explain(body, model.find_signature(apply_body_names(body, codec, call)))
         except (RequestError, TensorError) as error:
-            clearer = refusal_of(error)
+            clearer = convert_error(error)
             if clearer.status == 400:
                 raise RequestError(400, f"{clearer.message}. The model server: {refusal}") from None
 
-    def _timing(self, record: Record) -> dict[str, str]:
-        """The header Server-Timing: https://www.w3.org/TR/server-timing/."""
+    def _build_timing_header(self, record: Record) -> dict[str, str]:
+        """Return the header Server-Timing, or no header if it is disabled.
+
+        Source: https://www.w3.org/TR/server-timing/
+        """
         if not self._settings.timing_header:
             return {}
-        stages = ", ".join(f"{name};dur={ms:.3f}" for name, ms in record.stages_ms())
+        stages = ", ".join(f"{name};dur={ms:.3f}" for name, ms in record.compute_stages_ms())
         return {"Server-Timing": stages}
 
 
 def read_body(stream: Any, length: int | None) -> bytes:
-    """Reads the body. `length` is its Content-Length, None if it is chunked. Raises `RequestError`."""
+    """Read the body. Raises `RequestError` if it is too large or ends early.
+
+    `length` is its Content-Length, None if it is chunked.
+    """
     if length is None:
         body: bytes = stream.read(MOST_BODY_BYTES + 1)
     elif length > MOST_BODY_BYTES:
-        raise _too_large(f"{length} bytes")
+        raise _build_size_error(f"{length} bytes")
     else:
         # Gunicorn's body reads 1024 bytes at a time from its own reader until release 26: 4 MB cost
         # 9 CPU-ms that way, and 2.5 if the reader is called for all of it. The body's buffer is
@@ -261,11 +282,11 @@ def read_body(stream: Any, length: int | None) -> bytes:
         if len(body) < length:
             raise RequestError(400, f"the body ended after {len(body)} of {length} bytes")
     if len(body) > MOST_BODY_BYTES:
-        raise _too_large(f"more than {MOST_BODY_BYTES} bytes")
+        raise _build_size_error(f"more than {MOST_BODY_BYTES} bytes")
     return body
 
 
-def _too_large(what: str) -> RequestError:
+def _build_size_error(what: str) -> RequestError:
     return RequestError(
         413, f"the body has {what}; at most {MOST_BODY_BYTES} are allowed: send less in one request"
     )

@@ -1,4 +1,4 @@
-"""The user's own code around the model: transforms.py beside inference.py.
+"""The user's own code around the model: transforms.py next to inference.py.
 
     preprocess(body: bytes, context) -> {input name: array}
     postprocess(tensors: {output name: array}, context) -> body, or (body, content type)
@@ -27,8 +27,8 @@ from servable_tensors.tensors import (
     Array,
     Arrays,
     InexactCastError,
-    array_dtype,
     cast_exactly,
+    find_array_dtype,
 )
 
 Preprocess = Callable[[bytes, Any], Mapping[str, Any]]
@@ -36,7 +36,10 @@ Postprocess = Callable[[Arrays, Any], Any]
 
 
 class InputError(ValueError):
-    """A hook raises this for a mistake of the caller, who gets a 400 with the message."""
+    """The error that a hook raises for a caller's mistake.
+
+    The caller gets a 400 with the message.
+    """
 
 
 @dataclass(frozen=True)
@@ -46,21 +49,24 @@ class Hooks:
     preprocess: Preprocess | None = None
     postprocess: Postprocess | None = None
 
-    def arrays(self, body: bytes, context: Any, signature: Signature) -> dict[str, Array]:
-        """The arrays that preprocess returns for the body, converted to the signature's types.
+    def run_preprocess(self, body: bytes, context: Any, signature: Signature) -> dict[str, Array]:
+        """Return the arrays of preprocess for the body, converted to the signature's types.
 
         Raises `RequestError`: 400 for a value that its type cannot hold, which is usually the
         caller's mistake; 500 for a mistake of the hook that does not depend on the request.
         """
         assert self.preprocess is not None  # callers check
-        raw = _called("preprocess", self.preprocess, body, context)
+        raw = _call_hook("preprocess", self.preprocess, body, context)
         if not isinstance(raw, Mapping):
             kind = type(raw).__name__
             raise RequestError(
                 500, f"the hook preprocess returned {kind}; it returns arrays by name"
             )
         try:
-            arrays = {str(name): _fitted(str(name), item, signature) for name, item in raw.items()}
+            arrays = {
+                str(name): _fit_to_signature(str(name), item, signature)
+                for name, item in raw.items()
+            }
             signature.check(arrays)
         except (RequestError, TensorError) as error:
             status = error.status if isinstance(error, _UnfitValueError) else 500
@@ -72,10 +78,13 @@ class Hooks:
             ) from None
         return arrays
 
-    def body(self, arrays: Arrays, context: Any) -> tuple[bytes, str]:
-        """The body and content type that postprocess returns for the outputs. Raises `RequestError`."""
+    def run_postprocess(self, arrays: Arrays, context: Any) -> tuple[bytes, str]:
+        """Return the body and content type of postprocess for the outputs.
+
+        Raises `RequestError`.
+        """
         assert self.postprocess is not None  # callers check
-        returned = _called("postprocess", self.postprocess, arrays, context)
+        returned = _call_hook("postprocess", self.postprocess, arrays, context)
         content_type = None
         if isinstance(returned, tuple) and len(returned) == 2:
             returned, content_type = returned
@@ -102,11 +111,11 @@ class Hooks:
 
 
 def load_hooks(folder: Path) -> Hooks:
-    """Loads the hooks of transforms.py in `folder`, if there is one.
+    """Load the hooks of transforms.py in `folder`, if there is one.
 
-    It is loaded by its path under a unique name, because in multi-model mode every model has one in
-    the same process. Raises what importing it raises, and ImportError if it has neither hook: the
-    container then does not start, which is better than an endpoint that skips a step.
+    It is loaded by its path under a unique name, because in multi-model mode every model has one
+    in the same process. Raises what importing it raises, and ImportError if it has neither hook.
+    The container then does not start, which is better than an endpoint that skips a step.
     """
     file = folder / "transforms.py"
     if not file.is_file():
@@ -124,7 +133,7 @@ def load_hooks(folder: Path) -> Hooks:
     return hooks
 
 
-def _called(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
+def _call_hook(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return hook(*arguments)
     except InputError as error:
@@ -141,10 +150,10 @@ def _called(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class _UnfitValueError(RequestError):
-    """A value that the signature's type cannot hold."""
+    """The error for a value that the signature's type cannot hold."""
 
 
-def _fitted(name: str, value: Any, signature: Signature) -> Array:
+def _fit_to_signature(name: str, value: Any, signature: Signature) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise RequestError(500, f"{name}: got a masked array; fill what is masked: array.filled(…)")
     spec = signature.inputs.get(name)
@@ -167,9 +176,9 @@ def _fitted(name: str, value: Any, signature: Signature) -> Array:
         for value in array.ravel().tolist() if array.dtype == object else ():
             if type(value) is int:
                 raise InexactCastError(
-                    f"holds {value!r:.40}, which {wire.dtype_name(spec.dtype)} cannot hold"
+                    f"holds {value!r:.40}, which {wire.find_dtype_name(spec.dtype)} cannot hold"
                 )
         # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
-        return cast_exactly(array, array_dtype(spec.dtype))
+        return cast_exactly(array, find_array_dtype(spec.dtype))
     except InexactCastError as error:
         raise _UnfitValueError(400, f"{name}: {error}; the signature wants {spec}") from None

@@ -1,8 +1,9 @@
-"""The code/inference.py that the container loads, next to the handler's packages and transforms.py.
+"""The code/inference.py that the container loads, next to transforms.py and the packages.
 
-Gunicorn's master imports it once before it forks, with its folder on the path; it reads its settings
-and the user's hooks, and opens no connection. In multi-model mode every worker imports it once for
-each model into one process, and only code/lib/ of the models is on the path.
+The packages are the handler's. Gunicorn's master imports this module once before it forks, with
+its folder on the path. It reads its settings and the user's hooks, and opens no connection. In
+multi-model mode every worker imports it once for each model into one process, and only code/lib/
+of the models is on the path.
 Source: python_service.py and serve.py in the image's public source,
 https://github.com/aws/deep-learning-containers (scripts/docker/tensorflow/inference/sagemaker)
 """
@@ -17,13 +18,13 @@ from types import ModuleType
 
 
 @contextmanager
-def own_modules(folder: Path) -> Iterator[None]:
-    """Makes the modules of `folder` importable inside the block, and no other model's of those names.
+def isolate_modules(folder: Path) -> Iterator[None]:
+    """Make the modules of `folder` importable in the block, and none of another model's.
 
-    It does nothing if `folder` is on the path already, as with a single model. Otherwise the modules
-    are removed from `sys.modules` after the block, so that the next model finds its own, which may be
-    another version of this handler; importers keep theirs. An import inside a function, which first
-    runs with a request, no longer finds them.
+    It does nothing if `folder` is on the path already, as with a single model. Otherwise the
+    modules are removed from `sys.modules` after the block, so that the next model imports its
+    own, which may be another version of this handler; importers keep theirs. An import inside a
+    function that first runs with a request no longer finds them.
     """
     if str(folder) in sys.path:
         yield
@@ -35,25 +36,25 @@ def own_modules(folder: Path) -> Iterator[None]:
         if entry.suffix == ".py" or (entry.name != "lib" and any(entry.glob("*.py")))
     }
 
-    def taken_out() -> dict[str, ModuleType]:
+    def remove_modules() -> dict[str, ModuleType]:
         own = [name for name in sys.modules if name.partition(".")[0] in names]
         return {name: sys.modules.pop(name) for name in own}
 
     # The same lock for every model of the process: workers with threads load two at once.
     lock: threading.RLock = vars(sys).setdefault("_servable_loading", threading.RLock())
     with lock:
-        others = taken_out()
+        others = remove_modules()
         sys.path.insert(0, str(folder))
         try:
             yield
         finally:
             sys.path.remove(str(folder))
-            taken_out()
+            remove_modules()
             sys.modules.update(others)
 
 
 _FOLDER = Path(__file__).parent
-with own_modules(_FOLDER):
+with isolate_modules(_FOLDER):
     from servable_handler.handler import Handler
     from servable_handler.hooks import load_hooks
     from servable_handler.settings import read_settings

@@ -14,19 +14,30 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from servable_handler.request import DEFAULT_SIGNATURE, Aim, Call, RequestError, aim_of, timeout_of
+from servable_handler.request import (
+    DEFAULT_SIGNATURE,
+    Aim,
+    Call,
+    RequestError,
+    build_aim,
+    compute_timeout,
+)
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
 from servable_tensors import TensorError, wire
 from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, JSON_RECORDS, Codec
-from servable_tensors.json_tensors import JsonRequest, JsonValueError, parse_answer, to_array
+from servable_tensors.json_tensors import JsonRequest, JsonValueError, parse_response, to_array
 from servable_tensors.npy import NpyRelay
-from servable_tensors.predict_messages import arrays_in, model_spec_bytes, predict_message
+from servable_tensors.predict_messages import (
+    read_arrays,
+    serialize_model_spec,
+    serialize_predict_request,
+)
 from servable_tensors.protobuf_walk import DescribedRequest, check_predict_request
-from servable_tensors.signature import Signature, signatures
+from servable_tensors.signature import Signature, read_signatures
 from servable_tensors.tensors import Array, Arrays, UnknownTypeError
 from servable_tensors.text_answers import as_columns
-from servable_tensors.text_bodies import with_signature
+from servable_tensors.text_bodies import add_signature
 
 _MOST_RELAYS = 64
 _MOST_ELEMENTS_AS_TEXT = 1 << 20
@@ -41,9 +52,9 @@ class ServedModels:
         self._ranked: dict[tuple[str, int | None], dict[str, Signature]] = {}
         self._relays: dict[tuple[str, str, int | None, str | None], NpyRelay] = {}
 
-    def signature(self, call: Call) -> Signature:
-        """The signature that the call names. Raises `RequestError`."""
-        signatures = self._known(call)
+    def find_signature(self, call: Call) -> Signature:
+        """Return the signature that the call names. Raises `RequestError`."""
+        signatures = self._load_signatures(call)
         name = call.signature or DEFAULT_SIGNATURE
         if name not in signatures:
             listed = ", ".join(other for other in signatures if not other.startswith("__"))
@@ -51,47 +62,52 @@ class ServedModels:
         return signatures[name]
 
     def check_ranks(self, text: bytes, call: Call) -> None:
-        """Checks the ranks in JSON before it is relayed. Raises `TensorError` for a wrong rank.
+        """Check the ranks in JSON before it is relayed. Raises `TensorError` for a wrong rank.
 
         A wrong rank can crash TensorFlow's process (docs/decisions/0050).
         """
-        if signatures := self._with_ranks(call):
+        if signatures := self._find_ranked_signatures(call):
             request = JsonRequest(text)
             signature = signatures.get(request.signature or DEFAULT_SIGNATURE)
             if signature is not None:
-                signature.check_ranks(request.ranks(signature.ranks))
+                signature.check_ranks(request.find_ranks(signature.ranks))
 
     def check_message_ranks(self, described: DescribedRequest, call: Call) -> None:
-        """Checks the ranks of a PredictRequest like `check_ranks`."""
-        message_call = _of_message(described, call)
-        signature = self._with_ranks(message_call).get(message_call.signature or DEFAULT_SIGNATURE)
+        """Check the ranks of a PredictRequest, as `check_ranks` does for JSON."""
+        message_call = _apply_message_names(described, call)
+        signature = self._find_ranked_signatures(message_call).get(
+            message_call.signature or DEFAULT_SIGNATURE
+        )
         if signature is not None:
             signature.check_ranks(described.ranks)
 
-    def _with_ranks(self, call: Call) -> dict[str, Signature]:
-        """The model's signatures whose ranks are checked; empty if no server answers."""
+    def _find_ranked_signatures(self, call: Call) -> dict[str, Signature]:
+        """Return the model's signatures whose ranks are checked; none if no server responds."""
         key = call.model, call.version
         if key not in self._ranked:
             try:
-                signatures = self._known(call)
+                signatures = self._load_signatures(call)
             except RequestError:
                 return {}  # the prediction itself gets the error
             self._ranked[key] = {name: spec for name, spec in signatures.items() if spec.ranks}
         return self._ranked[key]
 
-    def _known(self, call: Call) -> dict[str, Signature]:
+    def _load_signatures(self, call: Call) -> dict[str, Signature]:
         key = call.model, call.version
         if key not in self._signatures:
             request = wire.GetModelMetadataRequest(
-                model_spec=call.model_spec(), metadata_field=["signature_def"]
+                model_spec=call.build_model_spec(), metadata_field=["signature_def"]
             )
             request.model_spec.ClearField("signature_name")
-            reply = self.servers.grpc("GetModelMetadata", request.SerializeToString(), call)
-            self._signatures[key] = signatures(wire.GetModelMetadataResponse.FromString(reply))
+            reply = self.servers.call_grpc("GetModelMetadata", request.SerializeToString(), call)
+            self._signatures[key] = read_signatures(wire.GetModelMetadataResponse.FromString(reply))
         return self._signatures[key]
 
-    def relay(self, codec: Codec, aim: Aim) -> NpyRelay | None:
-        """The cached layouts of such bodies for this model, version and signature."""
+    def find_relay(self, codec: Codec, aim: Aim) -> NpyRelay | None:
+        """Return the cached layouts of the codec's bodies for this model, version and signature.
+
+        Returns None if the codec has no relay.
+        """
         if codec.relay is None:
             return None
         if len(self._relays) >= _MOST_RELAYS:
@@ -99,14 +115,18 @@ class ServedModels:
         key = codec.content_type, aim.model, aim.version, aim.signature
         return self._relays.setdefault(key, codec.relay())
 
-    def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
-        """Sends the arrays over REST and returns the outputs. Raises `RequestError`."""
+    def predict_over_rest(
+        self, arrays: Arrays, signature: Signature, call: Call
+    ) -> dict[str, Array]:
+        """Send the arrays over REST and return the outputs. Raises `RequestError`."""
         body = as_columns(arrays, key="inputs")
-        status, answer = self.servers.rest(call.path, with_signature(body, signature.name), call)
+        status, answer = self.servers.call_rest(
+            call.path, add_signature(body, signature.name), call
+        )
         if status != 200:
-            raise RequestError(status, f"the model server refuses: {message_of(answer)}")
+            raise RequestError(status, f"the model server refuses: {extract_message(answer)}")
         try:
-            columns = parse_answer(answer)
+            columns = parse_response(answer)
         except TensorError as error:
             raise RequestError(502, str(error)) from None
         if len(signature.outputs) == 1:
@@ -117,20 +137,20 @@ class ServedModels:
             raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
 
 
-def with_names_of(body: bytes, codec: Codec, call: Call) -> Call:
-    """The call with the model, version and signature that its body names.
+def apply_body_names(body: bytes, codec: Codec, call: Call) -> Call:
+    """Return the call with the model, version and signature that its body names.
 
-    Custom attributes override a PredictRequest, and JSON's signature_name overrides them, as where
+    Custom attributes override a PredictRequest. JSON's signature_name overrides them, as where
     the body is relayed. Raises `TensorError` for a body that cannot be read.
     """
     if codec.is_message:
-        return _of_message(check_predict_request(body), call)
+        return _apply_message_names(check_predict_request(body), call)
     if codec.is_text and b"signature" in body:
         return call._replace(signature=JsonRequest(codec.to_json(body)).signature or call.signature)
     return call
 
 
-def _of_message(described: DescribedRequest, call: Call) -> Call:
+def _apply_message_names(described: DescribedRequest, call: Call) -> Call:
     if not described.spec:
         return call
     try:
@@ -145,7 +165,7 @@ def _of_message(described: DescribedRequest, call: Call) -> Call:
 
 
 def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
-    """Raises `RequestError` for more elements than the body has bytes, beyond a million."""
+    """Raise `RequestError` for over a million elements that outnumber the body's bytes."""
     count = sum(array.size for array in arrays.values())
     if count > max(body_bytes, _MOST_ELEMENTS_AS_TEXT):
         raise RequestError(
@@ -155,31 +175,34 @@ def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
         )
 
 
-def request_of(arrays: Arrays, signature: Signature, call: Call) -> bytes:
-    """A serialized PredictRequest. Raises `RequestError`."""
+def build_request(arrays: Arrays, signature: Signature, call: Call) -> bytes:
+    """Return a serialized PredictRequest. Raises `RequestError`."""
     try:
-        return predict_message(
-            model_spec_bytes(call.model, call.version, signature.name), arrays, signature
+        return serialize_predict_request(
+            serialize_model_spec(call.model, call.version, signature.name), arrays, signature
         )
     except UnknownTypeError as bad:
         raise RequestError(400, str(bad)) from None
 
 
-def outputs_of(reply: bytes) -> dict[str, Array]:
-    """The outputs in a serialized PredictResponse, by name, sorted. Raises `RequestError`."""
+def read_outputs(reply: bytes) -> dict[str, Array]:
+    """Return the outputs in a serialized PredictResponse, by name, sorted.
+
+    Raises `RequestError`.
+    """
     try:
-        return arrays_in(reply)
+        return read_arrays(reply)
     except (DecodeError, UnknownTypeError) as error:
         raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
 
 
-def message_of(answer: bytes) -> str:
-    """The message in a model server's {"error": …}."""
-    return error_of(answer) or answer[:500].decode(errors="replace")
+def extract_message(answer: bytes) -> str:
+    """Return the message in a model server's {"error": …}, or the start of any other body."""
+    return parse_error(answer) or answer[:500].decode(errors="replace")
 
 
-def error_of(answer: bytes) -> str | None:
-    """The model server's error message; None if the body is not one of its errors."""
+def parse_error(answer: bytes) -> str | None:
+    """Return the model server's error message, or None if the body is not one of its errors."""
     try:
         parsed = json.loads(answer)
     except ValueError:
@@ -196,9 +219,10 @@ _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`codec` reads the body, None where a hook does; `answer` writes the answer.
+    """The plan for requests with the same headers.
 
-    `relay` is for bodies that go over gRPC without being read.
+    `codec` reads the body; it is None if a hook reads it. `answer` writes the response. `relay`
+    is for bodies that go over gRPC without being read.
     """
 
     aim: Aim
@@ -214,16 +238,19 @@ class Plans:
     """The plans of this process. No connection is opened before the first plan is needed."""
 
     def __init__(self, settings: Settings, variables: Mapping[str, str], *, hooked: bool) -> None:
-        """`hooked` means that the hook preprocess takes any body and returns arrays."""
+        """Read the model servers' ports from `variables`.
+
+        `hooked` means that the hook preprocess takes any body and returns arrays.
+        """
         self._settings, self._hooked = settings, hooked
-        self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
-        self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
+        self._grpc_ports = _parse_ports(variables.get("TFS_GRPC_PORTS"))
+        self._rest_ports = _parse_ports(variables.get("TFS_REST_PORTS"))
         self._models: dict[tuple[int, ...], ServedModels] = {}
         self._plans: dict[PlanKey, Plan] = {}
         self._process = 0
 
-    def of(self, context: Any, attributes: str | None) -> Plan:
-        """The plan for the context's headers. Raises `RequestError`.
+    def find_plan(self, context: Any, attributes: str | None) -> Plan:
+        """Return the plan for the context's headers, built on first use. Raises `RequestError`.
 
         `attributes` are its custom attributes without what differs from request to request.
         """
@@ -243,39 +270,42 @@ class Plans:
         )
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._new_plan(context, attributes)
+            plan = self._build_plan(context, attributes)
             if sum(len(part) for part in key if isinstance(part, str)) <= _MOST_LETTERS:
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()
                 self._plans[key] = plan
         return plan
 
-    def _new_plan(self, context: Any, attributes: str | None) -> Plan:
-        aim, content_type = aim_of(context, attributes), media_type(context.request_content_type)
+    def _build_plan(self, context: Any, attributes: str | None) -> Plan:
+        aim, content_type = (
+            build_aim(context, attributes),
+            parse_media_type(context.request_content_type),
+        )
         codec = None if self._hooked else CODECS.get(content_type)
         if codec is None and not self._hooked:
             raise RequestError(
                 415, f"Content-Type {content_type!r:.80} is not supported; send {', '.join(CODECS)}"
             )
         own = (codec.own_answer or codec.content_type) if codec else JSON
-        answer = CODECS[chosen(context.accept_header, own)]
+        answer = CODECS[choose_content_type(context.accept_header, own)]
         if codec is CODECS[JSON_LINES] and answer.content_type in (JSON_LINES, CSV):
             codec = JSON_RECORDS
-        model = self._model(context)
+        model = self._find_model(context)
         relays = (
             codec is not None and aim.method == "predict" and self._settings.transport != "rest"
         )
         return Plan(
             aim,
-            timeout_of(context, self._settings.timeout_seconds),
+            compute_timeout(context, self._settings.timeout_seconds),
             content_type,
             codec,
             answer,
             model,
-            model.relay(codec, aim) if codec and relays else None,
+            model.find_relay(codec, aim) if codec and relays else None,
         )
 
-    def _model(self, context: Any) -> ServedModels:
+    def _find_model(self, context: Any) -> ServedModels:
         grpc_port = int(context.grpc_port)
         rest_port = int(context.rest_uri.split("/", 3)[2].rpartition(":")[2])
         # In multi-model mode a model has servers of its own, which only the context knows.
@@ -286,24 +316,25 @@ class Plans:
         return self._models[ports[0]]
 
 
-def _ports(text: str | None) -> tuple[int, ...]:
+def _parse_ports(text: str | None) -> tuple[int, ...]:
     return tuple(int(port) for port in (text or "").split(",") if port.strip().isdecimal())
 
 
-def media_type(header: str) -> str:
-    """A header's type without its parameters, in lower case."""
+def parse_media_type(header: str) -> str:
+    """Return a header's type without its parameters, in lower case."""
     return header.partition(";")[0].strip().lower()
 
 
 @functools.lru_cache(maxsize=256)
-def chosen(accept: str, own: str) -> str:
-    """The content type of the answer, one of `CODECS`; `own` is that of the request's body.
+def choose_content_type(accept: str, own: str) -> str:
+    """Return the content type of the response, one of `CODECS`.
 
-    Each type has the q of the most specific range that matches it. The highest q wins; with equal q
-    the more specific one, then the first in the header, then `own`. A header that allows no supported
-    type is ignored, as the container does without code.
+    `own` is the default, which depends on the request's content type. Each type has the q of the
+    most specific range that matches it. The highest q wins; with equal q the more specific one,
+    then the first in the header, then `own`. A header that allows no supported type is ignored,
+    as the container does without code.
     """
-    ranges = [_parsed(item) for item in accept.lower().split(",")]
+    ranges = [_parse_range(item) for item in accept.lower().split(",")]
     best: tuple[float, int, int, bool] | None = None
     answer_type = own
     # Each codec once, because CODECS has it under every content type that it reads.
@@ -311,7 +342,7 @@ def chosen(accept: str, own: str) -> str:
         matches = [
             (closeness, -position, weight)
             for position, (name, weight) in enumerate(ranges)
-            if (closeness := _closeness(name, form))
+            if (closeness := _compute_closeness(name, form))
         ]
         if not matches:
             continue
@@ -322,7 +353,7 @@ def chosen(accept: str, own: str) -> str:
     return answer_type
 
 
-def _parsed(item: str) -> tuple[str, float]:
+def _parse_range(item: str) -> tuple[str, float]:
     name, *parameters = (part.strip() for part in item.split(";"))
     for parameter in parameters:
         key, _, value = parameter.partition("=")
@@ -332,7 +363,7 @@ def _parsed(item: str) -> tuple[str, float]:
     return name, 1.0
 
 
-def _closeness(name: str, form: str) -> int:
+def _compute_closeness(name: str, form: str) -> int:
     if name == form:
         return 3
     if name == f"{form.partition('/')[0]}/*":

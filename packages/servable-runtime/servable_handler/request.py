@@ -8,13 +8,16 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from servable_tensors import TensorError, TensorTooLargeError
-from servable_tensors.predict_messages import model_spec, model_spec_bytes
+from servable_tensors.predict_messages import build_model_spec, serialize_model_spec
 
 JSON = "application/json"
 
 
 class RequestError(Exception):
-    """An HTTP status and a message: what was sent, what is allowed, what to do."""
+    """The error of a request: an HTTP status and a message.
+
+    The message states what was sent, what is allowed, and what to do.
+    """
 
     def __init__(self, status: int, message: str, *, retry_after_seconds: int | None = None):
         super().__init__(message)
@@ -23,29 +26,36 @@ class RequestError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-def refusal_of(error: RequestError | TensorError) -> RequestError:
-    """The error for the caller: 400 for a body that cannot be read, 413 for a too large one."""
+def convert_error(error: RequestError | TensorError) -> RequestError:
+    """Return the error for the caller.
+
+    Its status is 400 for a body that cannot be read, and 413 for one that is too large.
+    """
     if isinstance(error, RequestError):
         return error
     return RequestError(413 if isinstance(error, TensorTooLargeError) else 400, str(error))
 
 
-def falcon_answer(
+def build_falcon_response(
     status: int, body: bytes, content_type: str, headers: Mapping[str, str], sentence: str = ""
 ) -> Exception:
-    """An exception that Falcon turns into exactly this answer, whatever the request accepts.
+    """Return an exception that Falcon turns into exactly this response.
 
-    A handler can only return a 200 and must raise every other status as a falcon.HTTPError, because
-    the container passes on only those. But Falcon drops an HTTPError's body unless the caller accepts
-    JSON or XML. Falcon sends an HTTPStatus unchanged, and one that is raised while Falcon handles an
-    error replaces that error (falcon/app.py, _handle_exception).
+    The response doesn't depend on what the request accepts. A handler can only return a 200 and
+    must raise every other status as a falcon.HTTPError, because the container passes on only
+    those. But Falcon drops an HTTPError's body unless the caller accepts JSON or XML. Falcon
+    sends an HTTPStatus unchanged, and one that is raised while Falcon handles an error replaces
+    that error (falcon/app.py, _handle_exception).
     """
-    return _answer_class()(status, body, content_type, headers, sentence)
+    return _create_response_class()(status, body, content_type, headers, sentence)
 
 
 @cache
-def _answer_class() -> type[Exception]:
-    """Made once: making a class takes longer than most refusals."""
+def _create_response_class() -> type[Exception]:
+    """Return the exception class, created once.
+
+    Creating a class takes longer than most error responses.
+    """
     import falcon
 
     class Answer(falcon.HTTPError):  # type: ignore[misc]
@@ -77,12 +87,12 @@ def _answer_class() -> type[Exception]:
 
 
 def as_falcon(refusal: RequestError, headers: Mapping[str, str]) -> Exception:
-    """The exception to raise for an error, with `headers` in addition to its own."""
+    """Return the exception to raise for an error, with `headers` in addition to its own."""
     seconds = refusal.retry_after_seconds
     own = {} if seconds is None else {"Retry-After": str(seconds)}
     # The model server and NGINX use this body as well.
     body = json.dumps({"error": refusal.message}).encode()
-    return falcon_answer(refusal.status, body, JSON, own | dict(headers), refusal.message)
+    return build_falcon_response(refusal.status, body, JSON, own | dict(headers), refusal.message)
 
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -108,22 +118,23 @@ class Call(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Path of the request in the model server's REST interface."""
+        """Return the request's path in the model server's REST interface."""
         version = f"/versions/{self.version}" if self.version is not None else ""
         return f"/v1/models/{self.model}{version}:{self.method}"
 
-    def overriding(self, *, body_names_model: bool) -> bytes:
-        """Bytes to append to a serialized request, in which a later field wins, as the URL does in REST.
+    def build_override(self, *, body_names_model: bool) -> bytes:
+        """Return bytes to append to a serialized request, which override its model spec.
 
-        A body that names no model gets the default one; a model that it names stays, unless the
-        caller's custom attributes name another.
+        A later field wins, as the URL does in REST. A body that names no model gets the default
+        one. A model that the body names stays, unless the caller's custom attributes name
+        another.
         """
         named_here = body_names_model and not self.model_named
-        return model_spec_bytes("" if named_here else self.model, self.version, self.signature)
+        return serialize_model_spec("" if named_here else self.model, self.version, self.signature)
 
-    def model_spec(self) -> Any:
-        """The wire.ModelSpec of a gRPC request."""
-        return model_spec(self.model, self.version, self.signature)
+    def build_model_spec(self) -> Any:
+        """Return the wire.ModelSpec of a gRPC request."""
+        return build_model_spec(self.model, self.version, self.signature)
 
 
 class Aim(NamedTuple):
@@ -135,18 +146,21 @@ class Aim(NamedTuple):
     method: str
     model_named: bool
 
-    def within(self, seconds: float) -> Call:
+    def build_call(self, seconds: float) -> Call:
         return Call(*self, time.monotonic() + seconds)
 
 
-def timeout_of(context: Any, most_seconds: float | None = None) -> float:
-    """The container's timeout in seconds, or `most_seconds` if that is less."""
+def compute_timeout(context: Any, most_seconds: float | None = None) -> float:
+    """Return the container's timeout in seconds, or `most_seconds` if that is less."""
     timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
     return timeout if most_seconds is None else min(timeout, most_seconds)
 
 
-def aim_of(context: Any, attributes: str | None) -> Aim:
-    """The target that the container's context and its custom attributes name. Raises `RequestError`."""
+def build_aim(context: Any, attributes: str | None) -> Aim:
+    """Return the target that the container's context and its custom attributes name.
+
+    Raises `RequestError` for an invalid version or method.
+    """
     version, method = context.model_version, (context.method or "predict").lower()
     # The version is a signed 64-bit number in the message.
     if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):

@@ -29,15 +29,15 @@ class Settings:
     timeout_seconds: int | None = None
     """Timeout of a request in seconds, if it is to be less than the container's."""
 
-    def relays_text(self, body_bytes: int) -> bool:
-        """Whether a JSON or CSV body of this size is relayed to the REST port unchanged."""
+    def can_relay_text(self, body_bytes: int) -> bool:
+        """Return whether to relay a JSON or CSV body of this size unchanged to the REST port."""
         if self.transport == "auto":
             return self.grpc_from_bytes is None or body_bytes < self.grpc_from_bytes
         return self.transport == "rest"
 
 
 def read_settings(variables: Mapping[str, str]) -> Settings:
-    """Reads the settings. Raises `ValueError`; the container then does not start."""
+    """Read the settings. Raises `ValueError`; the container then does not start."""
     for name, pattern, allowed in _ALLOWED:
         value = variables.get(name)
         if value is not None and not re.fullmatch(pattern, value):

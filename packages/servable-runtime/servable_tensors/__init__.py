@@ -1,4 +1,4 @@
-"""Arrays and the bodies and messages that they travel in. Knows no HTTP."""
+"""Conversion between arrays and the bodies and messages that carry them. It contains no HTTP."""
 
 UNNAMED = ""
 """The name of an input that was given without one: the model's only input."""
@@ -8,8 +8,11 @@ MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/t
 
 
 class TensorError(Exception):
-    """Bytes or arrays that cannot become each other: what came, what is allowed, what to do."""
+    """The error of bytes or arrays that cannot be converted to each other.
+
+    The message states what came, what is allowed, and what to do.
+    """
 
 
 class TensorTooLargeError(TensorError):
-    """More than may be unpacked or allocated for one body."""
+    """The error of a body that needs more memory than may be unpacked or allocated for it."""

@@ -1,6 +1,6 @@
-"""model.tar.gz becomes a folder, and what the container finds in it: models and code.
+"""Unpacking of model.tar.gz, and what the container finds in its folder: models and code.
 
-Whatever could reach outside that folder is refused.
+Whatever could reach outside that folder is rejected.
 Source: find_models and find_model_versions in the image's start script,
 https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts)
 """
@@ -20,13 +20,13 @@ _PART_BYTES = 8 << 20
 
 
 class ArchiveError(Exception):
-    """The archive cannot be used. `str()` is a whole sentence."""
+    """The error of an archive that cannot be used. `str()` is a whole sentence."""
 
 
 def unpack(
     archive: Path, folder: Path, *, progress: Callable[[int, int], None] = lambda read, size: None
 ) -> None:
-    """Writes the archive's files and folders below `folder`, with ordinary permissions.
+    """Write the archive's files and folders below `folder`, with ordinary permissions.
 
     `progress`: called after each part with the bytes that are read of the archive, and its size.
     Raises `ArchiveError` for anything that is not a file or a folder inside the archive.
@@ -35,7 +35,7 @@ def unpack(
         with archive.open("rb") as packed, tarfile.open(fileobj=packed, mode="r:gz") as tar:
             size = archive.stat().st_size
             for member in tar:
-                if refusal := _refusal(member):
+                if refusal := _explain_rejection(member):
                     raise ArchiveError(f"{archive}: {member.name!r:.200} is {refusal}")
                 target = folder / PurePosixPath(member.name)
                 if member.isdir():
@@ -61,8 +61,8 @@ def unpack(
         raise ArchiveError(f"{archive}: cannot be unpacked: {error}{remedy}") from None
 
 
-def _refusal(member: tarfile.TarInfo) -> str | None:
-    """Why this member stays out, and what to do; None for a harmless one."""
+def _explain_rejection(member: tarfile.TarInfo) -> str | None:
+    """Return why this member is rejected, and what to do; None for a harmless one."""
     name = PurePosixPath(member.name)
     if name.is_absolute():
         return "an absolute path; pack paths relative to the model's folder"
@@ -82,12 +82,19 @@ NAME_OF_A_MODEL_AT_THE_ROOT = "model"
 
 
 class LayoutError(Exception):
-    """The archive holds no model that the container would find. `str()` is a whole sentence."""
+    """The error of an archive without a model that the container would find.
+
+    `str()` is a sentence.
+    """
 
 
 @dataclass(frozen=True)
 class CompiledPackages:
-    """`paths`: what is imported before code/lib. `problems`: sentences about what cannot be imported."""
+    """The compiled packages of an archive.
+
+    `paths`: folders from which to import before code/lib. `problems`: sentences about packages
+    that cannot be imported.
+    """
 
     paths: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
@@ -103,15 +110,20 @@ class ArchiveCode:
 
     @property
     def import_paths(self) -> list[Path]:
-        """Folders that Gunicorn puts on the path; `packages` before the lib/ they replace."""
+        """Return the folders that Gunicorn puts on the path.
+
+        `packages` come before the lib/ that they replace.
+        """
         paths = (self.folder, *self.packages.paths, self.folder / "lib")
         return [path for path in paths if path.is_dir()]
 
 
 def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, Path]]:
-    """Model name -> version -> folder of its SavedModel. Raises `LayoutError` without one.
+    """Return {model name: {version: folder of its SavedModel}}.
 
-    `takes_zero`: whether the image takes version 0, as it does since 2.20.
+    Raises `LayoutError` without a model. `takes_zero`: whether the image takes version 0, as it
+    does since 2.20. Without it version 0 raises `LayoutError`, as does a version's folder without
+    a saved_model.pb.
     """
     models: dict[str, dict[int, Path]] = {}
     for saved_model in sorted(root.rglob("saved_model.pb")):
@@ -147,7 +159,10 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
 
 
 def find_code(root: Path) -> ArchiveCode | None:
-    """The code that switches Gunicorn on; None when NGINX talks to the model server itself."""
+    """Return the code that enables Gunicorn, or None.
+
+    Without code NGINX talks to the model server itself.
+    """
     folder = root / "code"
     inference = folder / "inference.py"
     if not any(path.exists() for path in (inference, folder / "lib", folder / "requirements.txt")):

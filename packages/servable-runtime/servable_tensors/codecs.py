@@ -1,8 +1,8 @@
-"""One class for each content type: its bodies become arrays, and arrays its bodies.
+"""The codecs: one class for each content type converts between bodies and arrays.
 
-The handler reads requests and writes answers, the client writes requests and reads answers. A
-content type is a class here and its place in `CODECS`, from which come what the Accept header may
-name, the client's `format=`, and what both say that they take.
+The handler reads requests and writes responses, the client writes requests and reads responses. A
+content type is a class here and its entry in `CODECS`. From there come the types that the Accept
+header may name, the client's `format=`, and what both list as supported.
 """
 
 import math
@@ -13,24 +13,24 @@ from typing import Any, ClassVar, Protocol
 from google.protobuf.message import DecodeError
 
 from servable_tensors import UNNAMED, UNNAMED_OUTPUT, TensorError, text_bodies, untyped_json, wire
-from servable_tensors.json_tensors import arrays_of, parse
-from servable_tensors.npy import NpyRelay, from_npy, from_npz, npy_in, to_npy, to_npz
+from servable_tensors.json_tensors import build_arrays, parse
+from servable_tensors.npy import NpyRelay, from_npy, from_npz, reply_to_npy, to_npy, to_npz
 from servable_tensors.predict_messages import (
     MOST_DIMENSIONS,
-    arrays_in,
-    model_spec_bytes,
-    predict_message,
+    read_arrays,
+    serialize_model_spec,
+    serialize_predict_request,
 )
-from servable_tensors.protobuf_walk import check_predict_request, described_inputs
+from servable_tensors.protobuf_walk import check_predict_request, describe_inputs
 from servable_tensors.signature import Signature
 from servable_tensors.tensors import (
     Array,
     Arrays,
     UnknownTypeError,
-    array_dtype,
-    fill,
+    fill_proto,
+    find_array_dtype,
+    find_value_field,
     to_array,
-    value_field,
 )
 from servable_tensors.text_answers import as_columns, as_csv, as_lines, as_rows
 
@@ -55,7 +55,7 @@ ModelSpec = Callable[[], Any]
 
 
 class RequestedModel(Protocol):
-    """Which model, version and signature a client's request is for; None is the endpoint's default."""
+    """The model, version and signature that a client requests; None is the endpoint's default."""
 
     @property
     def model(self) -> str | None: ...
@@ -66,7 +66,10 @@ class RequestedModel(Protocol):
 
 
 class Codec(ABC):
-    """A content type. Bodies that can be handed on to a model server as they are, say so."""
+    """The base class of codecs.
+
+    Its flags show which bodies can be relayed to a model server unchanged.
+    """
 
     content_type: ClassVar[str]
     also: ClassVar[tuple[str, ...]] = ()
@@ -84,43 +87,59 @@ class Codec(ABC):
 
     @abstractmethod
     def read_request(self, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:
-        """Arrays that fit the signature, and whether the answer is due in rows. Raises `TensorError`."""
+        """Return arrays that fit the signature, and whether the response must have rows.
+
+        Raises `TensorError`.
+        """
 
     @abstractmethod
-    def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
-        """The answer's body. Raises `TensorError`."""
+    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+        """Return the response's body. Raises `TensorError`."""
 
     def to_json(self, body: bytes) -> bytes:
-        """The body as JSON, for text formats only."""
+        """Return the body as JSON, for text formats only."""
         raise TypeError(f"{self.content_type} is not a text format")
 
-    def hand_on(self, reply: bytes) -> bytes | None:
-        """The answer's body by a PredictResponse's bytes; None where arrays must come between."""
+    def relay_reply(self, reply: bytes) -> bytes | None:
+        """Return the response's body from a PredictResponse's bytes, without arrays.
+
+        Returns None if arrays are needed in between.
+        """
         return None
 
     def explain(self, body: bytes, signature: Signature) -> None:
-        """Raises a `TensorError` that says what of the body does not fit the signature, where it does not.
+        """Raise a `TensorError` that names what in the body does not fit the signature.
 
-        For a body that a model server has refused; of a text only one of up to 512 KiB.
+        It raises nothing if all fits. It is called for a body that a model server has rejected.
+        Text above 512 KiB is not read.
         """
         if len(body) <= MOST_EXPLAINED_BYTES:
             self.read_request(body, signature)
 
     def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
-        """The body of a client's request. Raises `TensorError` for what the form cannot hold."""
+        """Return the body of a client's request.
+
+        Raises `TensorError` for what the format cannot hold.
+        """
         raise TensorError(f"{self.content_type} is not sent by the client")
 
-    def read_answer(self, body: bytes) -> dict[str, Array]:
-        """The outputs of an answer by name. Raises `TensorError`, ValueError."""
+    def read_response(self, body: bytes) -> dict[str, Array]:
+        """Return the outputs of a response by name. Raises `TensorError`, ValueError."""
         raise TensorError(f"{self.content_type} is not read by the client")
 
     def read_inputs(self, body: bytes) -> dict[str, Array]:
-        """The inputs of a request by name, where no signature is known. Raises as `read_answer`."""
-        return self.read_answer(body)
+        """Return the inputs of a request by name, without a signature.
+
+        Raises as `read_response`.
+        """
+        return self.read_response(body)
 
 
 class _Text(Codec):
-    """Text forms that the container accepts without code: one value, lists, or lines."""
+    """The base class of text codecs: one value, lists, or lines.
+
+    The container accepts these formats without code.
+    """
 
     own_answer, is_text = JSON, True
 
@@ -136,7 +155,7 @@ class _Text(Codec):
                 raise
             raise TensorError(f"{error}, counted in what the model server is sent") from None
         try:
-            arrays = arrays_of(request, signature)
+            arrays = build_arrays(request, signature)
         except UnknownTypeError as bad:  # an input of a type that nobody can send
             raise TensorError(f"an input of the signature cannot be sent: {bad}") from None
         signature.check(arrays)
@@ -144,72 +163,75 @@ class _Text(Codec):
 
 
 class JsonCodec(_Text):
-    """TensorFlow Serving's own."""
+    """The codec for TensorFlow Serving's own JSON."""
 
     content_type, form = JSON, "json"
 
-    def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_rows(outputs) if rows else as_columns(outputs)
 
     def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
-        return untyped_json.written(arrays, choice.signature)
+        return untyped_json.write_request(arrays, choice.signature)
 
-    def read_answer(self, body: bytes) -> dict[str, Array]:
-        return untyped_json.outputs(body)
+    def read_response(self, body: bytes) -> dict[str, Array]:
+        return untyped_json.read_outputs(body)
 
     def read_inputs(self, body: bytes) -> dict[str, Array]:
-        return untyped_json.inputs(body)
+        return untyped_json.read_inputs(body)
 
 
 class JsonLinesCodec(_Text):
-    """One JSON text for each row."""
+    """The codec for JSON lines: one JSON text for each row."""
 
     content_type, also = JSON_LINES, ("application/jsons",)
 
-    def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_lines(outputs)
 
 
 class JsonRecordsCodec(JsonLinesCodec):
-    """JSON lines whose answer is due in lines, as a transform job's are: one for each, however many."""
+    """The codec for JSON lines with one response line for each, however many.
+
+    A transform job's lines are such.
+    """
 
     def to_json(self, body: bytes) -> bytes:
         return text_bodies.from_records(body)
 
 
 class CsvCodec(_Text):
-    """One line for each row."""
+    """The codec for CSV: one line for each row."""
 
     content_type = CSV
 
     def to_json(self, body: bytes) -> bytes:
         return text_bodies.from_csv(body)
 
-    def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_csv(outputs)
 
 
 class NpyCodec(Codec):
-    """NumPy's .npy: one tensor, unnamed; strings without zeros at their end."""
+    """The codec for NumPy's .npy: one unnamed tensor; strings lose zeros at their end."""
 
     content_type, form = NPY, "npy"
     relay = NpyRelay
 
     def read_request(self, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:
-        name = signature.only_input()
+        name = signature.find_only_input()
         arrays = {name: from_npy(body, name)}
         signature.check(arrays)
         return arrays, False
 
-    def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         if len(outputs) != 1:
             raise TensorError(
                 f"a .npy holds one tensor and the model gives {', '.join(outputs)}; accept {NPZ}"
             )
         return to_npy(next(iter(outputs.values())))
 
-    def hand_on(self, reply: bytes) -> bytes | None:
-        return npy_in(reply)
+    def relay_reply(self, reply: bytes) -> bytes | None:
+        return reply_to_npy(reply)
 
     def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if len(arrays) != 1:
@@ -219,7 +241,7 @@ class NpyCodec(Codec):
         ((name, array),) = arrays.items()
         return to_npy(array, name or "the input")
 
-    def read_answer(self, body: bytes) -> dict[str, Array]:
+    def read_response(self, body: bytes) -> dict[str, Array]:
         return {UNNAMED_OUTPUT: from_npy(body, UNNAMED_OUTPUT, most_strings=None)}
 
     def read_inputs(self, body: bytes) -> dict[str, Array]:
@@ -227,7 +249,7 @@ class NpyCodec(Codec):
 
 
 class NpzCodec(Codec):
-    """NumPy's .npz: tensors by name; strings without zeros at their end."""
+    """The codec for NumPy's .npz: tensors by name; strings lose zeros at their end."""
 
     content_type, form = NPZ, "npz"
 
@@ -236,7 +258,7 @@ class NpzCodec(Codec):
         signature.check(arrays)
         return arrays, False
 
-    def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return to_npz(outputs)
 
     def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
@@ -244,19 +266,22 @@ class NpzCodec(Codec):
             raise TensorError('a .npz holds arrays by name; name the input, or use format="npy"')
         return to_npz(arrays)
 
-    def read_answer(self, body: bytes) -> dict[str, Array]:
+    def read_response(self, body: bytes) -> dict[str, Array]:
         return from_npz(body, most_strings=None)
 
 
 class ProtobufCodec(Codec):
-    """TensorFlow Serving's PredictRequest and PredictResponse: tensors by name, any bytes as strings."""
+    """The codec for TensorFlow Serving's PredictRequest and PredictResponse.
+
+    They contain tensors by name, and any bytes as strings.
+    """
 
     content_type, form = PROTOBUF, "protobuf"
     is_message = True
 
     def read_request(self, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:
         check_predict_request(body)
-        inputs, repeated_bytes = described_inputs(body)
+        inputs, repeated_bytes = describe_inputs(body)
         signature.check(inputs)
         if repeated_bytes > _MOST_REPEATED_BYTES:
             raise TensorError(
@@ -270,32 +295,32 @@ class ProtobufCodec(Codec):
         signature.check(arrays)
         return arrays, False
 
-    def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
+    def write_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         response = wire.PredictResponse(model_spec=model_spec())
         for name, array in outputs.items():
-            fill(response.outputs[name], array)
+            fill_proto(response.outputs[name], array)
         return bytes(response.SerializeToString())
 
-    def hand_on(self, reply: bytes) -> bytes | None:
+    def relay_reply(self, reply: bytes) -> bytes | None:
         return reply
 
     def explain(self, body: bytes, signature: Signature) -> None:
-        """Checks names, types and shapes without reading values."""
-        signature.check(described_inputs(body)[0])
+        """Check names, types and shapes without reading values."""
+        signature.check(describe_inputs(body)[0])
 
     def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
             raise TensorError('a PredictRequest holds inputs by name; name it, or use format="npy"')
         # Nothing where nothing is chosen: the handler knows the default model's name.
-        spec = model_spec_bytes(choice.model or "", choice.version, choice.signature)
+        spec = serialize_model_spec(choice.model or "", choice.version, choice.signature)
         try:
-            return predict_message(spec, arrays)
+            return serialize_predict_request(spec, arrays)
         except UnknownTypeError as bad:
             raise TensorError(str(bad)) from None
 
-    def read_answer(self, body: bytes) -> dict[str, Array]:
+    def read_response(self, body: bytes) -> dict[str, Array]:
         try:
-            return arrays_in(body, _bounded_array)
+            return read_arrays(body, _read_bounded_array)
         except DecodeError as error:
             raise TensorError(f"it is no PredictResponse ({error})") from None
         except OverflowError as error:  # a half_val below nothing
@@ -309,17 +334,20 @@ class ProtobufCodec(Codec):
         return {name: to_array(tensor) for name, tensor in sorted(request.inputs.items())}
 
 
-def _bounded_array(message: Any) -> Array:
-    """A wire.TensorProto's array. Raises `UnknownTypeError`, for one that claims to be huge too."""
+def _read_bounded_array(message: Any) -> Array:
+    """Return a wire.TensorProto's array.
+
+    Raises `UnknownTypeError`, also for a tensor that claims far more bytes than its message has.
+    """
     dimensions = message.tensor_shape.dim
     if len(dimensions) > MOST_DIMENSIONS:
         raise UnknownTypeError(
             f"a tensor of {len(dimensions)} dimensions; at most {MOST_DIMENSIONS} are read"
         )
     count = math.prod(dimension.size for dimension in dimensions)
-    claimed, sent = count * array_dtype(message.dtype).itemsize, message.ByteSize()
+    claimed, sent = count * find_array_dtype(message.dtype).itemsize, message.ByteSize()
     may_repeat = claimed > max(_SMALL_BYTES, _MOST_EXPANSION * sent) and not message.tensor_content
-    if may_repeat and len(getattr(message, value_field(message.dtype))) < count:
+    if may_repeat and len(getattr(message, find_value_field(message.dtype))) < count:
         raise UnknownTypeError(f"a tensor claims {claimed} bytes in a message of {sent}")
     return to_array(message)
 

@@ -1,8 +1,9 @@
-"""The model server's JSON becomes arrays of the signature's types, and refuses what it refuses.
+"""Conversion of the model server's JSON to arrays of the signature's types.
 
-TensorFlow Serving takes a tensor's rank from the lists around the first value, and refuses a body
-in which another value lies deeper or less deep. So the brackets before the first value tell the
-rank, wherever the body has the usual form; any other is parsed.
+It rejects what the model server rejects. TensorFlow Serving takes a tensor's rank from the lists
+around the first value, and rejects a body in which another value has a different depth. So the
+brackets before the first value show the rank, if the body has the usual form; any other is
+parsed.
 Source: https://www.tensorflow.org/tfx/serving/api_rest, and GetDenseTensorShape and FillTensorProto in
 https://github.com/tensorflow/serving/blob/master/tensorflow_serving/util/json_tensor.cc (2026-11-22)
 """
@@ -20,7 +21,14 @@ import numpy as np
 
 from servable_tensors import TensorError, wire
 from servable_tensors.signature import Signature, TensorSpec
-from servable_tensors.tensors import BFLOAT16, HALF, STRING, Array, array_dtype, objects
+from servable_tensors.tensors import (
+    BFLOAT16,
+    HALF,
+    STRING,
+    Array,
+    build_object_array,
+    find_array_dtype,
+)
 
 # Up to the first value: the signature's name may come first, as `with_signature` writes it.
 _USUAL = re.compile(
@@ -32,7 +40,10 @@ _PLAIN_NAME = re.compile(r"[\w./ -]+", re.ASCII)
 
 
 class JsonRequest:
-    """A body of a predict call. Raises `TensorError` for one that has to be parsed and cannot be."""
+    """The body of a predict call.
+
+    Raises `TensorError` for one that must be parsed and cannot be.
+    """
 
     def __init__(self, text: bytes) -> None:
         self._text = text
@@ -44,38 +55,38 @@ class JsonRequest:
             or text.find(_SIGNATURE_NAME, text.find(b'"', self._usual.end(2) + 1)) >= 0
         ):
             self._usual = None
-        self._parsed = _parsed(text) if self._usual is None else {}
+        self._parsed = _parse_object(text) if self._usual is None else {}
 
     @property
     def signature(self) -> str | None:
-        """The signature that the body names; None where it names none."""
+        """Return the signature that the body names, or None if it names none."""
         if self._usual is not None:
             return (self._usual[1] or b"").decode(errors="surrogateescape") or None
         name = self._parsed.get("signature_name")
         return name if isinstance(name, str) and name else None
 
-    def ranks(self, names: Collection[str]) -> dict[str, int]:
-        """The rank of each of these inputs, as far as the body has them.
+    def find_ranks(self, names: Collection[str]) -> dict[str, int]:
+        """Return the rank of each of these inputs that the body contains.
 
-        A value without a name counts for the only one of `names`. Nothing is said of bodies that
-        the model server refuses before it looks at tensors.
+        A value without a name counts for the only one of `names`. The result for a body that the
+        model server rejects before it checks tensors is undefined.
         """
         if self._usual is None or not all(map(_PLAIN_NAME.fullmatch, names)):
-            return _ranks_of(self._parsed or _parsed(self._text), names)
+            return _find_ranks(self._parsed or _parse_object(self._text), names)
         depth = self._usual[3].count(b"[")
         if not self._usual[4]:
             return dict.fromkeys(names, depth)
         start = self._usual.start(4)
-        values = ((name, _pattern(name).search(self._text, start)) for name in names)
+        values = ((name, _compile_pattern(name).search(self._text, start)) for name in names)
         return {name: depth + value[1].count(b"[") for name, value in values if value}
 
 
 @functools.lru_cache(maxsize=256)
-def _pattern(name: str) -> re.Pattern[bytes]:
+def _compile_pattern(name: str) -> re.Pattern[bytes]:
     return re.compile(rb'[{,]\s*"%s"\s*:([\[\s]*)' % re.escape(name.encode()))
 
 
-def _parsed(text: bytes) -> Mapping[str, Any]:
+def _parse_object(text: bytes) -> Mapping[str, Any]:
     try:
         # The first of two equal names counts, as RapidJSON's FindMember finds it.
         parsed = json.loads(
@@ -87,17 +98,17 @@ def _parsed(text: bytes) -> Mapping[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _ranks_of(request: Mapping[str, Any], names: Collection[str]) -> dict[str, int]:
+def _find_ranks(request: Mapping[str, Any], names: Collection[str]) -> dict[str, int]:
     rows = request.get("instances")
     if isinstance(rows, list) and rows and isinstance(rows[0], dict):
-        return {name: 1 + _depth(rows[0][name]) for name in names if name in rows[0]}
+        return {name: 1 + _measure_depth(rows[0][name]) for name in names if name in rows[0]}
     value = request.get("inputs") if rows is None else rows
     if isinstance(value, dict):
-        return {name: _depth(value[name]) for name in names if name in value}
-    return dict.fromkeys(names, _depth(value))
+        return {name: _measure_depth(value[name]) for name in names if name in value}
+    return dict.fromkeys(names, _measure_depth(value))
 
 
-def _depth(value: object) -> int:
+def _measure_depth(value: object) -> int:
     depth = 0
     while isinstance(value, list):
         depth += 1
@@ -115,18 +126,24 @@ _FLOATS = {1: 24, 2: 53, BFLOAT16: 8, HALF: 11}
 
 
 class JsonValueError(ValueError):
-    """The value is no tensor of that type; `str()` says why."""
+    """The error of a value that isn't a tensor of that type; `str()` says why."""
 
 
 class _NamedFloat(float):
-    """NaN, Infinity or -Infinity by name: a number so large that it became infinite is a float."""
+    """A NaN, Infinity or -Infinity by name.
+
+    A number so large that it became infinite is a plain float.
+    """
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """The object that a request is. Raises `TensorError`, also for a key that an object has twice."""
+    """Return the object of a request.
+
+    Raises `TensorError`, also for a key that an object has twice.
+    """
     try:
-        parsed = _loads(body)
-        if isinstance(parsed, dict) and _entries(parsed) != body.count(b":"):
+        parsed = _load_json(body)
+        if isinstance(parsed, dict) and _count_entries(parsed) != body.count(b":"):
             json.loads(body.decode(), object_pairs_hook=_require_unique)
     except (ValueError, RecursionError) as error:
         raise TensorError(f"the body is no JSON: {error!s:.200}") from None
@@ -135,8 +152,8 @@ def parse(body: bytes) -> dict[str, Any]:
     return parsed
 
 
-def parse_answer(body: bytes) -> Any:
-    """The value of "outputs" in a model server's answer. Raises `TensorError`."""
+def parse_response(body: bytes) -> Any:
+    """Return the value of "outputs" in a model server's response. Raises `TensorError`."""
     try:
         answer = json.loads(body, parse_constant=_NamedFloat)
     except (ValueError, RecursionError):
@@ -146,7 +163,7 @@ def parse_answer(body: bytes) -> Any:
     return answer["outputs"]
 
 
-def _loads(body: bytes) -> Any:
+def _load_json(body: bytes) -> Any:
     if _fast_loads is not None:
         try:
             return _fast_loads(body)
@@ -156,10 +173,10 @@ def _loads(body: bytes) -> Any:
     return json.loads(body.decode(), parse_constant=_NamedFloat)
 
 
-def _entries(request: dict[str, Any]) -> int:
-    """Keys in the object and in its rows or columns, deeper ones left out.
+def _count_entries(request: dict[str, Any]) -> int:
+    """Return the number of keys in the object and in its rows or columns, not in deeper ones.
 
-    With as many colons in the text no key came twice: each has one, and only a key or a
+    If the text has as many colons, no key came twice: each key has one, and only a key or a
     string has one.
     """
     count = len(request)
@@ -179,9 +196,12 @@ def _require_unique(pairs: list[tuple[str, Any]]) -> None:
         seen.add(key)
 
 
-def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
-    """One array for each input of the signature, by rows or by columns. Raises `TensorError`."""
-    columns = _columns(request, signature)
+def build_arrays(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
+    """Return one array for each input of the signature, by rows or by columns.
+
+    Raises `TensorError`.
+    """
+    columns = _read_columns(request, signature)
     arrays, problems = {}, []
     for name, value in columns.items():
         if name not in signature.inputs:
@@ -192,43 +212,43 @@ def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Arr
             arrays[name] = to_array(value, spec)
         except JsonValueError as bad:
             problems.append(f"{name}: {bad}; the signature wants {spec}")
-    signature.refuse(problems)
+    signature.raise_problems(problems)
     return arrays
 
 
 def to_array(value: Any, spec: TensorSpec) -> Array:
-    """A value or lists of values nested evenly. Raises `JsonValueError`."""
-    shape, leaves = flat(value)
+    """Convert a value, or lists of values nested evenly, to an array. Raises `JsonValueError`."""
+    shape, leaves = flatten(value)
     try:
-        return _typed(leaves, spec.dtype).reshape(shape)
+        return _build_typed_array(leaves, spec.dtype).reshape(shape)
     except OverflowError:
         raise JsonValueError(
-            f"holds a number that no {wire.dtype_name(spec.dtype)} can be"
+            f"holds a number that no {wire.find_dtype_name(spec.dtype)} can be"
         ) from None
 
 
-def _columns(request: Mapping[str, Any], signature: Signature) -> Mapping[str, Any]:
+def _read_columns(request: Mapping[str, Any], signature: Signature) -> Mapping[str, Any]:
     if "inputs" in request:
         columns = request["inputs"]
-        return columns if _is_named(columns) else {signature.only_input(): columns}
+        return columns if _is_named(columns) else {signature.find_only_input(): columns}
     rows = request["instances"]
     if not isinstance(rows, list) or not rows:
         raise TensorError('"instances" must be a list of at least one row')
     named = [_is_named(row) for row in rows]
     if not any(named):
-        return {signature.only_input(): rows}
+        return {signature.find_only_input(): rows}
     if not all(named) or any(row.keys() != rows[0].keys() for row in rows):
-        raise TensorError(f"every row must be an object with {signature.listed()}")
+        raise TensorError(f"every row must be an object with {signature.format_inputs()}")
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def _is_named(value: Any) -> bool:
-    """Whether inputs are given by name; {"b64": "…"} is a value."""
+    """Return whether inputs are given by name; {"b64": "…"} is a value."""
     return isinstance(value, dict) and value.keys() != {"b64"}
 
 
-def flat(value: Any) -> tuple[list[int], list[Any]]:
-    """The shape and the leaves of values nested evenly. Raises `JsonValueError`."""
+def flatten(value: Any) -> tuple[list[int], list[Any]]:
+    """Return the shape and the leaves of values nested evenly. Raises `JsonValueError`."""
     shape, first = [], value
     while isinstance(first, list):
         shape.append(len(first))
@@ -247,19 +267,19 @@ def flat(value: Any) -> tuple[list[int], list[Any]]:
     return shape, level
 
 
-def _typed(leaves: Sequence[Any], number: int) -> Array:
+def _build_typed_array(leaves: Sequence[Any], number: int) -> Array:
     # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
     types = set(map(type, leaves))
     if number == STRING:
-        return objects([string_of(leaf) for leaf in leaves])
+        return build_object_array([decode_string(leaf) for leaf in leaves])
     if number in _FLOATS:
-        _require(leaves, types, {int, float, _NamedFloat}, "number")
-        return _floats(leaves, number, whole_numbers=int in types)
-    stored = array_dtype(number)
+        _require_types(leaves, types, {int, float, _NamedFloat}, "number")
+        return _build_float_array(leaves, number, whole_numbers=int in types)
+    stored = find_array_dtype(number)
     if stored.kind == "b":
-        _require(leaves, types, {bool}, "true or false")
+        _require_types(leaves, types, {bool}, "true or false")
     elif stored.kind in "iu":
-        _require(leaves, types, {int}, "whole number")
+        _require_types(leaves, types, {int}, "whole number")
         bounds = np.iinfo(stored)
         if leaves and not bounds.min <= min(leaves) <= max(leaves) <= bounds.max:
             raise JsonValueError(f"holds {max(leaves, key=abs)!r:.40}, out of range")
@@ -268,7 +288,7 @@ def _typed(leaves: Sequence[Any], number: int) -> Array:
     return np.array(leaves, stored)
 
 
-def _floats(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array:
+def _build_float_array(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array:
     if whole_numbers:
         # One that would silently become another is refused, unless it has more than 64
         # bits: the model server's parser reads that as a decimal.
@@ -277,7 +297,7 @@ def _floats(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array
             if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < 1 << 64:
                 raise JsonValueError(f"holds {leaf}, which it cannot hold exactly")
     array = np.array(leaves, np.float64)
-    narrow = array_dtype(number)
+    narrow = find_array_dtype(number)
     with np.errstate(over="ignore"):
         numbers: Array = array.astype(narrow)
     infinite = np.isinf(numbers)
@@ -288,14 +308,14 @@ def _floats(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array
     return numbers
 
 
-def _require(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
+def _require_types(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
     if types - allowed:
         wrong: Callable[[Any], bool] = lambda leaf: type(leaf) not in allowed  # noqa: E731
-        raise JsonValueError(f"holds {_shown(next(filter(wrong, leaves)))}, no {word}")
+        raise JsonValueError(f"holds {_format_value(next(filter(wrong, leaves)))}, no {word}")
 
 
-def string_of(leaf: Any) -> bytes:
-    """A string, or {"b64": "…"}. Raises `JsonValueError`."""
+def decode_string(leaf: Any) -> bytes:
+    """Return the bytes of a string, or of {"b64": "…"}. Raises `JsonValueError`."""
     try:
         if isinstance(leaf, str):
             return leaf.encode()
@@ -303,9 +323,9 @@ def string_of(leaf: Any) -> bytes:
             return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError) as error:
         raise JsonValueError(f"holds a string that cannot be read ({error})") from None
-    raise JsonValueError(f"holds {_shown(leaf)}, no string")
+    raise JsonValueError(f"holds {_format_value(leaf)}, no string")
 
 
-def _shown(leaf: Any) -> str:
+def _format_value(leaf: Any) -> str:
     # An object may be as deep as the whole body, and json.dumps then go deeper than Python.
     return "an object" if isinstance(leaf, dict) else json.dumps(leaf)[:40]

@@ -1,7 +1,7 @@
 """NumPy's files as bodies: .npy holds one tensor, .npz tensors by name.
 
-No pickle is ever read. A header is believed only as far as the bytes behind it go, an archive
-only as far as it unpacks into the bound.
+Pickles are never read. A header is trusted only as far as the bytes after it go, an archive
+only as far as it unpacks within the bound.
 Source: https://numpy.org/doc/1.26/reference/generated/numpy.lib.format.html, and
 https://numpy.org/doc/1.26/reference/generated/numpy.savez.html
 """
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from servable_tensors import TensorError, TensorTooLargeError
-from servable_tensors.predict_messages import places_in
+from servable_tensors.predict_messages import find_places
 from servable_tensors.signature import Signature
 from servable_tensors.tensor_walk import LayoutCache
 from servable_tensors.tensors import (
@@ -28,10 +28,10 @@ from servable_tensors.tensors import (
     Array,
     Arrays,
     UnknownTypeError,
-    array_dtype,
-    elements,
+    count_elements,
+    find_array_dtype,
+    find_type_number,
     is_bfloat16,
-    number_of,
 )
 
 MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by default
@@ -47,7 +47,7 @@ _MOST_FORMS, _MOST_HEAD_BYTES = 64, 1024
 
 
 class _Layout(NamedTuple):
-    """Layout of an array by its header; the body is checked to have as many bytes."""
+    """The layout of an array by its header; the body is checked to have as many bytes."""
 
     dtype: np.dtype[Any]
     order: Literal["C", "F"]
@@ -61,20 +61,21 @@ _SEEN: LayoutCache[_Layout] = LayoutCache()
 def from_npy(
     body: bytes, name: str = "the body", *, most_strings: int | None = MOST_STRINGS
 ) -> Array:
-    """One array, sharing the body's memory. Raises `TensorError`; `name` begins its message.
+    """Return the array of a .npy body. Raises `TensorError`; `name` begins its message.
 
-    `most_strings`: that it may hold; None for any number.
+    Arrays of numbers share the body's memory. `most_strings`: the maximum number of strings; None
+    for any number.
     """
     try:
-        dtype, order, shape, start = _SEEN.get(body) or _layout(body)
+        dtype, order, shape, start = _SEEN.get(body) or _read_layout(body)
         count = math.prod(shape)
         flat = np.frombuffer(body, dtype, count, start) if count else np.empty(0, dtype)
-        return _plain(flat, most_strings).reshape(shape, order=order)
+        return _convert_elements(flat, most_strings).reshape(shape, order=order)
     except ValueError as error:
         raise TensorError(f"{name}: no .npy of one tensor: {error}") from None
 
 
-def _layout(body: bytes) -> _Layout:
+def _read_layout(body: bytes) -> _Layout:
     if not body.startswith(_MAGIC) or len(body) < 10:
         raise ValueError("it does not begin as one")
     # Version 1 has two bytes of length, 2 and 3 have four.
@@ -84,20 +85,20 @@ def _layout(body: bytes) -> _Layout:
     if body[6] not in (1, 2, 3) or body[7] or length > MOST_HEADER_BYTES or len(body) < start:
         raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
     encoding = "utf-8" if body[6] == 3 else "latin1"
-    dtype, fortran, shape = _fields(body[at:start].decode(encoding))
+    dtype, fortran, shape = _parse_header(body[at:start].decode(encoding))
     size = math.prod(shape) * dtype.itemsize
     if size != len(body) - start:
         raise ValueError(
             f"the header says {dtype} {list(shape)}, {size} bytes; {len(body) - start} follow"
         )
-    if not size and elements(shape, MOST_TENSOR_BYTES // max(dtype.itemsize, 1)) is None:
+    if not size and count_elements(shape, MOST_TENSOR_BYTES // max(dtype.itemsize, 1)) is None:
         raise ValueError(f"the shape {list(shape)} is none of an empty tensor: it is too large")
     layout = _Layout(dtype, "F" if fortran else "C", shape, start)
     _SEEN.keep(body, [(start, len(body))], layout)
     return layout
 
 
-def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
+def _parse_header(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
     if header.count("(") > 1 or header.count("{") > 1 or "[" in header:
         raise ValueError("it holds records")  # and no deep nesting reaches Python's parser
     try:
@@ -117,8 +118,8 @@ def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
     return dtype, fortran, shape
 
 
-def _plain(flat: Array, most_strings: int | None) -> Array:
-    """Strings as bytes, truth values as 0 and 1: what the file holds may be neither."""
+def _convert_elements(flat: Array, most_strings: int | None) -> Array:
+    """Return strings as bytes, and truth values as 0 and 1: the file may hold others."""
     if flat.dtype.kind == "b":
         return flat.view("u1").astype(np.bool_)
     if flat.dtype.kind not in "SU":
@@ -143,10 +144,10 @@ def _plain(flat: Array, most_strings: int | None) -> Array:
 
 
 def to_npy(array: Array, name: str = "the tensor") -> bytes:
-    """The array as a .npy file.
+    """Return the array as a .npy file.
 
-    Raises `TensorError` for strings that it would cut, and for types that are none of
-    TensorFlow's; `name` begins its message.
+    Raises `TensorError` for strings that it would cut, and for types that TensorFlow doesn't
+    have; `name` begins its message.
     """
     if array.dtype.kind == "O":
         texts = array.ravel().tolist()
@@ -157,7 +158,7 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
         array = array.astype(f"S{max(map(len, texts), default=0) or 1}")
     elif array.dtype.kind != "S" and not is_bfloat16(array.dtype):
         try:
-            number_of(array.dtype)
+            find_type_number(array.dtype)
         except UnknownTypeError as bad:
             raise TensorError(f"{name}: {bad}") from None
     fortran = not array.flags.c_contiguous and array.flags.f_contiguous
@@ -165,12 +166,12 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
     if content.dtype.kind == "V":
         content = content.view("<u2")  # ml_dtypes' bfloat16 has no buffer
     # One copy of the numbers: from where they lie into the body.
-    return b"".join((header_of(array.dtype, array.shape, fortran), content.data))
+    return b"".join((build_header(array.dtype, array.shape, fortran), content.data))
 
 
 @functools.lru_cache(maxsize=256)
-def header_of(dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool = False) -> bytes:
-    """The header (magic, version, description) that precedes an array's bytes."""
+def build_header(dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool = False) -> bytes:
+    """Return the header (magic, version, description) that precedes an array's bytes."""
     # Many arrays have one shape; NumPy's writer takes longer than all else about a small one.
     # bfloat16, which NumPy lacks, is two bytes without a name in these files.
     descr = "<V2" if dtype.kind == "V" else dtype.str
@@ -186,10 +187,11 @@ def from_npz(
     *,
     most_strings: int | None = MOST_STRINGS,
 ) -> dict[str, Array]:
-    """The archive's arrays by name. Raises `TensorError`; too large is more than 64 MiB unpacked.
+    """Return the archive's arrays by name.
 
-    `check_names` is called before anything is unpacked, and raises for names that are not wanted.
-    `most_strings`: as for `from_npy`, in each array.
+    Raises `TensorError`, also for more than 64 MiB unpacked. `check_names` is called before
+    anything is unpacked, and raises for names that are not wanted. `most_strings`: as for
+    `from_npy`, in each array.
     """
     if not body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         # An archive is found from its end: before it might stand something else, as a .npy.
@@ -210,7 +212,7 @@ def from_npz(
             if len(names) > MOST_MEMBERS:
                 raise TensorError(f"the .npz holds {len(names)} arrays; at most {MOST_MEMBERS}")
             return {
-                name: from_npy(_member(archive, file), name[:60], most_strings=most_strings)
+                name: from_npy(_read_member(archive, file), name[:60], most_strings=most_strings)
                 for name, file in zip(names, files, strict=True)
             }
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
@@ -221,7 +223,7 @@ def from_npz(
 
 
 def to_npz(arrays: Arrays) -> bytes:
-    """The arrays as an uncompressed .npz file. Raises `TensorError`."""
+    """Return the arrays as an uncompressed .npz file. Raises `TensorError`."""
     if wrong := [name for name in arrays if "\0" in name]:
         raise TensorError(f"{wrong[0]!r}: the name of an array in a .npz has no zero in it")
     file = io.BytesIO()
@@ -232,7 +234,7 @@ def to_npz(arrays: Arrays) -> bytes:
     return file.getvalue()
 
 
-def _member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
+def _read_member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
     # Other methods can be told to take gigabytes before their first byte is out.
     if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise TensorError(f"{file.filename[:60]}: compressed by other means than deflate")
@@ -240,30 +242,30 @@ def _member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
 
 
 class NpyRelay:
-    """Makes a PredictRequest of a .npy body without an array between, for one signature of one model.
+    """A converter of .npy bodies to PredictRequests without arrays, for one model's signature.
 
-    Numbers stand in both as the same bytes. What is before them depends on type and shape
-    alone, as does whether they fit the signature: it is kept from the first request of that form.
+    Numbers are the same bytes in both. What precedes them depends only on type and shape, as does
+    whether they fit the signature: it is kept from the first request of that form.
     """
 
     def __init__(self) -> None:
         self._by_length: dict[int, tuple[bytes, bytes]] = {}
 
-    def request(self, body: bytes) -> bytes | None:
-        """The serialized PredictRequest; None for a body of a form that is not known."""
+    def build_request(self, body: bytes) -> bytes | None:
+        """Return the serialized PredictRequest, or None for a body of an unknown form."""
         header, before = self._by_length.get(len(body), (None, b""))
         if header is None or not body.startswith(header):
             return None
         return b"".join((before, memoryview(body)[len(header) :]))
 
     def learn(self, body: bytes, request: bytes, signature: Signature) -> None:
-        """This body was fine, and became this request."""
+        """Keep the form of this valid body and of the request that was made from it."""
         layout = _SEEN.get(body)
-        number = signature.inputs[signature.only_input()].dtype
+        number = signature.inputs[signature.find_only_input()].dtype
         if layout is None or layout.order == "F" or number == BFLOAT16:
             return
         # A truth value may be any byte there, and is 0 or 1 in a request.
-        if layout.dtype.kind not in "iufc" or layout.dtype != array_dtype(number):
+        if layout.dtype.kind not in "iufc" or layout.dtype != find_array_dtype(number):
             return
         before = request[: len(request) - (len(body) - layout.start)]
         if layout.start + len(before) > _MOST_HEAD_BYTES:
@@ -277,15 +279,18 @@ class NpyRelay:
 _ANSWERS: LayoutCache[tuple[bytes, int, int]] = LayoutCache()
 
 
-def npy_in(reply: bytes) -> bytes | None:
-    """The .npy of a PredictResponse's output; None where there is not one of plain numbers."""
+def reply_to_npy(reply: bytes) -> bytes | None:
+    """Return the .npy of a PredictResponse's output, without an array.
+
+    Returns None unless it is one output of plain numbers.
+    """
     layout = _ANSWERS.get(reply)
     if layout is None:
-        places = places_in(reply)
+        places = find_places(reply)
         if places is None or len(places) != 1:
             return None
         place = places[0]
-        layout = header_of(place.dtype, place.shape), place.start, place.end
+        layout = build_header(place.dtype, place.shape), place.start, place.end
         _ANSWERS.keep(reply, [(place.start, place.end)], layout)
     header, start, end = layout
     return b"".join((header, memoryview(reply)[start:end]))

@@ -1,9 +1,9 @@
 """Serialized PredictRequests of arrays, and the arrays in serialized PredictResponses.
 
-Numbers of a fixed width stand in a message as arrays hold them, in tensor_content as in
-float_val: they are copied once into a request, and looked at where they are in a response. What
-stands before them is the same for every message of one shape, and takes longer to write and
-to read than a small tensor takes to send.
+Numbers of a fixed width are the same bytes in a message as in an array, in tensor_content as in
+float_val. So they are copied once into a request, and read in place in a response. What
+precedes them is the same for every message of one shape, and takes longer to write and to
+read than a small tensor takes to send.
 Source: https://protobuf.dev/programming-guides/encoding, tensorflow/core/framework/tensor.proto
 """
 
@@ -18,22 +18,22 @@ from google.protobuf.message import DecodeError
 
 from servable_tensors import wire
 from servable_tensors.signature import Signature
-from servable_tensors.tensor_walk import LayoutCache, shape_of
+from servable_tensors.tensor_walk import LayoutCache, read_shape
 from servable_tensors.tensors import (
     BFLOAT16,
     STRING,
     Array,
     Arrays,
     UnknownTypeError,
-    array_dtype,
-    element_bytes,
-    fill,
+    encode_string,
+    fill_proto,
+    find_array_dtype,
+    find_element_bytes,
+    find_type_number,
     is_bfloat16,
-    number_of,
-    string_bytes,
     to_array,
 )
-from servable_tensors.wire import BYTES, VARINT, WireError, fields, written_varint
+from servable_tensors.wire import BYTES, VARINT, WireError, encode_varint, iterate_fields
 
 # Tags of the fields that hold bytes: inputs of PredictRequest, key and value of a map's
 # entry, tensor_content of TensorProto.
@@ -49,8 +49,11 @@ MOST_DIMENSIONS = 32
 _MOST_FIELDS = 64
 
 
-def model_spec(model: str, version: int | None, signature: str | None) -> Any:
-    """The wire.ModelSpec of a request or an answer; None and "" are the model server's default."""
+def build_model_spec(model: str, version: int | None, signature: str | None) -> Any:
+    """Return the wire.ModelSpec of a request or a response.
+
+    None and "" are the model server's default.
+    """
     spec = wire.ModelSpec(name=model, signature_name=signature or "")
     if version is not None:
         spec.version.value = version
@@ -58,71 +61,82 @@ def model_spec(model: str, version: int | None, signature: str | None) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def model_spec_bytes(model: str, version: int | None, signature: str | None) -> bytes:
-    """A serialized PredictRequest that holds only that; empty where all is the default."""
+def serialize_model_spec(model: str, version: int | None, signature: str | None) -> bytes:
+    """Return a serialized PredictRequest with only the model spec; empty if all is default."""
     # The same for most requests, and slower to write than the rest of a small one.
-    spec = model_spec(model, version, signature)
+    spec = build_model_spec(model, version, signature)
     if not spec.ByteSize():
         return b""
     return bytes(wire.PredictRequest(model_spec=spec).SerializeToString())
 
 
-def predict_message(spec: bytes, arrays: Arrays, signature: Signature | None = None) -> bytes:
-    """A PredictRequest. `spec` is what `model_spec_bytes` gives.
+def serialize_predict_request(
+    spec: bytes, arrays: Arrays, signature: Signature | None = None
+) -> bytes:
+    """Return a serialized PredictRequest. `spec` comes from `serialize_model_spec`.
 
-    Each tensor is of the signature's type, without one of its array's. Raises `UnknownTypeError`.
+    Each tensor has the signature's type; without a signature, its array's. Raises
+    `UnknownTypeError`.
     """
     pieces: list[Any] = [spec]
     for name, array in arrays.items():
         try:
-            pieces += _input(name, array, signature.inputs[name].dtype if signature else None)
+            pieces += _encode_input(
+                name, array, signature.inputs[name].dtype if signature else None
+            )
         except UnknownTypeError as bad:
             raise UnknownTypeError(f"{name}: {bad}") from None
     return b"".join(pieces)
 
 
-def _input(name: str, array: Array, number: int | None) -> tuple[Any, ...]:
-    """One input of a PredictRequest, in pieces."""
+def _encode_input(name: str, array: Array, number: int | None) -> tuple[Any, ...]:
+    """Return one input of a PredictRequest, in pieces."""
     if number is None:
-        number = BFLOAT16 if is_bfloat16(array.dtype) else number_of(array.dtype)
+        number = BFLOAT16 if is_bfloat16(array.dtype) else find_type_number(array.dtype)
     if number == STRING:
-        values = _strings(array)
-        return _head(name, number, array.shape, len(values), b""), values
+        values = _encode_strings(array)
+        return _encode_head(name, number, array.shape, len(values), b""), values
     if number == BFLOAT16 or array.dtype.kind in "OSU":
         request = wire.PredictRequest()
-        fill(request.inputs[name], array, number)
+        fill_proto(request.inputs[name], array, number)
         return (request.SerializeToString(),)
-    content = np.ascontiguousarray(array, array_dtype(number))
-    return _head(name, number, array.shape, content.nbytes), content
+    content = np.ascontiguousarray(array, find_array_dtype(number))
+    return _encode_head(name, number, array.shape, content.nbytes), content
 
 
-def _strings(array: Array) -> bytes:
-    """string_val of all elements, in pieces: one message of all would hold each of them twice more."""
+def _encode_strings(array: Array) -> bytes:
+    """Return the encoded string_val of all elements.
+
+    It is encoded in pieces: one message of all elements would hold each of them twice more.
+    """
     texts = array.ravel()
     pieces = []
     for at in range(0, len(texts), _STRINGS_AT_ONCE):
-        values = [string_bytes(text) for text in texts[at : at + _STRINGS_AT_ONCE].tolist()]
+        values = [encode_string(text) for text in texts[at : at + _STRINGS_AT_ONCE].tolist()]
         pieces.append(wire.TensorProto(string_val=values).SerializeToString())
     return b"".join(pieces)
 
 
 @functools.lru_cache(maxsize=256)
-def _head(
+def _encode_head(
     name: str, number: int, shape: tuple[int, ...], content_bytes: int, content: bytes | None = None
 ) -> bytes:
-    """All before the content: with its own tag and length, or `content` in their place."""
+    """Return all bytes of an input before its content.
+
+    They end with the content's own tag and length, or with `content` instead of them.
+    """
     tensor = wire.TensorProto(dtype=number)
     for size in shape:
         tensor.tensor_shape.dim.add(size=size)
-    tag = _CONTENT + written_varint(content_bytes) if content is None else content
+    tag = _CONTENT + encode_varint(content_bytes) if content is None else content
     before = bytes(tensor.SerializeToString()) + tag
-    value = _VALUE + written_varint(len(before) + content_bytes) + before
-    key = _KEY + written_varint(len(name.encode())) + name.encode()
-    return _INPUTS + written_varint(len(key) + len(value) + content_bytes) + key + value
+    value = _VALUE + encode_varint(len(before) + content_bytes) + before
+    key = _KEY + encode_varint(len(name.encode())) + name.encode()
+    return _INPUTS + encode_varint(len(key) + len(value) + content_bytes) + key + value
 
 
 class Place(NamedTuple):
-    """Position of an output's numbers in a reply, with their type and shape."""
+    """The position of an output's numbers in a reply, with their type and shape."""
 
     name: str
     dtype: np.dtype[Any]
@@ -138,13 +152,14 @@ class Place(NamedTuple):
 _SEEN: LayoutCache[tuple[Place, ...]] = LayoutCache()
 
 
-def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str, Array]:
-    """The outputs of a PredictResponse by name, sorted; read-only where they share its bytes.
+def read_arrays(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str, Array]:
+    """Return the outputs of a PredictResponse by name, sorted.
 
-    `read` makes an array of a wire.TensorProto whose numbers are not plainly there. Raises
-    `UnknownTypeError`, protobuf's DecodeError, and what `read` raises.
+    They are read-only where they share its bytes. `read` converts a wire.TensorProto whose
+    numbers are not plainly there. Raises `UnknownTypeError`, protobuf's DecodeError, and what
+    `read` raises.
     """
-    places = _SEEN.get(reply) or places_in(reply)
+    places = _SEEN.get(reply) or find_places(reply)
     if places is None:
         response = wire.PredictResponse.FromString(reply)
         if len(response.outputs) > MOST_OUTPUTS:
@@ -160,14 +175,17 @@ def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str
     }
 
 
-def places_in(reply: bytes) -> tuple[Place, ...] | None:
-    """Places of the outputs, sorted by name; None if protobuf's parser has to read the reply."""
+def find_places(reply: bytes) -> tuple[Place, ...] | None:
+    """Return the places of the outputs, sorted by name.
+
+    Returns None if protobuf's parser has to read the reply.
+    """
     places: list[Place] = []
     others = 0
     try:
-        for number, kind, start, end in fields(reply, 0, len(reply)):
+        for number, kind, start, end in iterate_fields(reply, 0, len(reply)):
             if number == 1 and kind == BYTES:
-                place = _place(reply, start, end)
+                place = _find_place(reply, start, end)
                 if place is None:
                     return None
                 places.append(place)
@@ -185,30 +203,33 @@ def places_in(reply: bytes) -> tuple[Place, ...] | None:
     return by_name
 
 
-def _place(reply: bytes, start: int, end: int) -> Place | None:
-    """None also where a field comes twice, or one that no plain answer has."""
-    entry = list(islice(fields(reply, start, end), 3))
+def _find_place(reply: bytes, start: int, end: int) -> Place | None:
+    """Return an output's place, or None if it isn't plain.
+
+    It isn't plain if a field comes twice, or if it has a field that no plain response has.
+    """
+    entry = list(islice(iterate_fields(reply, start, end), 3))
     if [part[:2] for part in entry] != [(1, BYTES), (2, BYTES)]:
         return None
     (_, _, *key), (_, _, *value) = entry
     number, shape, numbers = 0, None, None
-    for field, kind, first, last in fields(reply, *value):
+    for field, kind, first, last in iterate_fields(reply, *value):
         if kind == VARINT and field in (_DTYPE, _VERSION):
             number = first if field == _DTYPE else number
         elif kind == BYTES and field == _SHAPE and shape is None:
-            shape = shape_of(reply, first, last)
+            shape = read_shape(reply, first, last)
         elif kind == BYTES and (field == _CONTENT_FIELD or field in _PACKED) and numbers is None:
             numbers = field, first, last
         else:
             return None
-    if numbers is None or element_bytes(number) is None or number in (STRING, BFLOAT16):
+    if numbers is None or find_element_bytes(number) is None or number in (STRING, BFLOAT16):
         return None
     if _PACKED.get(numbers[0], number) != number:
         return None
     sizes, unknown = shape or ([], False)
     if unknown or min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
         return None
-    dtype, count = array_dtype(number), math.prod(sizes)
+    dtype, count = find_array_dtype(number), math.prod(sizes)
     if numbers[2] - numbers[1] != count * dtype.itemsize or not count:
         return None
     return Place(reply[slice(*key)].decode(), dtype, tuple(sizes), count, numbers[1])

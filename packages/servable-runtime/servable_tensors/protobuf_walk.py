@@ -1,9 +1,9 @@
-"""A serialized PredictRequest, looked through before anything parses it.
+"""Check of a serialized PredictRequest before anything parses it.
 
 An 18-byte tensor may claim 1.5e9 elements with one value for all: TensorFlow's own parser
-then takes seconds and gigabytes. So shapes are held against what was really sent, on the
-wire format itself and without building messages. What passes means to protobuf's parsers
-what it means here.
+then takes seconds and gigabytes. So shapes are compared with what was really sent, in the wire
+format itself and without building messages. What passes has the same meaning for protobuf's
+parsers as here.
 Source: https://protobuf.dev/programming-guides/encoding, tensorflow/core/framework/tensor.proto,
 tensorflow/core/framework/tensor.cc (Tensor::FromProto), tensorflow_serving/apis/predict.proto
 """
@@ -15,18 +15,25 @@ import numpy as np
 
 from servable_tensors import TensorError, wire
 from servable_tensors.signature import TensorDescription
-from servable_tensors.tensor_walk import LayoutCache, Range, Tensor, tensor_of, text_of, values_in
+from servable_tensors.tensor_walk import (
+    LayoutCache,
+    Range,
+    Tensor,
+    count_values,
+    read_tensor,
+    read_text,
+)
 from servable_tensors.tensors import (
     BOOL,
     MOST_TENSOR_BYTES,
     STRING,
-    array_dtype,
-    element_bytes,
-    elements,
-    value_bounds,
-    value_field,
+    count_elements,
+    find_array_dtype,
+    find_element_bytes,
+    find_value_bounds,
+    find_value_field,
 )
-from servable_tensors.wire import BYTES, VARINT, WireError, fields
+from servable_tensors.wire import BYTES, VARINT, WireError, iterate_fields
 
 MOST_INPUTS = 4096
 MOST_FIELDS = 10_000  # of a request, beside those of its inputs
@@ -55,10 +62,13 @@ _SEEN: LayoutCache[_ParsedRequest] = LayoutCache()
 
 
 def check_predict_request(body: bytes) -> DescribedRequest:
-    """Raises `TensorError` (400) for what must not be relayed."""
+    """Check a PredictRequest and describe it.
+
+    Raises `TensorError` (400) for what must not be relayed.
+    """
     request = _SEEN.get(body)
     if request is None:
-        named, spec, tensors, _ = _walked(body)
+        named, spec, tensors, _ = _walk_request(body)
         ranks = {name: len(tensor.sizes) for name, tensor in tensors.items()}
         contents = [
             (tensor.content_at, tensor.dtype)
@@ -75,54 +85,58 @@ def check_predict_request(body: bytes) -> DescribedRequest:
 
 
 def check_model_spec(body: bytes) -> bool:
-    """Check a ClassificationRequest or RegressionRequest, as `check_predict_request` does."""
+    """Check a ClassificationRequest or RegressionRequest, and return whether it names a model.
+
+    Raises `TensorError`, as `check_predict_request` does.
+    """
     named = False
     try:
-        for number, kind, start, end in fields(body, 0, len(body)):
+        for number, kind, start, end in iterate_fields(body, 0, len(body)):
             if number == 1:
                 _require_bytes(number, kind)
-                named = _model_named(body, start, end, named)
+                named = _has_model_name(body, start, end, named)
     except WireError as bad:
         raise TensorError(f"the body is no request of that method: {bad}") from None
     return named
 
 
-def described_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
-    """The inputs by name, and the bytes that they hold beyond what was sent. Raises `TensorError`.
+def describe_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
+    """Return the inputs by name, and the bytes that they hold beyond what was sent.
 
-    More than was sent: where one value stands for all of a tensor's.
+    They hold more than was sent where one value stands for all of a tensor's. Raises
+    `TensorError`.
     """
-    _, _, tensors, repeated_bytes = _walked(body)
+    _, _, tensors, repeated_bytes = _walk_request(body)
     inputs = {
-        name: TensorDescription(array_dtype(tensor.dtype), tuple(tensor.sizes))
+        name: TensorDescription(find_array_dtype(tensor.dtype), tuple(tensor.sizes))
         for name, tensor in tensors.items()
     }
     return inputs, repeated_bytes
 
 
-def _walked(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
+def _walk_request(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
     tensors: dict[str, Tensor] = {}
     specs: list[bytes] = []
     named, repeated, count = False, 0, 0
     try:
-        for number, kind, start, end in fields(body, 0, len(body)):
+        for number, kind, start, end in iterate_fields(body, 0, len(body)):
             count += 1
             if count > MOST_FIELDS:
                 raise WireError(f"it has more than {MOST_FIELDS} fields")
             if number in (1, 2, 3):
                 _require_bytes(number, kind)
             if number == 1:
-                named = _model_named(body, start, end, named)
+                named = _has_model_name(body, start, end, named)
                 specs.append(body[start:end])
             elif number == 2:
-                name, tensor = _input(body, start, end)
+                name, tensor = _read_input(body, start, end)
                 if name in tensors:
                     raise TensorError(f"{name:.60}: the body holds the input twice")
                 if len(tensors) == MOST_INPUTS:
                     raise TensorError(f"more than {MOST_INPUTS} inputs; send fewer in one request")
                 tensors[name] = tensor
                 try:
-                    repeated += _repeated_bytes(body, tensor)
+                    repeated += _count_repeated_bytes(body, tensor)
                 except WireError as bad:
                     raise TensorError(f"{name:.60}: {bad}") from None
                 if repeated > MOST_TENSOR_BYTES:
@@ -131,59 +145,62 @@ def _walked(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
                         f"than {MOST_TENSOR_BYTES // _MIB} MiB together; send less in one request"
                     )
             elif number == 3:
-                text_of(body, start, end)
+                read_text(body, start, end)
     except WireError as bad:
         raise TensorError(f"the body is no PredictRequest: {bad}") from None
     return named, b"".join(specs), tensors, repeated
 
 
-def _model_named(body: bytes, start: int, end: int, named: bool) -> bool:
-    """Whether a name is given after this ModelSpec; `named`: before. Parsers merge several."""
-    for number, kind, first, last in fields(body, start, end):
+def _has_model_name(body: bytes, start: int, end: int, named: bool) -> bool:
+    """Return whether a name is given after this ModelSpec; `named`: before.
+
+    Parsers merge several.
+    """
+    for number, kind, first, last in iterate_fields(body, start, end):
         if number in _MODEL_SPEC:
             _require_bytes(number, kind)
-            text_of(body, first, last)
+            read_text(body, first, last)
             named = last > first if number == 1 else named
         elif number == 2:
             _require_bytes(number, kind)
-            if any(field[:2] != (1, VARINT) for field in fields(body, first, last)):
+            if any(field[:2] != (1, VARINT) for field in iterate_fields(body, first, last)):
                 raise WireError("the model's version is no number")
     return named
 
 
-def _input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
+def _read_input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
     places: dict[int, Range] = {}
-    for number, kind, first, last in fields(body, start, end):
+    for number, kind, first, last in iterate_fields(body, start, end):
         if number not in (1, 2) or kind != BYTES:
             raise WireError(f"field {number} of an input is none")
         if number in places:
             # A parser would merge two tensors: each harmless, a bomb together.
             raise WireError("an input holds its name or its tensor in two pieces")
         places[number] = first, last
-    if 1 not in places or not (name := text_of(body, *places[1])):
+    if 1 not in places or not (name := read_text(body, *places[1])):
         raise WireError("an input has no name")
     try:
-        return name, tensor_of(body, *places.get(2, (end, end)))
+        return name, read_tensor(body, *places.get(2, (end, end)))
     except WireError as bad:
         raise TensorError(f"{name:.60}: {bad}") from None
 
 
-def _repeated_bytes(body: bytes, tensor: Tensor) -> int:
+def _count_repeated_bytes(body: bytes, tensor: Tensor) -> int:
     """Count the bytes that the tensor takes beyond those that were sent. Raises `WireError`."""
-    size = element_bytes(tensor.dtype)
+    size = find_element_bytes(tensor.dtype)
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
-    shown = f"got {wire.dtype_name(tensor.dtype)} {shape}"
+    shown = f"got {wire.find_dtype_name(tensor.dtype)} {shape}"
     if size is None:
         raise WireError(f"{shown}, a type that no request may carry")
     if tensor.unknown_rank or min(tensor.sizes, default=0) < 0:
         raise WireError(f"{shown}, whose shape is not fully known")
-    count = elements(tensor.sizes, MOST_TENSOR_BYTES // size)
+    count = count_elements(tensor.sizes, MOST_TENSOR_BYTES // size)
     if count is None:
         raise WireError(
             f"{shown}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
         )
-    field = value_field(tensor.dtype)
-    values, least, greatest = values_in(body, tensor, field)
+    field = find_value_field(tensor.dtype)
+    values, least, greatest = count_values(body, tensor, field)
     if tensor.content_bytes:
         if tensor.dtype == STRING:
             raise WireError(f"{shown}, with tensor_content; strings are sent in string_val")
@@ -207,7 +224,7 @@ def _repeated_bytes(body: bytes, tensor: Tensor) -> int:
         raise WireError(
             f"{shown}, with values of another type than its own; they are sent in {field}"
         )
-    low, high = value_bounds(tensor.dtype)
+    low, high = find_value_bounds(tensor.dtype)
     if least < low or greatest > high:
         wrong = least if least < low else greatest
         raise WireError(f"{shown}, with {wrong} in {field}, which the type does not hold")

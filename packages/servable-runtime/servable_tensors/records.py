@@ -24,14 +24,17 @@ from typing import Any, BinaryIO
 _TEXT = {"application/json": "JSON", "application/jsonlines": "JSON", "text/csv": "CSV"}
 
 
-def media_type(content_type: str) -> str:
+def parse_media_type(content_type: str) -> str:
     """Return a content type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
-def captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
-    """Return endpointInput or endpointOutput. `mode`: INPUT or OUTPUT. What is no UTF-8 becomes BASE64."""
-    encoding = _TEXT.get(media_type(content_type), "BASE64")
+def build_captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
+    """Return endpointInput or endpointOutput. A body that isn't UTF-8 becomes BASE64.
+
+    `mode`: INPUT or OUTPUT.
+    """
+    encoding = _TEXT.get(parse_media_type(content_type), "BASE64")
     try:
         data = body.decode() if encoding != "BASE64" else ""
     except UnicodeDecodeError:
@@ -41,8 +44,8 @@ def captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
     return {"observedContentType": content_type, "mode": mode, "data": data, "encoding": encoding}
 
 
-def utc(seconds: float) -> str:
-    """Return an inferenceTime of seconds since 1970, with microseconds."""
+def format_utc(seconds: float) -> str:
+    """Return the inferenceTime for seconds since 1970, with microseconds."""
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -56,42 +59,45 @@ _QUOTED = re.compile(r'(?:^|(?<=,))"(?:[^"]|"")*"(?=,|$)')
 
 
 class TransformError(Exception):
-    """A file that cannot be processed. `str()` is what the job's log says of it."""
+    """The error of a file that cannot be processed. `str()` is its text in the job's log."""
 
     record: int | None = None
     """Number of the record, from 1, that cannot be read."""
 
 
-def name_below(prefix: str, key: str) -> str:
-    """What a result is named after: the input's key below the folder that the prefix is, or is in."""
+def compute_relative_name(prefix: str, key: str) -> str:
+    """Return a result's name: the input's key below the folder that `prefix` is, or is in."""
     is_folder = key.startswith(f"{prefix.rstrip('/')}/")
     return key.removeprefix(prefix if is_folder else prefix.rpartition("/")[0]).lstrip("/")
 
 
-def records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator[bytes]:
-    """The records of a file. Raises `TransformError` for one of more than `limit` bytes.
+def read_records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator[bytes]:
+    """Yield the records of a file. Raises `TransformError` for one of more than `limit` bytes.
 
-    Frames of TFRecord and RecordIO stay, but where each record is a request of its own.
+    Frames of TFRecord and RecordIO are kept, unless each record is a request of its own
+    (`single`).
     """
     if split == "None":
-        yield _within(body.read(limit + 1), limit)
+        yield _check_size(body.read(limit + 1), limit)
     elif split == "Line":
         while line := body.readline(limit + 2):
-            yield _within(line.removesuffix(b"\n"), limit)
+            yield _check_size(line.removesuffix(b"\n"), limit)
     else:
-        frames = _tf_records(body, limit) if split == "TFRecord" else _record_io(body, limit)
+        frames = (
+            _read_tf_records(body, limit) if split == "TFRecord" else _read_record_io(body, limit)
+        )
         for frame, start, end in frames:
             yield frame[start:end] if single else frame
 
 
-def _within(record: bytes, limit: int) -> bytes:
+def _check_size(record: bytes, limit: int) -> bytes:
     if len(record) > limit:
         raise TransformError(_TOO_LONG)
     return record
 
 
-def _read(body: BinaryIO, length: int, more: int, limit: int) -> bytes:
-    """A record of `length` bytes, and the `more` bytes of its frame."""
+def _read_record(body: BinaryIO, length: int, more: int, limit: int) -> bytes:
+    """Return a record of `length` bytes, with the `more` bytes of its frame."""
     if length > limit:
         raise TransformError(_TOO_LONG)
     part = body.read(length + more)
@@ -100,24 +106,24 @@ def _read(body: BinaryIO, length: int, more: int, limit: int) -> bytes:
     return part
 
 
-def _tf_records(body: BinaryIO, limit: int) -> Iterator[tuple[bytes, int, int]]:
-    """Frames, and where the record begins and ends in each."""
+def _read_tf_records(body: BinaryIO, limit: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield frames, each with the positions where its record begins and ends."""
     while head := body.read(12):
         (length,) = struct.unpack("<Q", head[:8].ljust(8, b"\xff"))
-        yield head + _read(body, length, 4, limit), 12, 12 + length
+        yield head + _read_record(body, length, 4, limit), 12, 12 + length
 
 
-def _record_io(body: BinaryIO, limit: int) -> Iterator[tuple[bytes, int, int]]:
+def _read_record_io(body: BinaryIO, limit: int) -> Iterator[tuple[bytes, int, int]]:
     while head := body.read(8):
         magic, word = struct.unpack("<II", head.ljust(8, b"\0"))
         if magic != _RECORD_IO or word >> 29:  # the upper bits: a record in several parts
             raise TransformError("The file is not RecordIO of whole records")
-        yield head + _read(body, word, -word % 4, limit), 8, 8 + word
+        yield head + _read_record(body, word, -word % 4, limit), 8, 8 + word
 
 
 @dataclass
 class Batch:
-    """One request: its body, the lines of the file that it was made from, and how many they are."""
+    """A request: its body, the lines of the file from which it was made, and their number."""
 
     body: bytearray
     source: bytearray
@@ -125,7 +131,7 @@ class Batch:
 
 
 class JsonPath:
-    """The part of JSONPath that SageMaker has. Raises ValueError for another."""
+    """A path in the part of JSONPath that SageMaker supports. Raises ValueError for any other."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -138,11 +144,11 @@ class JsonPath:
                     f"{text}: not a JSONPath that SageMaker supports; allowed: $, .name, *, ['a','b'], "
                     "[0,2] and [1:3]"
                 )
-            self._steps.append([step[2]] if step[2] else self._parts(step[1]))
+            self._steps.append([step[2]] if step[2] else self._parse_parts(step[1]))
             at = step.end()
 
-    def _parts(self, text: str) -> list[Any]:
-        """Names, indexes and slices between brackets."""
+    def _parse_parts(self, text: str) -> list[Any]:
+        """Return the names, indexes and slices between brackets."""
         parts: list[Any] = []
         at = 0
         while at < len(text):
@@ -157,36 +163,42 @@ class JsonPath:
             at = part.end()
         return parts
 
-    def of(self, value: Any) -> Any:
-        """A value; a list or an object where the path names several. Raises `TransformError`."""
+    def select(self, value: Any) -> Any:
+        """Return the value at the path; a list or an object if it names several.
+
+        Raises `TransformError`.
+        """
         try:
-            return self._of(value, self._steps)
+            return self._select(value, self._steps)
         except (LookupError, TypeError):
             raise TransformError(f"{self.text} selects nothing of a record") from None
 
-    def _of(self, value: Any, steps: list[list[Any]]) -> Any:
+    def _select(self, value: Any, steps: list[list[Any]]) -> Any:
         if not steps:
             return value
         parts, *rest = steps
         if parts == ["*"]:
             every = value.values() if isinstance(value, dict) else value
-            return [self._of(item, rest) for item in every]
+            return [self._select(item, rest) for item in every]
         if len(parts) == 1 and not isinstance(parts[0], slice):
-            return self._of(value[parts[0]], rest)
+            return self._select(value[parts[0]], rest)
         if isinstance(parts[0], str):
-            return {part: self._of(value[part], rest) for part in parts}
+            return {part: self._select(value[part], rest) for part in parts}
         chosen: list[Any] = []
         for part in parts:
             # "The colon tells SageMaker to include all of the elements between two values, inclusive."
             first, last = (part.start, part.stop) if isinstance(part, slice) else (part, part)
             if isinstance(part, slice):
                 first, last = (at + len(value) if at < 0 else at for at in (first, last))
-            chosen += [self._of(value[at], rest) for at in range(first, last + 1)]
+            chosen += [self._select(value[at], rest) for at in range(first, last + 1)]
         return chosen
 
 
 class DataProcessing:
-    """Filters and join of a CreateTransformJob request. Raises ValueError for what AWS has not."""
+    """The filters and the join of a CreateTransformJob request.
+
+    Raises ValueError for what AWS doesn't support.
+    """
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         given = request.get("DataProcessing", {})
@@ -195,26 +207,29 @@ class DataProcessing:
         self.joins = given.get("JoinSource") == "Input"
         self.selects = self.joins or self._output.text != "$"
         took, gave = request["TransformInput"], request["TransformOutput"]
-        self._type = media_type(took.get("ContentType", ""))
+        self._type = parse_media_type(took.get("ContentType", ""))
         self._csv = self._type == "text/csv"
         if not self.selects and self._input.text == "$":
             return
         if self._type not in ("text/csv", "application/json", "application/jsonlines"):
             raise ValueError(f"DataProcessing needs CSV or JSON; ContentType is {self._type!r}.")
-        if media_type(gave.get("Accept", "")) != self._type:
+        if parse_media_type(gave.get("Accept", "")) != self._type:
             raise ValueError("With DataProcessing, Accept must be ContentType.")
         lines = (took.get("SplitType"), gave.get("AssembleWith"))
         if self._csv and lines != ("Line", "Line"):
             raise ValueError("CSV with DataProcessing needs SplitType and AssembleWith Line.")
 
-    def batches(
+    def build_batches(
         self, found: Iterator[bytes], limit: int, *, single: bool, end: bytes
     ) -> Iterator[Batch]:
-        """Requests of at most `limit` bytes; `end` stands between their records."""
+        """Yield requests of at most `limit` bytes; `end` separates their records.
+
+        `single`: each record is a request of its own.
+        """
         batch = Batch(bytearray(), bytearray())
         for number, record in enumerate(found, 1):
             try:
-                sent = record if self._input.text == "$" else self._filtered(record)
+                sent = record if self._input.text == "$" else self._filter_record(record)
             except TransformError as error:
                 error.record = number
                 raise
@@ -230,13 +245,13 @@ class DataProcessing:
         if batch.count:
             yield batch
 
-    def _filtered(self, record: bytes) -> bytes:
+    def _filter_record(self, record: bytes) -> bytes:
         if self._csv:
-            return _line(self._input.of(_row(record, "input")))
-        return _dumped(self._input.of(_parsed(record, "input")))
+            return _format_csv(self._input.select(_parse_csv(record, "input")))
+        return _format_json(self._input.select(_parse_json(record, "input")))
 
-    def results(self, batch: Batch, answer: bytes) -> Iterator[bytes]:
-        """The records of the output for one request's answer, without their ends."""
+    def build_results(self, batch: Batch, answer: bytes) -> Iterator[bytes]:
+        """Yield the output's records for the response to one request, without their line ends."""
         if not self.selects:
             yield answer
             return
@@ -248,26 +263,26 @@ class DataProcessing:
         if len(sources) != len(answers):
             if self._csv:
                 for output in answers:  # JSON over several lines is told as no CSV
-                    _row(output, _OF_ALGORITHM)
+                    _parse_csv(output, _OF_ALGORITHM)
             raise TransformError(
                 f"{len(answers)} records came back for {len(sources)}: they cannot be joined or filtered"
             )
         for source, output in zip(sources, answers, strict=True):
-            yield self._result(source, output)
+            yield self._build_result(source, output)
 
-    def _result(self, source: bytes, output: bytes) -> bytes:
+    def _build_result(self, source: bytes, output: bytes) -> bytes:
         if self._csv:
-            before = _row(source, "input") if self.joins else []
-            return _line(self._output.of(before + _row(output, _OF_ALGORITHM)))
-        value = _parsed(output, _OF_ALGORITHM)
+            before = _parse_csv(source, "input") if self.joins else []
+            return _format_csv(self._output.select(before + _parse_csv(output, _OF_ALGORITHM)))
+        value = _parse_json(output, _OF_ALGORITHM)
         if self.joins:
-            given = _parsed(source, "input")
+            given = _parse_json(source, "input")
             given = given if isinstance(given, dict) else {"SageMakerInput": given}
             value = given | {"SageMakerOutput": value}
-        return _dumped(self._output.of(value))
+        return _format_json(self._output.select(value))
 
 
-def _row(line: bytes, whose: str) -> list[str]:
+def _parse_csv(line: bytes, whose: str) -> list[str]:
     text = line.decode("utf-8", "replace").rstrip("\r")
     if '"' in _QUOTED.sub("", text):
         raise TransformError(f'Failed to parse {whose} as CSV: bare " in non quoted field')
@@ -277,18 +292,18 @@ def _row(line: bytes, whose: str) -> list[str]:
         raise TransformError(f"Failed to parse {whose} as CSV: {error}") from None
 
 
-def _line(value: Any) -> bytes:
+def _format_csv(value: Any) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(value if isinstance(value, list) else [value])
     return text.getvalue().encode()
 
 
-def _parsed(record: bytes, whose: str) -> Any:
+def _parse_json(record: bytes, whose: str) -> Any:
     try:
         return json.loads(record)
     except ValueError as error:
         raise TransformError(f"Failed to parse {whose} as JSON: {error}") from None
 
 
-def _dumped(value: Any) -> bytes:
+def _format_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from servable_tensors import TensorError, wire
-from servable_tensors.tensors import BFLOAT16, Array, UnknownTypeError, number_of
+from servable_tensors.tensors import BFLOAT16, Array, UnknownTypeError, find_type_number
 
 # What a plain array of this type may be sent as, beside its own type.
 _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
@@ -20,7 +20,7 @@ _LEAST_RANK = 3
 
 
 class TensorDescription(NamedTuple):
-    """An input's type and shape, as an array of it has them."""
+    """The type and shape of an input, as its array has them."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -28,50 +28,53 @@ class TensorDescription(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output. A size of None is any; a shape of None is any rank."""
+    """The spec of an input or output. A size of None is any; a shape of None is any rank."""
 
     dtype: int
     shape: tuple[int | None, ...] | None
 
     def __str__(self) -> str:
-        return f"{wire.dtype_name(self.dtype)} {shown(self.shape)}"
+        return f"{wire.find_dtype_name(self.dtype)} {format_shape(self.shape)}"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """One way to call a model."""
+    """A signature of a model, with its inputs and outputs."""
 
     name: str
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
 
-    def only_input(self) -> str:
-        """The name of the one input, for bodies that name none. Raises `TensorError`."""
+    def find_only_input(self) -> str:
+        """Return the name of the only input, for bodies that name none. Raises `TensorError`."""
         if len(self.inputs) != 1:
             raise TensorError(
-                f"the body names no inputs and the signature takes {self.listed()}; "
+                f"the body names no inputs and the signature takes {self.format_inputs()}; "
                 "send them by name (application/x-npz, or JSON with names)"
             )
         return next(iter(self.inputs))
 
     def check(self, arrays: Mapping[str, Array | TensorDescription]) -> None:
-        """Raises `TensorError` with the inputs that are missing, unknown or do not fit."""
-        problems = self._of_names(arrays)
+        """Raise `TensorError` for inputs that are missing, unknown or do not fit."""
+        problems = self._find_name_problems(arrays)
         for name, array in arrays.items():
             spec = self.inputs.get(name)
-            if spec and (problem := _misfit(array.dtype, array.shape, spec)):
+            if spec and (problem := _explain_misfit(array.dtype, array.shape, spec)):
                 problems.append(f"{name}: {problem}")
-        self.refuse(problems)
+        self.raise_problems(problems)
 
     @functools.cached_property
     def ranks(self) -> Mapping[str, int]:
-        """Inputs with three or more dimensions: TensorFlow can abort over another number of them."""
+        """Return the ranks of inputs with three or more dimensions, by name.
+
+        TensorFlow can abort if such an input has another number of dimensions.
+        """
         ranks = {name: len(spec.shape or ()) for name, spec in self.inputs.items()}
         return {name: rank for name, rank in ranks.items() if rank >= _LEAST_RANK}
 
     def check_ranks(self, ranks: Mapping[str, int]) -> None:
-        """Raises `TensorError` for inputs whose rank is not that of `self.ranks`."""
-        self.refuse(
+        """Raise `TensorError` for inputs whose rank is not that of `self.ranks`."""
+        self.raise_problems(
             [
                 f"{name}: got {ranks[name]} dimensions; the signature wants {self.inputs[name]}"
                 for name, rank in self.ranks.items()
@@ -81,16 +84,16 @@ class Signature:
 
     def check_names(self, names: Collection[str]) -> None:
         """Check the inputs' names as `check` does, before there are arrays. Raises `TensorError`."""
-        self.refuse(self._of_names(names))
+        self.raise_problems(self._find_name_problems(names))
 
-    def refuse(self, problems: Sequence[str]) -> None:
-        """Raises `TensorError` with the first of the problems, where there are any."""
+    def raise_problems(self, problems: Sequence[str]) -> None:
+        """Raise `TensorError` with the first of the problems, if there are any."""
         if problems:
             more = len(problems) - _MOST_PROBLEMS
             shown = [*problems[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-            raise TensorError(f"{'; '.join(shown)}. The signature takes {self.listed()}")
+            raise TensorError(f"{'; '.join(shown)}. The signature takes {self.format_inputs()}")
 
-    def _of_names(self, names: Collection[str]) -> list[str]:
+    def _find_name_problems(self, names: Collection[str]) -> list[str]:
         missing = [f"{name}: not given" for name in self.inputs if name not in names]
         unknown = [
             f"{name!r:.60}: given, and no input of the signature"
@@ -99,23 +102,23 @@ class Signature:
         ]
         return missing + unknown
 
-    def listed(self) -> str:
+    def format_inputs(self) -> str:
         return ", ".join(f"{name} {spec}" for name, spec in self.inputs.items()) or "no input"
 
 
 @functools.lru_cache(maxsize=256)
-def _misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSpec) -> str | None:
+def _explain_misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSpec) -> str | None:
     try:
-        number = BFLOAT16 if dtype.str[1:] == "V2" else number_of(dtype)
+        number = BFLOAT16 if dtype.str[1:] == "V2" else find_type_number(dtype)
     except UnknownTypeError as bad:
         return f"got {bad}"
     fits = number == spec.dtype or spec.dtype in _ALSO_HOLDS.get(number, ())
-    if fits and shape_fits(shape, spec.shape):
+    if fits and is_shape_allowed(shape, spec.shape):
         return None
-    return f"got {wire.dtype_name(number)} {shown(shape)}; the signature wants {spec}"
+    return f"got {wire.find_dtype_name(number)} {format_shape(shape)}; the signature wants {spec}"
 
 
-def shape_fits(shape: tuple[int, ...], sizes: tuple[int | None, ...] | None) -> bool:
+def is_shape_allowed(shape: tuple[int, ...], sizes: tuple[int | None, ...] | None) -> bool:
     if sizes is None:
         return True
     return len(shape) == len(sizes) and all(
@@ -123,22 +126,22 @@ def shape_fits(shape: tuple[int, ...], sizes: tuple[int | None, ...] | None) -> 
     )
 
 
-def shown(shape: Iterable[int | None] | None) -> str:
+def format_shape(shape: Iterable[int | None] | None) -> str:
     if shape is None:
         return "of any shape"
     return f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
 
 
-def signatures(response: Any) -> dict[str, Signature]:
-    """The signatures in a wire.GetModelMetadataResponse, by name, sorted."""
+def read_signatures(response: Any) -> dict[str, Signature]:
+    """Return the signatures in a wire.GetModelMetadataResponse, by name, sorted."""
     definitions = wire.SignatureDefMap.FromString(response.metadata["signature_def"].value)
     return {
-        name: Signature(name, _specs(definition.inputs), _specs(definition.outputs))
+        name: Signature(name, _read_specs(definition.inputs), _read_specs(definition.outputs))
         for name, definition in sorted(definitions.signature_def.items())
     }
 
 
-def _specs(infos: Mapping[str, Any]) -> dict[str, TensorSpec]:
+def _read_specs(infos: Mapping[str, Any]) -> dict[str, TensorSpec]:
     specs = {}
     for name, info in sorted(infos.items()):
         sizes = (dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)

@@ -1,8 +1,8 @@
-"""Type, shape and positions of values of a serialized TensorProto, without building the message.
+"""Type, shape and positions of values in a serialized TensorProto, without building the message.
 
-Stricter than protobuf: a field that comes twice, that is of another wire type than its own, or
-that no tensor of numbers or strings has, is refused. Parsers merge the first, pass over the
-second, and a writer produces none of them.
+It is stricter than protobuf. It rejects a field that comes twice, that has another wire type than
+its own, or that no tensor of numbers or strings has. Parsers merge the first, ignore the second,
+and a writer produces none of them.
 Source: tensorflow/core/framework/{tensor.proto,tensor_shape.proto}
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from servable_tensors import MOST_DIMENSIONS, wire
 from servable_tensors.tensors import Array
-from servable_tensors.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, fields
+from servable_tensors.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, iterate_fields
 
 _MOST_LAYOUTS = 64
 _MOST_BYTES = 1024  # of structure: beyond it is something else than numbers
@@ -23,7 +23,10 @@ Range = tuple[int, int]
 
 
 class LayoutCache(Generic[Layout]):
-    """Cache of parsed layouts: what was read from a message of the same structure, one for each length."""
+    """A cache of what was read from messages, for other messages of the same structure.
+
+    It keeps one layout for each length.
+    """
 
     def __init__(self) -> None:
         self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Layout]] = {}
@@ -38,7 +41,10 @@ class LayoutCache(Generic[Layout]):
         return entry[1]
 
     def keep(self, message: bytes, numbers: Sequence[Range], layout: Layout) -> None:
-        """`numbers`: where bytes are that `layout` does not depend on, in order."""
+        """Cache the layout of a message, unless too much of the message is structure.
+
+        `numbers`: the ranges of bytes on which `layout` does not depend, in order.
+        """
         at, pieces = 0, []
         for start, end in (*numbers, (len(message), len(message))):
             pieces.append((at, start, message[at:start]))
@@ -65,7 +71,7 @@ _CHUNK_BYTES = 1 << 17
 
 @dataclass(slots=True)
 class Tensor:
-    """Type, shape and positions of values in a serialized TensorProto."""
+    """The type, shape and positions of values in a serialized TensorProto."""
 
     dtype: int = 0
     sizes: list[int] = field(default_factory=list)
@@ -85,10 +91,10 @@ class Tensor:
         return self.content_at[1] - self.content_at[0] if self.content_at else 0
 
 
-def tensor_of(body: bytes, start: int, end: int) -> Tensor:
-    """The TensorProto between two places. Raises `WireError`."""
+def read_tensor(body: bytes, start: int, end: int) -> Tensor:
+    """Return the TensorProto between two positions. Raises `WireError`."""
     tensor, seen, strings = Tensor(), set(), 0
-    for number, kind, first, last in fields(body, start, end):
+    for number, kind, first, last in iterate_fields(body, start, end):
         if number == _STRINGS and kind == BYTES:  # there may be hundreds of thousands
             strings += 1
             tensor.string_bytes += last - first
@@ -99,14 +105,14 @@ def tensor_of(body: bytes, start: int, end: int) -> Tensor:
             raise WireError(f"field {number} of the tensor {problem}")
         else:
             seen.add(number)
-            _add(tensor, body, _FIELDS[number], kind, first, last)
+            _add_field(tensor, body, _FIELDS[number], kind, first, last)
     if strings:
         tensor.single["string_val"] = strings
     return tensor
 
 
-def values_in(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
-    """Count the values that the field holds; with the least and greatest, if they are varints.
+def count_values(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
+    """Count the values in the field; also return the least and greatest, if they are varints.
 
     Raises `WireError` for packed values that do not end where they should.
     """
@@ -119,16 +125,16 @@ def values_in(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
                 )
             count += (end - start) // width
         elif end > start:
-            packed = packed_varints(body, start, end)
+            packed = count_packed_varints(body, start, end)
             count += packed[0]
             least, greatest = min(least, packed[1]), max(greatest, packed[2])
     return count, least, greatest
 
 
-def packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Count the varints between two positions; with the least and the greatest, as signed 64 bits.
+def count_packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Count the varints between two positions; also return the least and the greatest.
 
-    Raises `WireError` for bytes that are no varints.
+    They are signed 64-bit integers. Raises `WireError` for bytes that are no varints.
     """
     array = np.frombuffer(body, np.uint8, end - start, start)
     count, least, greatest, at = 0, 1 << 63, -(1 << 63), 0
@@ -140,13 +146,13 @@ def packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, int]:
         if not len(ends) or lengths.max() > _VARINT_BYTES:
             raise WireError("a number does not end")
         at += int(ends[-1]) + 1
-        values = _decoded_varints(chunk[: ends[-1] + 1], ends, lengths)
+        values = _decode_varints(chunk[: ends[-1] + 1], ends, lengths)
         count += len(ends)
         least, greatest = min(least, int(values.min())), max(greatest, int(values.max()))
     return count, least, greatest
 
 
-def _decoded_varints(chunk: Array, ends: Array, lengths: Array) -> Array:
+def _decode_varints(chunk: Array, ends: Array, lengths: Array) -> Array:
     if lengths.max() == 1:
         return chunk
     if np.any(chunk[ends[lengths == _VARINT_BYTES]] > 1):
@@ -157,13 +163,13 @@ def _decoded_varints(chunk: Array, ends: Array, lengths: Array) -> Array:
     return np.bitwise_or.reduceat(bits, starts).view(np.int64)
 
 
-def _add(tensor: Tensor, body: bytes, name: str, kind: int, first: int, last: int) -> None:
+def _add_field(tensor: Tensor, body: bytes, name: str, kind: int, first: int, last: int) -> None:
     if kind != (BYTES if name in ("tensor_shape", "tensor_content") else VARINT):
-        raise _wrong_kind(name, kind)
+        raise _build_kind_error(name, kind)
     if name == "dtype":
         tensor.dtype = first
     elif name == "tensor_shape":
-        tensor.sizes, tensor.unknown_rank = shape_of(body, first, last)
+        tensor.sizes, tensor.unknown_rank = read_shape(body, first, last)
     elif name == "tensor_content":
         tensor.content_at = (first, last)
 
@@ -176,24 +182,24 @@ def _add_values(tensor: Tensor, name: str, kind: int, first: int, last: int) -> 
             raise WireError(f"{name} of the tensor comes in more than {MOST_PIECES} pieces")
         return
     if kind != _KINDS.get(FIXED_WIDTHS.get(name, 0), VARINT) or name == "string_val":
-        raise _wrong_kind(name, kind)
+        raise _build_kind_error(name, kind)
     tensor.single[name] = tensor.single.get(name, 0) + 1
     if tensor.single[name] > MOST_SINGLE_NUMBERS:
         raise WireError(f"{name} holds more than {MOST_SINGLE_NUMBERS} numbers that are not packed")
     if kind == VARINT:
-        value = _signed(first)
+        value = _convert_to_signed(first)
         tensor.least, tensor.greatest = min(tensor.least, value), max(tensor.greatest, value)
 
 
-def shape_of(body: bytes, start: int, end: int) -> tuple[list[int], bool]:
-    """A TensorShapeProto's sizes, and whether its rank is unknown. Raises `WireError`."""
+def read_shape(body: bytes, start: int, end: int) -> tuple[list[int], bool]:
+    """Return a TensorShapeProto's sizes, and whether its rank is unknown. Raises `WireError`."""
     sizes: list[int] = []
     unknown_rank = False
-    for number, kind, first, last in fields(body, start, end):
+    for number, kind, first, last in iterate_fields(body, start, end):
         if number == 2 and kind == BYTES:
             if len(sizes) == MOST_DIMENSIONS:
                 raise WireError(f"the tensor has more than {MOST_DIMENSIONS} dimensions")
-            sizes.append(_size(body, first, last))
+            sizes.append(_read_size(body, first, last))
         elif number == 3 and kind == VARINT and not unknown_rank:
             unknown_rank = bool(first)
         else:
@@ -201,13 +207,13 @@ def shape_of(body: bytes, start: int, end: int) -> tuple[list[int], bool]:
     return sizes, unknown_rank
 
 
-def _size(body: bytes, start: int, end: int) -> int:
+def _read_size(body: bytes, start: int, end: int) -> int:
     size, seen = 0, []
-    for number, kind, first, last in fields(body, start, end):
+    for number, kind, first, last in iterate_fields(body, start, end):
         if number == 1 and kind == VARINT:
-            size = _signed(first)
+            size = _convert_to_signed(first)
         elif number == 2 and kind == BYTES:
-            text_of(body, first, last)
+            read_text(body, first, last)
         else:
             raise WireError(f"field {number} of a dimension is none")
         seen.append(number)
@@ -216,17 +222,20 @@ def _size(body: bytes, start: int, end: int) -> int:
     return size
 
 
-def text_of(body: bytes, start: int, end: int) -> str:
-    """A field of the type string. Raises `WireError` for what is no UTF-8: protobuf refuses it."""
+def read_text(body: bytes, start: int, end: int) -> str:
+    """Return a field of the type string.
+
+    Raises `WireError` unless it is UTF-8, as protobuf does.
+    """
     try:
         return body[start:end].decode()
     except UnicodeDecodeError:
         raise WireError("a name is not UTF-8") from None
 
 
-def _signed(value: int) -> int:
+def _convert_to_signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _wrong_kind(name: str, kind: int) -> WireError:
+def _build_kind_error(name: str, kind: int) -> WireError:
     return WireError(f"{name} of the tensor has the wire type {kind}")

@@ -1,4 +1,4 @@
-"""Arrays become TensorProtos and back: for the handler in the container, and for its clients.
+"""Conversion between arrays and TensorProtos, for the handler and for its clients.
 
 Strings are arrays of `object` that hold bytes; bfloat16, which NumPy lacks, is float32 here.
 Source: tensorflow/core/framework/{tensor.proto,types.proto}
@@ -53,26 +53,29 @@ _NUMBERS = {
 
 
 class UnknownTypeError(ValueError):
-    """The array or message is no tensor of that type; `str()` says why."""
+    """The error of an array or message that isn't a tensor of that type; `str()` says why."""
 
 
 class InexactCastError(ValueError):
-    """A value does not survive the cast; `str()` says which."""
+    """The error of a value that would change in a cast; `str()` says which."""
 
 
-def array_dtype(number: int) -> np.dtype[Any]:
-    """The NumPy type of arrays for a data type's number. Raises `UnknownTypeError`."""
+def find_array_dtype(number: int) -> np.dtype[Any]:
+    """Return the NumPy type of arrays for a data type's number. Raises `UnknownTypeError`."""
     if number == STRING:
         return np.dtype(object)
     if number == BFLOAT16:
         return np.dtype("<f4")
     if number not in _STORED:
-        raise UnknownTypeError(f"{wire.dtype_name(number)} is no type that an array can hold")
+        raise UnknownTypeError(f"{wire.find_dtype_name(number)} is no type that an array can hold")
     return np.dtype(_STORED[number][0])
 
 
-def number_of(dtype: np.dtype[Any]) -> int:
-    """The number of the data type that holds arrays of this type. Raises `UnknownTypeError`."""
+def find_type_number(dtype: np.dtype[Any]) -> int:
+    """Return the number of the data type that holds arrays of this type.
+
+    Raises `UnknownTypeError`.
+    """
     if dtype.kind in "OSU":
         return STRING
     number = _NUMBERS.get(dtype) or _NUMBERS.get(dtype.newbyteorder("<"))
@@ -82,21 +85,22 @@ def number_of(dtype: np.dtype[Any]) -> int:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether the type is bfloat16 of the package ml_dtypes."""
+    """Return whether the type is bfloat16 of the package ml_dtypes."""
     return dtype.kind == "V" and dtype.name == "bfloat16"  # the name takes longest
 
 
-def element_bytes(number: int) -> int | None:
-    """Bytes of one element in memory; None for a type that no request may carry."""
+def find_element_bytes(number: int) -> int | None:
+    """Return the bytes of one element in memory; None for a type that no request may contain."""
     if number == STRING:
         return 24  # sizeof(tsl::tstring), without what it points to
     return np.dtype(_STORED[number][0]).itemsize if number in _STORED else None
 
 
-def elements(sizes: Iterable[int], most: int) -> int | None:
-    """Count the elements of a shape without its sizes of 0; None for more than `most`.
+def count_elements(sizes: Iterable[int], most: int) -> int | None:
+    """Count the elements of a shape; return None if its other sizes multiply to over `most`.
 
-    Sizes of 0 are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
+    Sizes of 0 are left out of that product, because a model may reduce over them: [2**40, 0] then
+    becomes [2**40].
     """
     count, empty = 1, False
     for size in sizes:
@@ -108,17 +112,17 @@ def elements(sizes: Iterable[int], most: int) -> int | None:
     return 0 if empty else count
 
 
-def value_field(number: int) -> str:
-    """The repeated field that holds the values of this type where tensor_content does not."""
+def find_value_field(number: int) -> str:
+    """Return the repeated field for the values of this type if they are not in tensor_content."""
     return "string_val" if number == STRING else _STORED[number][1]
 
 
-def value_bounds(number: int) -> tuple[int, int]:
-    """The least and the greatest integer that stands for a value of this type in its field.
+def find_value_bounds(number: int) -> tuple[int, int]:
+    """Return the least and the greatest integer for a value of this type in its field.
 
     TensorFlow cuts others to the type's width: 300 in a uint8 is 44, and -1 in a float16 is NaN.
     """
-    field = value_field(number)
+    field = find_value_field(number)
     if field == "int_val":
         bounds = np.iinfo(_STORED[number][0])
         return int(bounds.min), int(bounds.max)
@@ -126,40 +130,40 @@ def value_bounds(number: int) -> tuple[int, int]:
 
 
 def to_proto(array: Array, number: int | None = None) -> Any:
-    """A wire.TensorProto of the array, as the data type `number`, else of its own.
+    """Return a wire.TensorProto of the array, with the data type `number` or the array's own.
 
     Raises `UnknownTypeError` for what the type does not hold; values are not checked for range.
     """
     message = wire.TensorProto()
-    fill(message, array, number)
+    fill_proto(message, array, number)
     return message
 
 
-def fill(message: Any, array: Array, number: int | None = None) -> None:
-    """Fill an existing, empty message, as `to_proto` does: one copy of the values less."""
-    number = number_of(array.dtype) if number is None else number
+def fill_proto(message: Any, array: Array, number: int | None = None) -> None:
+    """Fill an existing, empty message, as `to_proto` does; this saves one copy of the values."""
+    number = find_type_number(array.dtype) if number is None else number
     message.dtype = number
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
     if number == STRING:
-        message.string_val.extend(string_bytes(value) for value in array.ravel().tolist())
+        message.string_val.extend(encode_string(value) for value in array.ravel().tolist())
     elif number == BFLOAT16:
-        message.tensor_content = _bfloat16_bits(array).tobytes()
+        message.tensor_content = _encode_bfloat16(array).tobytes()
     elif array.dtype.kind in "OSU":
-        raise UnknownTypeError(f"strings are no {wire.dtype_name(number)}")
+        raise UnknownTypeError(f"strings are no {wire.find_dtype_name(number)}")
     else:
-        message.tensor_content = array.astype(array_dtype(number), copy=False).tobytes()
+        message.tensor_content = array.astype(find_array_dtype(number), copy=False).tobytes()
 
 
 def to_array(message: Any) -> Array:
-    """A wire.TensorProto as an array, read-only where it can share the message's bytes.
+    """Convert a wire.TensorProto to an array, read-only if it can share the message's bytes.
 
-    Both encodings are read; fewer values than the shape wants repeat the last one, as in
-    TensorFlow. Raises `UnknownTypeError`.
+    Both encodings are read. If there are fewer values than the shape needs, the last one is
+    repeated, as in TensorFlow. Raises `UnknownTypeError`.
     """
     number = message.dtype
     if number != STRING and number not in _STORED:
-        raise UnknownTypeError(f"{wire.dtype_name(number)} is no type that an array can hold")
+        raise UnknownTypeError(f"{wire.find_dtype_name(number)} is no type that an array can hold")
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
     count = math.prod(shape)
     if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:
@@ -172,7 +176,7 @@ def to_array(message: Any) -> Array:
             )
         values: Array = np.frombuffer(message.tensor_content, stored)
     else:
-        values = _filled(_values(message, number), count)
+        values = _pad_values(_read_values(message, number), count)
     if number == BFLOAT16:
         values = (values.astype("<u4") << 16).view("<f4")
     try:
@@ -181,10 +185,10 @@ def to_array(message: Any) -> Array:
         raise UnknownTypeError(f"no array has the shape {list(shape)!s:.80} ({error})") from None
 
 
-def _values(message: Any, number: int) -> Array:
-    written = getattr(message, value_field(number))
+def _read_values(message: Any, number: int) -> Array:
+    written = getattr(message, find_value_field(number))
     if number == STRING:
-        return objects(list(written))
+        return build_object_array(list(written))
     stored = _STORED[number][0]
     if stored.startswith("<c"):
         # Real and imaginary parts in turn.
@@ -192,18 +196,20 @@ def _values(message: Any, number: int) -> Array:
         if len(parts) % 2:
             raise UnknownTypeError(f"{len(parts)} parts of complex numbers, which come in pairs")
         return parts.view(stored)
-    if value_field(number) not in ("int_val", "half_val"):
+    if find_value_field(number) not in ("int_val", "half_val"):
         return np.array(written, stored)
     # Fields made for 32 bits, whatever the type's own width.
-    wide, (least, greatest) = np.array(written, "<i4"), value_bounds(number)
+    wide, (least, greatest) = np.array(written, "<i4"), find_value_bounds(number)
     if len(wide) and not least <= wide.min() <= wide.max() <= greatest:
         wrong = wide.min() if wide.min() < least else wide.max()
-        raise UnknownTypeError(f"{wrong} in {value_field(number)} is no {wire.dtype_name(number)}")
+        raise UnknownTypeError(
+            f"{wrong} in {find_value_field(number)} is no {wire.find_dtype_name(number)}"
+        )
     # half_val holds the sixteen bits.
     return wide.astype("<u2").view(stored) if number in (BFLOAT16, HALF) else wide.astype(stored)
 
 
-def _filled(values: Array, count: int) -> Array:
+def _pad_values(values: Array, count: int) -> Array:
     if len(values) == count:
         return values
     if len(values) > count:
@@ -215,15 +221,18 @@ def _filled(values: Array, count: int) -> Array:
     return padded
 
 
-def objects(elements: Sequence[Any]) -> Array:
-    """An array of one dimension that holds the elements as they are, as strings are held."""
+def build_object_array(elements: Sequence[Any]) -> Array:
+    """Return a one-dimensional array of `object` with the elements unchanged.
+
+    Strings are held like this.
+    """
     array = np.empty(len(elements), object)
     array[:] = elements
     return array
 
 
-def string_bytes(element: Any) -> bytes:
-    """An element of a tensor of strings. Raises `UnknownTypeError`."""
+def encode_string(element: Any) -> bytes:
+    """Return an element of a tensor of strings as bytes. Raises `UnknownTypeError`."""
     if isinstance(element, bytes):
         return element
     if not isinstance(element, str):
@@ -234,19 +243,19 @@ def string_bytes(element: Any) -> bytes:
         raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
 
 
-def _bfloat16_bits(array: Array) -> Array:
-    """The upper half of each float32, rounded to nearest, ties to even."""
+def _encode_bfloat16(array: Array) -> Array:
+    """Return the upper half of each float32, rounded to nearest, ties to even."""
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
         return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
     floats = np.ascontiguousarray(array, "<f4").reshape(-1)
     result = np.empty(len(floats), "<u2")
     # In pieces: what is worked out in between is many times as large as what comes of it.
     for at in range(0, len(floats), _FLOATS_AT_ONCE):
-        result[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
+        result[at : at + _FLOATS_AT_ONCE] = _round_to_bfloat16(floats[at : at + _FLOATS_AT_ONCE])
     return result.reshape(array.shape)
 
 
-def _rounded_bits(floats: Array) -> Array:
+def _round_to_bfloat16(floats: Array) -> Array:
     bits = floats.view("<u4").astype("<u8")
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     too_large = (rounded & 0x7FFF == 0x7F80) & np.isfinite(floats)
@@ -256,27 +265,27 @@ def _rounded_bits(floats: Array) -> Array:
 
 
 def cast_exactly(array: Array, dtype: np.dtype[Any]) -> Array:
-    """The array as the type `dtype`; as it is where no cast between the two is allowed.
+    """Return the array as the type `dtype`; unchanged if no cast between the two is allowed.
 
-    NumPy's own casts wrap integers, and turn what a float32 is too small for into infinity. Here
-    integers and truth values become whatever holds every one of them exactly. Floats and complex
-    numbers are rounded to the nearest, as the numbers of a JSON text are. What never
-    happens: a float becomes an integer, a complex number a float, a number a truth value.
-    Raises `InexactCastError` for an integer that the type does not hold, and for a finite float
-    that would become infinite.
+    NumPy's own casts wrap integers, and turn numbers that are too large for a float32 into
+    infinity. Here integers and truth values are cast only if the type holds every one of them
+    exactly. Floats and complex numbers are rounded to the nearest, as the numbers of a JSON text
+    are. These casts never happen: a float to an integer, a complex number to a float, a number to
+    a truth value. Raises `InexactCastError` for an integer that the type does not hold, and for a
+    finite float that would become infinite.
     """
     kind, kinds = array.dtype.kind, "fc"
     if array.dtype == dtype or kind not in "biufc" or dtype.kind not in "iufc":
         return array
     if kind in kinds:
-        return _rounded_to(array, dtype) if kinds.find(kind) <= kinds.find(dtype.kind) else array
+        return _cast_rounded(array, dtype) if kinds.find(kind) <= kinds.find(dtype.kind) else array
     if kind == "b":
         return array.astype(dtype)
     if dtype.kind in "iu":
         bounds = np.iinfo(dtype)
         _require_none(array, (array < bounds.min) | (array > bounds.max), dtype)
         return array.astype(dtype)
-    result: Array = _rounded_to(array, dtype)
+    result: Array = _cast_rounded(array, dtype)
     # A float beyond the greatest integer cannot be turned back and compared.
     parts, top = result.real, float(int(np.iinfo(array.dtype).max) + 1)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -284,7 +293,7 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> Array:
     return result
 
 
-def _rounded_to(array: Array, dtype: np.dtype[Any]) -> Array:
+def _cast_rounded(array: Array, dtype: np.dtype[Any]) -> Array:
     with np.errstate(over="ignore"):
         result: Array = array.astype(dtype)
     _require_none(array, np.isfinite(array) & ~np.isfinite(result), dtype)

@@ -1,4 +1,4 @@
-"""Arrays become text: the JSON that the model server would write by rows, by columns or by lines; CSV.
+"""Conversion of arrays to text: the model server's JSON by rows, by columns or by lines, and CSV.
 
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
@@ -14,24 +14,27 @@ from typing import Any
 import numpy as np
 
 from servable_tensors import TensorError
-from servable_tensors.tensors import Array, Arrays, objects
+from servable_tensors.tensors import Array, Arrays, build_object_array
 
 _ELEMENTS_AT_ONCE = 4096
 
 
 def as_rows(arrays: Arrays) -> bytes:
-    """{"predictions": [...]}: plain values when there is a single output. Raises `TensorError`."""
-    return f'{{"predictions": [{", ".join(rows(arrays))}]}}'.encode(errors="surrogateescape")
+    """Return {"predictions": [...]}, with plain values for a single output.
+
+    Raises `TensorError`.
+    """
+    return f'{{"predictions": [{", ".join(format_rows(arrays))}]}}'.encode(errors="surrogateescape")
 
 
 def as_columns(arrays: Arrays, *, key: str = "outputs") -> bytes:
-    """{"outputs": ...}: without its name when there is a single one. Raises `TensorError`.
+    """Return {"outputs": ...}, without the name of a single output. Raises `TensorError`.
 
-    With the key "inputs" it is a request, in which a string that is no UTF-8 is base64.
+    With the key "inputs" it is a request, in which a string that isn't UTF-8 is base64.
     """
     if key == "inputs":
-        arrays = {name: _sendable(array) for name, array in arrays.items()}
-    columns = {name: _nested(name, array, array.ndim) for name, array in arrays.items()}
+        arrays = {name: _mark_base64(array) for name, array in arrays.items()}
+    columns = {name: _format_nested(name, array, array.ndim) for name, array in arrays.items()}
     if len(columns) == 1:
         written = "".join(columns.values())
     else:
@@ -41,44 +44,47 @@ def as_columns(arrays: Arrays, *, key: str = "outputs") -> bytes:
 
 
 def as_lines(arrays: Arrays) -> bytes:
-    """One row a line. Raises `TensorError` like `as_rows`."""
-    return "".join(f"{row}\n" for row in rows(arrays)).encode(errors="surrogateescape")
+    """Return one JSON line for each row. Raises `TensorError` like `as_rows`."""
+    return "".join(f"{row}\n" for row in format_rows(arrays)).encode(errors="surrogateescape")
 
 
 def as_csv(arrays: Arrays) -> bytes:
-    """One line a row, the outputs side by side in the order of their names; deeper rows laid out flat.
+    """Return one line for each row, with the outputs next to each other.
 
-    Raises `TensorError`.
+    The outputs are in the order of `arrays`; deeper rows are flattened. Raises `TensorError`.
     """
     _require_rows(arrays, ": no lines of CSV")
-    columns = [_cells(name, array) for name, array in arrays.items()]
+    columns = [_format_cells(name, array) for name, array in arrays.items()]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerows(chain.from_iterable(row) for row in zip(*columns, strict=True))
     return file.getvalue().encode(errors="surrogateescape")
 
 
-def _cells(name: str, array: Array) -> list[list[str]]:
+def _format_cells(name: str, array: Array) -> list[list[str]]:
     if array.dtype == object:
         flat = [value.decode(errors="surrogateescape") for value in array.ravel().tolist()]
     else:
-        flat = texts(name, array)
+        flat = format_elements(name, array)
     width = len(flat) // len(array) if len(array) else 0
     return [flat[row * width : (row + 1) * width] for row in range(len(array))]
 
 
 def _require_rows(arrays: Arrays, so: str) -> None:
-    """Raises `TensorError` unless all outputs are lists of equally many rows; `so` ends its message."""
+    """Raise `TensorError` unless all outputs have equally many rows; `so` ends its message."""
     lengths = {len(array) if array.ndim else None for array in arrays.values()}
     if len(lengths) != 1 or None in lengths:
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
         raise TensorError(f"the outputs have no rows in common ({shapes}){so}")
 
 
-def rows(arrays: Arrays) -> list[str]:
-    """One JSON text for each row. Raises `TensorError` where outputs have no common rows."""
+def format_rows(arrays: Arrays) -> list[str]:
+    """Return one JSON text for each row.
+
+    Raises `TensorError` if the outputs have no common rows.
+    """
     _require_rows(arrays, "; accept another form, as .npz")
-    columns = [[_nested(name, row, row.ndim) for row in a] if a.ndim > 1 else texts(name, a)
+    columns = [[_format_nested(name, row, row.ndim) for row in a] if a.ndim > 1 else format_elements(name, a)
                for name, a in arrays.items()]  # fmt: skip
     if len(columns) == 1:
         return columns[0]
@@ -89,11 +95,11 @@ def rows(arrays: Arrays) -> list[str]:
     ]
 
 
-def _sendable(array: Array) -> Array:
+def _mark_base64(array: Array) -> Array:
     if array.dtype.kind != "O":
         return array
     texts = [text if _is_utf8(text) else _Base64(text) for text in array.ravel().tolist()]
-    return objects(texts).reshape(array.shape)
+    return build_object_array(texts).reshape(array.shape)
 
 
 class _Base64(bytes):
@@ -108,21 +114,23 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _nested(name: str, array: Array, rank: int) -> str:
+def _format_nested(name: str, array: Array, rank: int) -> str:
     if array.dtype.kind == "c":
-        raise _no_complex(name)
+        raise _build_complex_error(name)
     if rank == 0:
-        return texts(name, array.reshape(1))[0]
+        return format_elements(name, array.reshape(1))[0]
     if rank == 1:
         # A text for each element takes many times what all of them take together.
         starts = range(0, len(array), _ELEMENTS_AT_ONCE)
-        pieces = (", ".join(texts(name, array[at : at + _ELEMENTS_AT_ONCE])) for at in starts)
+        pieces = (
+            ", ".join(format_elements(name, array[at : at + _ELEMENTS_AT_ONCE])) for at in starts
+        )
         return f"[{', '.join(pieces)}]"
-    return f"[{', '.join(_nested(name, row, rank - 1) for row in array)}]"
+    return f"[{', '.join(_format_nested(name, row, rank - 1) for row in array)}]"
 
 
-def texts(name: str, array: Array) -> list[str]:
-    """A JSON text for each element. Raises `TensorError` for complex numbers."""
+def format_elements(name: str, array: Array) -> list[str]:
+    """Return a JSON text for each element. Raises `TensorError` for complex numbers."""
     values: list[Any] = array.ravel().tolist()
     if array.dtype.kind == "O":
         return [
@@ -132,20 +140,22 @@ def texts(name: str, array: Array) -> list[str]:
             for value in values
         ]
     if array.dtype.kind == "c":
-        raise _no_complex(name)
+        raise _build_complex_error(name)
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         # As many digits as bring every float32 back; a double's would be noise.
-        return [_decimal(f"{value:.9g}") for value in array.astype(np.float32).ravel().tolist()]
+        return [
+            _format_decimal(f"{value:.9g}") for value in array.astype(np.float32).ravel().tolist()
+        ]
     # All at once, in C; no number's text has a comma.
     return json.dumps(values)[1:-1].split(", ") if values else []
 
 
-def _decimal(text: str) -> str:
+def _format_decimal(text: str) -> str:
     if text.endswith(("inf", "nan")):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(text, "NaN")
     # A whole number keeps its point, so that a reader does not take it for an integer.
     return text if "." in text or "e" in text else f"{text}.0"
 
 
-def _no_complex(name: str) -> TensorError:
+def _build_complex_error(name: str) -> TensorError:
     return TensorError(f"{name}: JSON holds no complex numbers; accept .npy, .npz or protobuf")

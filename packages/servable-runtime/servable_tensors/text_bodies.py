@@ -1,7 +1,7 @@
-"""JSON, JSON lines and CSV become the JSON of TensorFlow Serving's REST interface.
+"""Conversion of JSON, JSON lines and CSV to the JSON of TensorFlow Serving's REST interface.
 
-The rules are those of the container's NGINX when there is no code, since 2.20, its traps
-included: adding a handler changes no client's answer. The local container uses them too.
+The rules are those of the container's NGINX when there is no code, since 2.20, including its
+pitfalls: adding a handler changes no client's response. The local container uses them too.
 Source: tensorflowServing.js in the image's public source,
 https://github.com/aws/deep-learning-containers (scripts/docker/tensorflow/inference/sagemaker)
 """
@@ -28,12 +28,15 @@ _LINE_END = re.compile(r"\r?\n")
 
 
 def from_json(body: bytes) -> bytes:
-    """The model server's own form as it is; JSON lines, a bare list or value as instances."""
+    """Return the model server's own format unchanged, and other JSON as instances.
+
+    The other JSON is JSON lines, a bare list, or a value.
+    """
     if _OWN_FORM.search(body):
         return body
     text = body.decode(errors="surrogateescape")
     if _SEPARATE_VALUES.search(text):
-        each = lines(text)
+        each = split_lines(text)
         joined = ",".join(filter(None, each))
         instances = f"[{joined}]" if len(each) > 1 else joined
     else:
@@ -42,38 +45,45 @@ def from_json(body: bytes) -> bytes:
 
 
 def from_records(body: bytes) -> bytes:
-    """JSON lines that are answered line by line: each is one row, a single one and a plain value too.
+    """Convert JSON lines that get one response line each.
 
-    By the container's rules, `from_json`, a single line of nested lists would be several rows.
+    Every line is one row, also a single one and a plain value. By the container's rules,
+    `from_json`, a single line of nested lists would be several rows.
     """
     text = body.decode(errors="surrogateescape").strip(SPACE)
     if _OWN_FORM.search(body) or ("\n" in text and text[0] in "[{"):
         return from_json(body)
-    rows = ",".join(filter(None, lines(text)))
+    rows = ",".join(filter(None, split_lines(text)))
     return f'{{"instances":[{rows}]}}'.encode(errors="surrogateescape")
 
 
 def from_csv(body: bytes) -> bytes:
-    """Every field of every line is a number as JSON writes it, or else a string.
+    """Convert CSV: every field of every line is a number as JSON writes it, or else a string.
 
-    Quotes open and close anywhere in a line and go away; a doubled one between quotes is one.
+    Quotes open and close anywhere in a line and are removed; a doubled one between quotes is one.
     """
     text = body.decode(errors="surrogateescape")
-    rows = [f"[{row}]" if several else row for row, several in map(_row, filter(None, lines(text)))]
+    rows = [
+        f"[{row}]" if several else row
+        for row, several in map(_convert_row, filter(None, split_lines(text)))
+    ]
     return f'{{"instances":[{",".join(rows)}]}}'.encode(errors="surrogateescape")
 
 
-def _row(line: str) -> tuple[str, bool]:
-    """The line's values as JSON, and whether they are several. Most lines are of one kind."""
-    if _are_numbers(line):
+def _convert_row(line: str) -> tuple[str, bool]:
+    """Return the line's values as JSON, and whether there are several.
+
+    Most lines are of one kind.
+    """
+    if _has_only_numbers(line):
         return line, "," in line
     if not _UNLIKE_WORDS.search(line):
         return '"' + line.replace(",", '","') + '"', "," in line
-    values = list(map(_value, _fields(line)))
+    values = list(map(_convert_value, _split_fields(line)))
     return ",".join(values), len(values) > 1
 
 
-def _are_numbers(line: str) -> bool:
+def _has_only_numbers(line: str) -> bool:
     # Python's parser of JSON has the grammar, and takes no longer than finding the commas.
     if not _LETTERS_OF_NUMBERS.fullmatch(line):
         return False
@@ -84,7 +94,7 @@ def _are_numbers(line: str) -> bool:
     return True
 
 
-def _fields(line: str) -> list[str]:
+def _split_fields(line: str) -> list[str]:
     if '"' not in line:
         return line.split(",")
     # A quote outside quotes opens; up to the next one that is not doubled, commas are text.
@@ -98,21 +108,21 @@ def _fields(line: str) -> list[str]:
     return [*fields, field]
 
 
-def _value(field: str) -> str:
+def _convert_value(field: str) -> str:
     number = field.strip(SPACE)
-    if "," not in number and _are_numbers(number):
+    if "," not in number and _has_only_numbers(number):
         return number
     return '"' + field.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def with_signature(body: bytes, signature: str) -> bytes:
-    """The model server's form, asking for a signature; one that the body itself names stays."""
+def add_signature(body: bytes, signature: str) -> bytes:
+    """Return a body in the model server's format with the signature, unless it names one."""
     if _SIGNATURE_NAME.search(body):
         return body
     name = signature.replace("\\", "\\\\").replace('"', '\\"').encode(errors="surrogateescape")
     return body.replace(b"{", b'{"signature_name":"' + name + b'",', 1)
 
 
-def lines(text: str) -> list[str]:
-    """Lines of the text, without the space around each."""
+def split_lines(text: str) -> list[str]:
+    """Return the lines of the text, without the space around each."""
     return [line.strip(SPACE) for line in _LINE_END.split(text.strip(SPACE))]

@@ -14,30 +14,30 @@ _CRC = struct.Struct("<I")
 
 
 class RecordError(ValueError):
-    """The bytes are not TFRecord; `str()` says which record and why."""
+    """The error of bytes that are not TFRecord; `str()` says which record and why."""
 
 
-def frame(records: Iterable[bytes]) -> bytes:
-    """The content of a TFRecord file."""
+def frame_records(records: Iterable[bytes]) -> bytes:
+    """Return the content of a TFRecord file."""
     parts: list[bytes] = []
     for record in records:
         length = _LENGTH.pack(len(record))
-        parts += (length, _CRC.pack(masked(crc32c(length))))
-        parts += (record, _CRC.pack(masked(crc32c(record))))
+        parts += (length, _CRC.pack(mask_crc(compute_crc32c(length))))
+        parts += (record, _CRC.pack(mask_crc(compute_crc32c(record))))
     return b"".join(parts)
 
 
-def read(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator[bytes]:
-    """The records of a TFRecord file, one after the other. Raises `RecordError`.
+def read_records(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator[bytes]:
+    """Yield the records of a TFRecord file in order. Raises `RecordError`.
 
-    A length is believed only up to `max_record_bytes` (64 MiB; SageMaker's largest
+    A length is trusted only up to `max_record_bytes` (64 MiB; SageMaker's largest
     request is 6 MiB), so that a damaged one does not ask for terabytes.
     """
     number = 0
     while header := file.read(12):
         if len(header) < 12:
             raise RecordError(f"record {number}: the file ends inside the length")
-        if _CRC.unpack(header[8:])[0] != masked(crc32c(header[:8])):
+        if _CRC.unpack(header[8:])[0] != mask_crc(compute_crc32c(header[:8])):
             raise RecordError(f"record {number}: the length's CRC does not match")
         length = _LENGTH.unpack(header[:8])[0]
         if length > max_record_bytes:
@@ -47,24 +47,25 @@ def read(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator[bytes]:
         body = file.read(length + 4)
         if len(body) < length + 4:
             raise RecordError(f"record {number}: the file ends inside the record")
-        if _CRC.unpack(body[length:])[0] != masked(crc32c(body[:length])):
+        if _CRC.unpack(body[length:])[0] != mask_crc(compute_crc32c(body[:length])):
             raise RecordError(f"record {number}: the CRC does not match")
         yield body[:length]
         number += 1
 
 
-def masked(crc: int) -> int:
-    """A CRC as TFRecord and the variables index store it: rotated and offset.
+def mask_crc(crc: int) -> int:
+    """Return a CRC as TFRecord and the variables index store it: rotated and offset.
 
     A CRC over data that contains CRCs would otherwise be weak.
     """
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli, RFC 3720 appendix B.4); zlib's crc32 is another polynomial.
+def compute_crc32c(data: bytes) -> int:
+    """Return the CRC-32C (Castagnoli, RFC 3720 appendix B.4) of the data.
 
-    Four bytes a step, about 15 MB/s: enough for warm-up requests and an index.
+    zlib's crc32 uses another polynomial. This reads four bytes a step, about 15 MB/s: enough for
+    warm-up requests and an index.
     """
     crc = 0xFFFFFFFF
     first, second, third, fourth = _TABLES
@@ -82,8 +83,8 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def _tables() -> list[list[int]]:
-    """tables[n][b]: what byte b does to the CRC when n more bytes follow it."""
+def _build_tables() -> list[list[int]]:
+    """Return tables[n][b]: the effect of byte b on the CRC when n more bytes follow it."""
     first = []
     for byte in range(256):
         crc = byte
@@ -96,4 +97,4 @@ def _tables() -> list[list[int]]:
     return tables
 
 
-_TABLES = _tables()
+_TABLES = _build_tables()

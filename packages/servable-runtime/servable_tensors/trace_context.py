@@ -1,7 +1,7 @@
-"""The trace context and the inference id of a request, in its custom attributes.
+"""The trace context and the inference ID of a request, in its custom attributes.
 
 SageMaker forwards only the custom attributes of a caller's own headers, verbatim and at most 1024
-characters, and the container's code hands a handler no inference id. Both therefore travel as
+characters, and the container's code passes no inference ID to a handler. Both therefore travel as
 `traceparent=00-…,inference-id=…` among the custom attributes. Sources (2026-11-22):
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (CustomAttributes,
 InferenceId), https://www.w3.org/TR/trace-context/#traceparent-header
@@ -22,22 +22,22 @@ _VALID_PARENT = re.compile(
 )
 
 
-def with_trace(attributes: str, traceparent: str | None, inference_id: str | None) -> str:
-    """The custom attributes with the two; one that is malformed or has no room is left out."""
-    if traceparent is not None and (parent := valid_traceparent(traceparent)):
-        attributes = _joined(attributes, f"{_TRACEPARENT}={parent}")
+def add_trace(attributes: str, traceparent: str | None, inference_id: str | None) -> str:
+    """Return the custom attributes with both; a malformed one or one without room is left out."""
+    if traceparent is not None and (parent := normalize_traceparent(traceparent)):
+        attributes = _append_attribute(attributes, f"{_TRACEPARENT}={parent}")
     if inference_id is not None and _VALID_ID.fullmatch(inference_id):
-        attributes = _joined(attributes, f"{_INFERENCE_ID}={inference_id}")
+        attributes = _append_attribute(attributes, f"{_INFERENCE_ID}={inference_id}")
     return attributes
 
 
-def _joined(attributes: str, more: str) -> str:
+def _append_attribute(attributes: str, more: str) -> str:
     longer = f"{attributes},{more}" if attributes else more
     return longer if len(longer) <= MOST_ATTRIBUTES else attributes
 
 
-def without_trace(attributes: str) -> tuple[str, dict[str, object]]:
-    """(the other custom attributes, the valid ones of the two for a log: traceparent, inference_id).
+def split_trace(attributes: str) -> tuple[str, dict[str, object]]:
+    """Return the other custom attributes, and the valid traceparent and inference_id for a log.
 
     A malformed one is in neither. The first of several wins.
     """
@@ -48,7 +48,7 @@ def without_trace(attributes: str) -> tuple[str, dict[str, object]]:
     for attribute in attributes.split(","):
         name, _, value = attribute.strip(" \t").partition("=")
         if name == _TRACEPARENT:
-            if parent := valid_traceparent(value):
+            if parent := normalize_traceparent(value):
                 fields.setdefault("traceparent", parent)
         elif name == _INFERENCE_ID:
             if _VALID_ID.fullmatch(value):
@@ -58,8 +58,11 @@ def without_trace(attributes: str) -> tuple[str, dict[str, object]]:
     return ",".join(others), fields
 
 
-def valid_traceparent(text: str) -> str | None:
-    """The `traceparent`, as version 00 where it has a later one; None if it is malformed."""
+def normalize_traceparent(text: str) -> str | None:
+    """Return the `traceparent` as version 00, or None if it is malformed.
+
+    A later version is converted.
+    """
     match = _VALID_PARENT.fullmatch(text) if len(text) <= MOST_ATTRIBUTES else None
     if match is None or (match[2] is not None and text.startswith("00")):
         return None

@@ -1,6 +1,6 @@
-"""JSON as those read and write it who know no signature: the client.
+"""Reading and writing of JSON without a signature, as the client does.
 
-It carries no types: what comes back are int64, float64, bool and strings. With a signature it is
+JSON carries no types: the result has int64, float64, bool and strings. With a signature it is
 read by json_tensors.py.
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from servable_tensors import UNNAMED, UNNAMED_OUTPUT, TensorError
-from servable_tensors.json_tensors import flat, string_of
+from servable_tensors.json_tensors import decode_string, flatten
 from servable_tensors.predict_messages import MOST_DIMENSIONS, MOST_OUTPUTS
-from servable_tensors.tensors import Array, Arrays, objects
+from servable_tensors.tensors import Array, Arrays, build_object_array
 
 # A float32 is written with 17 digits as a float64; one that was rounded needs no more than these.
 _DECIMALS = (4, 7)
@@ -26,78 +26,84 @@ _LONG_NUMBER = re.compile(r"[eE]\+?0*[1-9][0-9]{2}|[0-9]{200}")
 _SHOWN = 60  # characters of a name that a server sent
 
 
-def written(arrays: Arrays, signature: str | None) -> bytes:
-    """A request by columns.
+def write_request(arrays: Arrays, signature: str | None) -> bytes:
+    """Return a request by columns.
 
     Raises `TensorError` for what JSON does not hold: complex numbers, long doubles, some shapes.
     """
     request: dict[str, Any] = {}
     if signature:
         request["signature_name"] = signature
-    values = {name: _values(name, array) for name, array in arrays.items()}
+    values = {name: _convert_values(name, array) for name, array in arrays.items()}
     request["inputs"] = values.get(UNNAMED, values)
     return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def inputs(body: bytes) -> dict[str, Array]:
-    """Inputs of a request by columns. Raises `ValueError`."""
+def read_inputs(body: bytes) -> dict[str, Array]:
+    """Return the inputs of a request by columns. Raises `ValueError`."""
     values = json.loads(body)["inputs"]
-    return columns(values if isinstance(values, dict) else {UNNAMED: values})
+    return build_arrays(values if isinstance(values, dict) else {UNNAMED: values})
 
 
-def outputs(body: bytes) -> dict[str, Array]:
-    """Outputs of an answer, by columns ("outputs") or by rows ("predictions"). Raises `ValueError`."""
-    return tensors(parsed(body))
+def read_outputs(body: bytes) -> dict[str, Array]:
+    """Return the outputs of a response, by columns ("outputs") or by rows ("predictions").
+
+    Raises `ValueError`.
+    """
+    return convert_response(parse_strictly(body))
 
 
-def tensors(answer: Any) -> dict[str, Array]:
-    """Outputs of an answer that is parsed. Raises `ValueError`."""
+def convert_response(answer: Any) -> dict[str, Array]:
+    """Return the outputs of a parsed response. Raises `ValueError`."""
     if isinstance(answer, dict) and "outputs" in answer:
         values = answer["outputs"]
     elif isinstance(answer, dict) and isinstance(answer.get("predictions"), list):
-        values = _columns(answer["predictions"])
+        values = _convert_rows(answer["predictions"])
     else:
         raise ValueError('it has neither "outputs" nor "predictions"')
     if not isinstance(values, dict) or values.keys() == {"b64"}:
         values = {UNNAMED_OUTPUT: values}
     if len(values) > MOST_OUTPUTS:
         raise ValueError(f"{len(values)} outputs; at most {MOST_OUTPUTS} are read")
-    return columns(values)
+    return build_arrays(values)
 
 
-def parsed(body: bytes) -> Any:
-    """JSON in which every name is there once and every number is what it says. Raises `ValueError`."""
+def parse_strictly(body: bytes) -> Any:
+    """Parse JSON; reject repeated names and numbers above float64's range.
+
+    Raises `ValueError`.
+    """
     text = body.decode()
     try:
-        answer = json.loads(text, object_pairs_hook=_object)
+        answer = json.loads(text, object_pairs_hook=_build_object)
         if _LONG_NUMBER.search(text):
             # Once more, slowly: json makes an infinity of 1e400.
-            json.loads(text, parse_float=_finite)
+            json.loads(text, parse_float=_parse_finite)
         return answer
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("an object in it has the same name twice")
     return members
 
 
-def _finite(number: str) -> float:
+def _parse_finite(number: str) -> float:
     value = float(number)
     if math.isinf(value):
         raise ValueError(f"it holds {number[:40]}, which is above what float64 holds")
     return value
 
 
-def columns(values: Mapping[str, Any]) -> dict[str, Array]:
-    """Arrays of values parsed from JSON. Raises `ValueError`."""
-    return {name: _array(name, value) for name, value in values.items()}
+def build_arrays(values: Mapping[str, Any]) -> dict[str, Array]:
+    """Return arrays of values parsed from JSON. Raises `ValueError`."""
+    return {name: _build_array(name, value) for name, value in values.items()}
 
 
-def _columns(rows: list[Any]) -> Any:
+def _convert_rows(rows: list[Any]) -> Any:
     if not rows or not all(isinstance(row, dict) and row.keys() != {"b64"} for row in rows):
         return rows
     if any(row.keys() != rows[0].keys() for row in rows):
@@ -105,7 +111,7 @@ def _columns(rows: list[Any]) -> Any:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _values(name: str, array: Array) -> Any:
+def _convert_values(name: str, array: Array) -> Any:
     kind = array.dtype.kind
     if 0 in array.shape[:-1]:
         raise TensorError(
@@ -113,17 +119,17 @@ def _values(name: str, array: Array) -> Any:
             "holds nothing; leave format out"
         )
     if kind == "O":
-        texts = objects([_text(value) for value in array.ravel().tolist()])
+        texts = build_object_array([_encode_text(value) for value in array.ravel().tolist()])
         return texts.reshape(array.shape).tolist()
     if kind == "f" and array.dtype.itemsize < 8:
-        return _short(array).tolist()
+        return _shorten_floats(array).tolist()
     if kind not in "biuf" or array.dtype.itemsize > 8:
         raise TensorError(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
     return array.tolist()
 
 
-def _short(array: Array) -> Array:
-    """The same numbers as float64 with few digits, where so many decimals hold them exactly."""
+def _shorten_floats(array: Array) -> Array:
+    """Return the same numbers as float64 with few decimals, if those hold them exactly."""
     exact = array.astype(np.float64)
     for decimals in _DECIMALS:
         rounded: Array = np.round(exact, decimals)
@@ -132,29 +138,35 @@ def _short(array: Array) -> Array:
     return exact
 
 
-def _text(value: bytes) -> Any:
+def _encode_text(value: bytes) -> Any:
     try:
         return value.decode()
     except UnicodeDecodeError:
         return {"b64": base64.b64encode(value).decode()}
 
 
-def _array(name: str, value: Any) -> Array:
-    """Lists nested evenly. NumPy sees strings' places best when they are no strings."""
+def _build_array(name: str, value: Any) -> Array:
+    """Return the array of a value or of evenly nested lists. Raises ValueError.
+
+    `flatten` finds the shape, because NumPy doesn't find it reliably for strings.
+    """
     try:
-        shape, leaves = flat(value)
+        shape, leaves = flatten(value)
         if len(shape) > MOST_DIMENSIONS:
             raise ValueError(f"has more than {MOST_DIMENSIONS} dimensions")
         kinds = set(map(type, leaves))
         if kinds & {str, dict}:
-            return objects([string_of(leaf) for leaf in leaves]).reshape(shape)
-        return _numbers(kinds, leaves).reshape(shape)
+            return build_object_array([decode_string(leaf) for leaf in leaves]).reshape(shape)
+        return _build_number_array(kinds, leaves).reshape(shape)
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{name[:_SHOWN]}: {error}") from None
 
 
-def _numbers(kinds: set[type], leaves: list[Any]) -> Array:
-    """int64, else uint64, else float64, else bool: never one of which a value is another."""
+def _build_number_array(kinds: set[type], leaves: list[Any]) -> Array:
+    """Return int64, else uint64, else float64, else bool, so that no value changes.
+
+    Raises ValueError for null, ragged lists, mixed values, and integers that would change.
+    """
     if type(None) in kinds:
         raise ValueError("holds null")
     if bool in kinds:
@@ -169,12 +181,12 @@ def _numbers(kinds: set[type], leaves: list[Any]) -> Array:
             if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
                 return np.array(leaves, dtype)
         raise ValueError("holds integers that neither int64 nor uint64 holds")
-    if not all(_same_as_float(leaf) for leaf in leaves if type(leaf) is int):
+    if not all(_is_exact_as_float(leaf) for leaf in leaves if type(leaf) is int):
         raise ValueError("holds an integer beside fractions, which float64 rounds")
     return np.array(leaves, np.float64)
 
 
-def _same_as_float(value: int) -> bool:
+def _is_exact_as_float(value: int) -> bool:
     try:
         return int(float(value)) == value
     except OverflowError:

@@ -1,14 +1,15 @@
-"""The protobuf messages of TensorFlow, TensorFlow Serving, and SavedModel, and the fields of their bytes.
+"""The protobuf messages of TensorFlow, TensorFlow Serving, and SavedModel, and their fields.
 
-tensorflow.proto and tensorflow_serving.proto say which messages Servable reads or writes; `python
-scripts/generate.py` compiles them into descriptors.base64. TensorFlow itself is not in the serving image,
-and importing it anywhere costs seconds. The pool is private. In protobuf's default pool these names
-would make a later `import tensorflow` fail with "duplicate file name".
+tensorflow.proto and tensorflow_serving.proto define the messages that Servable reads or writes;
+`python scripts/generate.py` compiles them into descriptors.base64. TensorFlow itself is not in
+the serving image, and importing it anywhere costs seconds. The pool is private. In protobuf's
+default pool these names would make a later `import tensorflow` fail with "duplicate file name".
 
-`fields` finds the fields of a serialized message without parsing it. Parsers differ over what no
-writer writes: C++ cuts a tag to 32 bits, upb refuses it, and a walker that kept it would see another
-message than the parser. So it refuses whatever protobuf's own writers never produce: tags that are
-longer than they need to be, groups, lengths of more than five bytes, integers of more than 64 bits.
+`iterate_fields` finds the fields of a serialized message without parsing it. Parsers differ over
+what no writer writes: C++ cuts a tag to 32 bits, upb rejects it, and a walker that kept it would
+see another message than the parser. So it rejects whatever protobuf's own writers never produce:
+tags that are longer than they need to be, groups, lengths of more than five bytes, integers of
+more than 64 bits.
 Source: https://protobuf.dev/programming-guides/encoding
 """
 
@@ -30,26 +31,29 @@ _TAG_BYTES, _LENGTH_BYTES, _VARINT_BYTES = 5, 5, 10  # parse_context.h, ReadTag 
 
 
 class WireError(ValueError):
-    """The bytes are no protobuf message; `str()` says why."""
+    """The error of bytes that are not a protobuf message; `str()` says why."""
 
 
-def fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
-    """The fields between two places, without looking into them. Raises `WireError`."""
+def iterate_fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
+    """Yield the fields between two positions, without parsing their content.
+
+    Raises `WireError`.
+    """
     while at < end:
         # Most tags and lengths are one byte: a call for each is most of the time.
-        tag, at = (body[at], at + 1) if body[at] < 0x80 else _tag(body, at, end)
+        tag, at = (body[at], at + 1) if body[at] < 0x80 else _read_tag(body, at, end)
         number, kind = tag >> 3, tag & 7
         if number == 0:
             raise WireError("a field has the number 0")
         if kind == VARINT:
-            value, at = varint(body, at, end)
+            value, at = read_varint(body, at, end)
             yield number, kind, value, 0
             continue
         if kind == BYTES:
             if at < end and body[at] < 0x80:
                 length, at = body[at], at + 1
             else:
-                length, at = varint(body, at, end, _LENGTH_BYTES)
+                length, at = read_varint(body, at, end, _LENGTH_BYTES)
         elif kind in (FIXED64, FIXED32):
             length = 8 if kind == FIXED64 else 4
         else:
@@ -60,15 +64,17 @@ def fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
         at += length
 
 
-def _tag(body: Buffer, at: int, end: int) -> tuple[int, int]:
-    tag, behind = varint(body, at, end, _TAG_BYTES)
+def _read_tag(body: Buffer, at: int, end: int) -> tuple[int, int]:
+    tag, behind = read_varint(body, at, end, _TAG_BYTES)
     if tag >> 32 or body[behind - 1] == 0:
         raise WireError(f"a field begins with {body[at:behind].hex()}, which is no tag")
     return tag, behind
 
 
-def varint(body: Buffer, at: int, end: int, most_bytes: int = _VARINT_BYTES) -> tuple[int, int]:
-    """The number that begins at a place, and the place behind it. Raises `WireError`."""
+def read_varint(
+    body: Buffer, at: int, end: int, most_bytes: int = _VARINT_BYTES
+) -> tuple[int, int]:
+    """Return the number at a position, and the position after it. Raises `WireError`."""
     value = shift = 0
     last = min(end, at + most_bytes)
     while at < last:
@@ -83,8 +89,8 @@ def varint(body: Buffer, at: int, end: int, most_bytes: int = _VARINT_BYTES) -> 
     raise WireError("a number does not end")
 
 
-def written_varint(number: int) -> bytes:
-    """The bytes of a number from 0 up: a tag's, or a length's."""
+def encode_varint(number: int) -> bytes:
+    """Return the bytes of a number from 0 up: a tag's, or a length's."""
     written = b""
     while number > 0x7F:
         written += bytes((number & 0x7F | 0x80,))
@@ -92,7 +98,7 @@ def written_varint(number: int) -> bytes:
     return written + bytes((number,))
 
 
-def _pool() -> descriptor_pool.DescriptorPool:
+def _build_pool() -> descriptor_pool.DescriptorPool:
     compiled = base64.b64decode(Path(__file__).with_name("descriptors.base64").read_bytes())
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(compiled).file:
@@ -100,44 +106,44 @@ def _pool() -> descriptor_pool.DescriptorPool:
     return pool
 
 
-_POOL = _pool()
+_POOL = _build_pool()
 
 
-def _message(name: str) -> Any:
+def _load_message(name: str) -> Any:
     # Any: a class made from a descriptor has attributes that no type checker can see.
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 
-TensorShapeProto = _message("tensorflow.TensorShapeProto")
-TensorProto = _message("tensorflow.TensorProto")
-AttrValue = _message("tensorflow.AttrValue")
-NameAttrList = _message("tensorflow.NameAttrList")
-AttrEntry = _message("tensorflow.AttrEntry")
-NodeDef = _message("tensorflow.NodeDef")
-FunctionDef = _message("tensorflow.FunctionDef")
-VersionDef = _message("tensorflow.VersionDef")
-GraphDef = _message("tensorflow.GraphDef")
-TensorInfo = _message("tensorflow.TensorInfo")
-SignatureDef = _message("tensorflow.SignatureDef")
-AssetFileDef = _message("tensorflow.AssetFileDef")
-MetaGraphDef = _message("tensorflow.MetaGraphDef")
-MetaInfoDef = _message("tensorflow.MetaGraphDef.MetaInfoDef")
-BundleHeaderProto = _message("tensorflow.BundleHeaderProto")
-BundleEntryProto = _message("tensorflow.BundleEntryProto")
-ModelSpec = _message("tensorflow.serving.ModelSpec")
-PredictRequest = _message("tensorflow.serving.PredictRequest")
-PredictResponse = _message("tensorflow.serving.PredictResponse")
-PredictLog = _message("tensorflow.serving.PredictLog")
-PredictionLog = _message("tensorflow.serving.PredictionLog")
-SignatureDefMap = _message("tensorflow.serving.SignatureDefMap")
-GetModelMetadataRequest = _message("tensorflow.serving.GetModelMetadataRequest")
-GetModelMetadataResponse = _message("tensorflow.serving.GetModelMetadataResponse")
-GetModelStatusRequest = _message("tensorflow.serving.GetModelStatusRequest")
-GetModelStatusResponse = _message("tensorflow.serving.GetModelStatusResponse")
-ClassificationRequest = _message("tensorflow.serving.ClassificationRequest")
-ClassificationResponse = _message("tensorflow.serving.ClassificationResponse")
-RegressionRequest = _message("tensorflow.serving.RegressionRequest")
-RegressionResponse = _message("tensorflow.serving.RegressionResponse")
+TensorShapeProto = _load_message("tensorflow.TensorShapeProto")
+TensorProto = _load_message("tensorflow.TensorProto")
+AttrValue = _load_message("tensorflow.AttrValue")
+NameAttrList = _load_message("tensorflow.NameAttrList")
+AttrEntry = _load_message("tensorflow.AttrEntry")
+NodeDef = _load_message("tensorflow.NodeDef")
+FunctionDef = _load_message("tensorflow.FunctionDef")
+VersionDef = _load_message("tensorflow.VersionDef")
+GraphDef = _load_message("tensorflow.GraphDef")
+TensorInfo = _load_message("tensorflow.TensorInfo")
+SignatureDef = _load_message("tensorflow.SignatureDef")
+AssetFileDef = _load_message("tensorflow.AssetFileDef")
+MetaGraphDef = _load_message("tensorflow.MetaGraphDef")
+MetaInfoDef = _load_message("tensorflow.MetaGraphDef.MetaInfoDef")
+BundleHeaderProto = _load_message("tensorflow.BundleHeaderProto")
+BundleEntryProto = _load_message("tensorflow.BundleEntryProto")
+ModelSpec = _load_message("tensorflow.serving.ModelSpec")
+PredictRequest = _load_message("tensorflow.serving.PredictRequest")
+PredictResponse = _load_message("tensorflow.serving.PredictResponse")
+PredictLog = _load_message("tensorflow.serving.PredictLog")
+PredictionLog = _load_message("tensorflow.serving.PredictionLog")
+SignatureDefMap = _load_message("tensorflow.serving.SignatureDefMap")
+GetModelMetadataRequest = _load_message("tensorflow.serving.GetModelMetadataRequest")
+GetModelMetadataResponse = _load_message("tensorflow.serving.GetModelMetadataResponse")
+GetModelStatusRequest = _load_message("tensorflow.serving.GetModelStatusRequest")
+GetModelStatusResponse = _load_message("tensorflow.serving.GetModelStatusResponse")
+ClassificationRequest = _load_message("tensorflow.serving.ClassificationRequest")
+ClassificationResponse = _load_message("tensorflow.serving.ClassificationResponse")
+RegressionRequest = _load_message("tensorflow.serving.RegressionRequest")
+RegressionResponse = _load_message("tensorflow.serving.RegressionResponse")
 
 DataType: dict[str, int] = {
     value.name: value.number for value in _POOL.FindEnumTypeByName("tensorflow.DataType").values
@@ -145,8 +151,11 @@ DataType: dict[str, int] = {
 """DT_FLOAT -> 1, and so on."""
 
 
-def dtype_name(number: int) -> str:
-    """1 -> "float32", the name that TensorFlow and NumPy write; a number not known stays one."""
+def find_dtype_name(number: int) -> str:
+    """Return the name that TensorFlow and NumPy write, such as "float32" for 1.
+
+    For an unknown number it is "dtype" and the number.
+    """
     return _DTYPE_NAMES.get(number, f"dtype {number}")
 
 

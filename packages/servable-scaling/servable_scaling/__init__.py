@@ -1,4 +1,4 @@
-"""Alarms and Application Auto Scaling as rules: pure, with no clock, no network and nothing of AWS's SDK.
+"""The rules of alarms and Application Auto Scaling: pure, without clock, network or AWS SDK.
 
-The local AWS acts by these rules, and `servable rehearse` simulates a day with them.
+The local AWS follows these rules, and `servable rehearse` simulates a day with them.
 """

@@ -1,4 +1,4 @@
-"""Targets, policies, schedules and alarms of a deployment, advanced together: what a simulation holds.
+"""Targets, policies, schedules and alarms of a deployment, advanced together in a simulation.
 
     scaling = Autoscaling(
         targets={"Target": {...}}, policies={"Policy": {...}}, alarms=[...], created=datetime(2026, 11, 23)
@@ -9,7 +9,7 @@
         step.activities              # begun or left out in this minute; their state follows later
         step.changed                 # alarms that went from one state to another
 
-`values` answers what the alarms ask about the minutes that are over (`MetricValues`).
+`values` provides the alarms' metrics for the minutes that are over (`MetricValues`).
 """
 
 from collections import deque
@@ -26,34 +26,41 @@ from servable_scaling.scalable_target import (
     ScalingPropertyError,
     ScheduledAction,
     TargetTracking,
-    scaling_policy,
+    parse_scaling_policy,
 )
-from servable_scaling.scaling_policies import alarm_requests
+from servable_scaling.scaling_policies import build_alarm_requests
 from servable_scaling.target_scaler import Breach, ScaledResource, TargetScaler
 
 _MINUTE_SECONDS = 60
 
 
-def acts(before: State, state: State, at: datetime) -> bool:
-    """Whether an alarm's scaling actions run: as it goes into ALARM, and then once a minute.
+def is_acting(before: State, state: State, at: datetime) -> bool:
+    """Return whether an alarm's scaling actions run.
 
-    Source (2026-11-22): https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-actions.html
+    They run when it goes into ALARM, and then once a minute. Source (2026-11-22):
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-actions.html
     """
     return state == "ALARM" and (before != "ALARM" or at.second == 0)
 
 
-def due(rule: MetricAlarmRule, at: datetime) -> bool:
-    """Whether a rule is evaluated at `at`: every minute, a finer period's every 10 s."""
+def is_due(rule: MetricAlarmRule, at: datetime) -> bool:
+    """Return whether a rule is evaluated at `at`.
+
+    It is evaluated every minute, or every 10 s for a period below a minute.
+    """
     return at.second == 0 or rule.period_seconds < _MINUTE_SECONDS
 
 
-def breaches(
+def find_breaches(
     request: Mapping[str, Any],
     rule: MetricAlarmRule,
     evaluation: Evaluation,
     policies: Container[str],
 ) -> Iterator[Breach]:
-    """One for each policy that the alarm acts on, by what AlarmActions has."""
+    """Yield a breach for each of the policies in the alarm's AlarmActions.
+
+    Yields nothing if the alarm's actions are disabled.
+    """
     if not request.get("ActionsEnabled", True):
         return
     for action in request.get("AlarmActions", ()):
@@ -69,10 +76,11 @@ def breaches(
 
 @dataclass
 class WatchedAlarm:
-    """One metric alarm and its state; it asks for each datapoint once. Raises ValueError in words.
+    """A metric alarm and its state; it requests each datapoint once.
 
-    For what does not change afterwards: a simulation. `request` is PutMetricAlarm's, or the
-    properties of AWS::CloudWatch::Alarm with its references resolved.
+    Raises ValueError with a message. It is for values that don't change afterwards, as in a
+    simulation. `request` is PutMetricAlarm's, or the properties of AWS::CloudWatch::Alarm with
+    its references resolved.
     """
 
     request: Mapping[str, Any]
@@ -90,18 +98,25 @@ class WatchedAlarm:
     def name(self) -> str:
         return str(self.request["AlarmName"])
 
-    def look(self, values: MetricValues, at: datetime) -> tuple[State, State]:
-        """(state before, state now); the last evaluation is kept."""
+    def check(self, values: MetricValues, at: datetime) -> tuple[State, State]:
+        """Evaluate the alarm and return (state before, state now).
+
+        The last evaluation is kept.
+        """
         before = self.state
         seen = at - timedelta(seconds=self.delay_seconds)
         # Datapoints are of whole periods, whatever the delay is.
         seen -= timedelta(seconds=seen.second % min(self.rule.period_seconds, _MINUTE_SECONDS))
-        evaluation = self.rule.judge(values, self._points(values, seen), at, before)
+        evaluation = self.rule.evaluate_points(
+            values, self._update_points(values, seen), at, before
+        )
         if evaluation is not None:
             self.state, self.evaluation = evaluation.state, evaluation
         return before, self.state
 
-    def _points(self, values: MetricValues, at: datetime) -> deque[tuple[datetime, float | None]]:
+    def _update_points(
+        self, values: MetricValues, at: datetime
+    ) -> deque[tuple[datetime, float | None]]:
         seconds, count = self.rule.period_seconds, self.rule.n + EXTRA_DATAPOINTS
         period = timedelta(seconds=seconds)
         phase = (at.hour * 3_600 + at.minute * 60 + at.second) % seconds
@@ -109,7 +124,7 @@ class WatchedAlarm:
         first = at - period * count
         start = points[-1][0] + period if points and points[-1][0] >= first else first
         while start < at:
-            points.append((start, self.rule.query.value(values, start, start + period)))
+            points.append((start, self.rule.query.compute_value(values, start, start + period)))
             start += period
         return points
 
@@ -119,7 +134,10 @@ Properties = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AlarmChange:
-    """An alarm went from one state to another. `actions`: what it names for its new state."""
+    """The change of an alarm from one state to another.
+
+    `actions`: the alarm's actions for its new state.
+    """
 
     at: datetime
     alarm: str
@@ -130,7 +148,7 @@ class AlarmChange:
 
 @dataclass
 class ScalingMinute:
-    """Result of one minute: new capacities, scaling activities and alarms that changed state."""
+    """The result of one minute: new capacities, scaling activities and changed alarms."""
 
     desired: dict[str, int] = field(default_factory=dict)
     activities: list[ScalingActivity] = field(default_factory=list)
@@ -138,11 +156,13 @@ class ScalingMinute:
 
 
 class Autoscaling:
-    """`targets` and `policies` by the names with which others refer to them: logical ids, or ARNs.
+    """The autoscaling of a deployment, simulated minute by minute.
 
-    A policy names its target by ScalingTargetId or by ResourceId and ScalableDimension; an alarm
-    names policies in AlarmActions. References must be resolved to these names. `created`: naive UTC.
-    Raises `ScalingPropertyError`, `ScheduleError`, or ValueError in words for an alarm.
+    `targets` and `policies` are by the names with which others refer to them: logical IDs, or
+    ARNs. A policy names its target by ScalingTargetId or by ResourceId and ScalableDimension; an
+    alarm names policies in AlarmActions. References must be resolved to these names. `created`:
+    naive UTC. Raises `ScalingPropertyError`, `ScheduleError`, or ValueError with a message for an
+    alarm.
     """
 
     def __init__(
@@ -162,8 +182,11 @@ class Autoscaling:
         self._resources: dict[str, str] = {}
         by_name: dict[str, str] = {}
         for name, properties in targets.items():
-            target = ScaledTarget.of(properties)
-            actions = [ScheduledAction.of(each) for each in properties.get("ScheduledActions", ())]
+            target = ScaledTarget.from_properties(properties)
+            actions = [
+                ScheduledAction.from_properties(each)
+                for each in properties.get("ScheduledActions", ())
+            ]
             self.scalers[target.resource_id] = TargetScaler(
                 target, created=created, actions=actions
             )
@@ -174,34 +197,37 @@ class Autoscaling:
             )
             if resource not in self.scalers:
                 raise ScalingPropertyError(f"Policy {name} names no target that is given.")
-            policy, scaler = scaling_policy(properties), self.scalers[str(resource)]
+            policy, scaler = parse_scaling_policy(properties), self.scalers[str(resource)]
             scaler.policies[name] = policy
             self._resources[name] = str(resource)
             if isinstance(policy, TargetTracking):
-                sides = alarm_requests(policy, scaler.target, suffix=policy.name)
+                sides = build_alarm_requests(policy, scaler.target, suffix=policy.name)
                 for side in sides.values():
-                    self._watch({**side, "AlarmActions": [name]})
+                    self._add_alarm({**side, "AlarmActions": [name]})
         for request in alarms:
-            self._watch(request)
+            self._add_alarm(request)
 
     def advance(
         self, at: datetime, values: MetricValues, resources: Mapping[str, ScaledResource]
     ) -> ScalingMinute:
-        """The minute (or 10 s) that begins at `at`. `resources`: {ResourceId: as it is now}."""
+        """Simulate the minute (or 10 s) that begins at `at`.
+
+        `resources`: {ResourceId: its current state}.
+        """
         step = ScalingMinute()
         acting: dict[str, list[Breach]] = {}
         for alarm in self.alarms.values():
-            if not due(alarm.rule, at):
+            if not is_due(alarm.rule, at):
                 continue
-            before, state = alarm.look(values, at)
+            before, state = alarm.check(values, at)
             if before != state:
                 kinds = {"ALARM": "AlarmActions", "OK": "OKActions"}
                 enabled = alarm.request.get("ActionsEnabled", True)
                 named = alarm.request.get(kinds.get(state, "InsufficientDataActions"), ())
                 actions = tuple(named) if enabled else ()
                 step.changed.append(AlarmChange(at, alarm.name, before, state, actions))
-            if acts(before, state, at) and alarm.evaluation is not None:
-                for breach in breaches(
+            if is_acting(before, state, at) and alarm.evaluation is not None:
+                for breach in find_breaches(
                     alarm.request, alarm.rule, alarm.evaluation, self._resources
                 ):
                     acting.setdefault(self._resources[breach.policy], []).append(breach)
@@ -213,6 +239,6 @@ class Autoscaling:
                 step.desired[resource_id] = decision.desired
         return step
 
-    def _watch(self, request: Properties) -> None:
+    def _add_alarm(self, request: Properties) -> None:
         alarm = WatchedAlarm(request, delay_seconds=self._delay_seconds)
         self.alarms[alarm.name] = alarm

@@ -1,6 +1,6 @@
-"""CloudFormation's intrinsic functions, answered for one stack.
+"""CloudFormation's intrinsic functions, evaluated for one stack.
 
-It imports the standard library alone, so that whoever reads a template can use it.
+It imports only the standard library, so that any reader of templates can use it.
 Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference.html
 """
 
@@ -17,11 +17,15 @@ _PLACEHOLDER = re.compile(r"\$\{(!?[^${}]+)\}")
 
 
 class TemplateError(Exception):
-    """A template says something that cannot be evaluated. `str()` is the whole sentence."""
+    """The error of a template that cannot be evaluated. `str()` is a whole sentence."""
 
 
 class Evaluator:
-    """Answers the functions. What resources there are, a subclass knows: `physical_id`, `attribute`."""
+    """The evaluator of the functions.
+
+    Subclasses implement `find_physical_id` and `find_attribute`. Only a subclass knows which
+    resources exist.
+    """
 
     def __init__(
         self,
@@ -31,28 +35,34 @@ class Evaluator:
         parameters: Mapping[str, Any] | None = None,
         mappings: Mapping[str, Any] | None = None,
     ) -> None:
-        """`pseudo`: AWS::Region and its like. `exports`: values by their names."""
+        """Store the values to which a template refers.
+
+        `pseudo`: pseudo parameters such as AWS::Region. `exports`: values by their names.
+        """
         self.pseudo = pseudo
         self.exports = exports
         self.parameters = parameters or {}
         self.mappings = mappings or {}
         self.conditions: dict[str, bool] = {}
 
-    def physical_id(self, name: str) -> Any:
-        """Value of Ref for a resource. Raises `TemplateError`."""
+    def find_physical_id(self, name: str) -> Any:
+        """Return the value of Ref for a resource. Raises `TemplateError`."""
         raise NotImplementedError
 
-    def attribute(self, name: str, attribute: str) -> Any:
-        """Value of GetAtt for a resource. Raises `TemplateError`."""
+    def find_attribute(self, name: str, attribute: str) -> Any:
+        """Return the value of GetAtt for a resource. Raises `TemplateError`."""
         raise NotImplementedError
 
     def evaluate(self, value: Any) -> Any:
-        """The value with every function answered. Raises `TemplateError`."""
+        """Return the value with every function evaluated. Raises `TemplateError`."""
         result = self._evaluate(value)
         return None if result is _NOTHING else result
 
-    def function(self, name: str, argument: Any) -> Any:
-        """One function's answer: Ref, Condition or one of Fn::. Raises `TemplateError`."""
+    def evaluate_function(self, name: str, argument: Any) -> Any:
+        """Return the value of one function: Ref, Condition or one of Fn::.
+
+        Raises `TemplateError`.
+        """
         if name not in _FUNCTIONS:
             raise TemplateError(f"The function {name} is not emulated.")
         least, most, words = _FORMS.get(name, (0, 0, ""))
@@ -60,15 +70,18 @@ class Evaluator:
             raise TemplateError(f"Template error: {words}")
         return _FUNCTIONS[name](self, argument)
 
-    def dynamic_reference(self, text: str) -> Any:
-        """A text that names a value of Parameter Store or Secrets Manager."""
+    def resolve_dynamic_reference(self, text: str) -> Any:
+        """Return the value of a text that refers to Parameter Store or Secrets Manager.
+
+        Raises `TemplateError` unless a subclass resolves it.
+        """
         raise TemplateError(f"Dynamic references are not emulated: {text}")
 
     def _evaluate(self, value: Any) -> Any:
         if isinstance(value, list):
             return [item for item in map(self._evaluate, value) if item is not _NOTHING]
         if isinstance(value, str) and "{{resolve:" in value:
-            return self.dynamic_reference(value)
+            return self.resolve_dynamic_reference(value)
         if not isinstance(value, dict):
             return value
         if len(value) == 1:
@@ -76,42 +89,42 @@ class Evaluator:
             # A policy statement too has a key of the name Condition.
             own = name == "Condition" and isinstance(argument, str) and argument in self.conditions
             if own or name == "Ref" or name.startswith("Fn::"):
-                return self.function(name, argument)
+                return self.evaluate_function(name, argument)
         pairs = ((key, self._evaluate(item)) for key, item in value.items())
         return {key: item for key, item in pairs if item is not _NOTHING}
 
-    def condition(self, name: str) -> bool:
-        """Value of a condition. Raises `TemplateError`."""
+    def find_condition(self, name: str) -> bool:
+        """Return the value of a condition. Raises `TemplateError`."""
         if name not in self.conditions:
             raise TemplateError(f"Template error: unresolved condition dependency {name}")
         return self.conditions[name]
 
-    def _reference(self, name: str) -> Any:
+    def _evaluate_ref(self, name: str) -> Any:
         if name == "AWS::NoValue":
             return _NOTHING
         for values in (self.pseudo, self.parameters):
             if name in values:
                 return values[name]
-        return self.physical_id(name)
+        return self.find_physical_id(name)
 
     def _get_attribute(self, argument: Any) -> Any:
         name, attribute = argument.split(".", 1) if isinstance(argument, str) else argument
-        return self.attribute(name, self._evaluate(attribute))
+        return self.find_attribute(name, self._evaluate(attribute))
 
     def _substitute(self, argument: Any) -> str:
         text, own = (argument, {}) if isinstance(argument, str) else argument
         own = {name: self._evaluate(value) for name, value in own.items()}
 
-        def answer(match: re.Match[str]) -> str:
+        def replace_placeholder(match: re.Match[str]) -> str:
             name = match.group(1)
             if name.startswith("!"):
                 return "${" + name[1:] + "}"
             name = name.strip()
             if name in own:
                 return str(own[name])
-            return str(self._get_attribute(name) if "." in name else self._reference(name))
+            return str(self._get_attribute(name) if "." in name else self._evaluate_ref(name))
 
-        return _PLACEHOLDER.sub(answer, text)
+        return _PLACEHOLDER.sub(replace_placeholder, text)
 
     def _join(self, argument: Any) -> str:
         separator, parts = argument
@@ -149,23 +162,23 @@ class Evaluator:
         return value
 
     def import_value(self, name: str) -> str:
-        """Value of an export. Raises `TemplateError`."""
+        """Return the value of an export. Raises `TemplateError`."""
         if name not in self.exports:
             raise TemplateError(f"No export named {name} found.")
         return self.exports[name]
 
-    def _equals(self, argument: Any) -> bool:
+    def _is_equal(self, argument: Any) -> bool:
         left, right = (
             str(value).lower() if isinstance(value, bool) else value
             for value in map(self.evaluate, argument)
         )
         return bool(left == right)
 
-    def _if(self, argument: Any) -> Any:
+    def _evaluate_if(self, argument: Any) -> Any:
         name, yes, no = argument
         if name not in self.conditions:
             raise TemplateError(f"Template error: unresolved condition dependency {name} in Fn::If")
-        return self._evaluate(yes if self.condition(name) else no)
+        return self._evaluate(yes if self.find_condition(name) else no)
 
 
 _BOOLEANS = "object requires a list of at least 2 and at most 10 boolean parameters."
@@ -196,8 +209,8 @@ _FORMS = {
     "Fn::Or": (2, 10, f"every Fn::Or {_BOOLEANS}"),
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
-    "Ref": Evaluator._reference,
-    "Condition": Evaluator.condition,
+    "Ref": Evaluator._evaluate_ref,
+    "Condition": Evaluator.find_condition,
     "Fn::GetAtt": Evaluator._get_attribute,
     "Fn::Sub": Evaluator._substitute,
     "Fn::Join": Evaluator._join,
@@ -210,8 +223,8 @@ _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     ],
     "Fn::Base64": lambda scope, text: base64.b64encode(scope.evaluate(text).encode()).decode(),
     "Fn::ToJsonString": lambda scope, value: json.dumps(scope.evaluate(value)),
-    "Fn::If": Evaluator._if,
-    "Fn::Equals": Evaluator._equals,
+    "Fn::If": Evaluator._evaluate_if,
+    "Fn::Equals": Evaluator._is_equal,
     "Fn::Contains": lambda scope, parts: scope.evaluate(parts[1]) in scope.evaluate(parts[0]),
     "Fn::Not": lambda scope, parts: not scope.evaluate(parts[0]),
     "Fn::And": lambda scope, parts: all(scope.evaluate(part) for part in parts),

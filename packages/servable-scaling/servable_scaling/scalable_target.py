@@ -1,10 +1,10 @@
 """Scalable targets, policies and scheduled actions from their properties; and scaling activities.
 
-Properties are CloudFormation's or the API's. Activities say what was done or left, and why, in the words
-of AWS. Codes, status codes and the words for bounds and schedules:
+Properties are CloudFormation's or the API's. Activities report what was done or left out, and
+why, with AWS's texts. Codes, status codes and the texts for bounds and schedules:
 https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-scaling-activities.html,
 https://docs.aws.amazon.com/autoscaling/application/userguide/describe-scheduled-scaling.html (2026-11-22).
-Words about instance counts, of waiting and of failures: as seen in SageMaker's activities.
+Texts about instance counts, waiting and failures: as seen in SageMaker's activities.
 """
 
 import math
@@ -30,19 +30,22 @@ _Number = TypeVar("_Number", int, float)
 
 
 class ScalingPropertyError(ValueError):
-    """A property that Application Auto Scaling refuses, or that is not emulated. `str()` says which."""
+    """The error of a property that Application Auto Scaling rejects, or that is not emulated.
+
+    `str()` names it.
+    """
 
 
 @dataclass(frozen=True)
 class SuspendedState:
-    """Which kinds of scaling a target leaves out for now: SuspendedState."""
+    """The kinds of scaling that are suspended for a target: SuspendedState."""
 
     scaling_in: bool = False
     scaling_out: bool = False
     scheduled: bool = False
 
     @classmethod
-    def of(cls, properties: Properties | None) -> "SuspendedState":
+    def from_properties(cls, properties: Properties | None) -> "SuspendedState":
         names = ("DynamicScalingIn", "DynamicScalingOut", "ScheduledScaling")
         return cls(*(bool((properties or {}).get(f"{name}Suspended")) for name in names))
 
@@ -59,14 +62,14 @@ class ScaledTarget:
     service: str = "sagemaker"
 
     @classmethod
-    def of(cls, properties: Properties) -> "ScaledTarget":
-        """Raises `ScalingPropertyError`."""
+    def from_properties(cls, properties: Properties) -> "ScaledTarget":
+        """Create the target from its properties. Raises `ScalingPropertyError`."""
         target = cls(
             resource_id=str(properties["ResourceId"]),
             dimension=str(properties["ScalableDimension"]),
             minimum=int(properties["MinCapacity"]),
             maximum=int(properties["MaxCapacity"]),
-            suspended=SuspendedState.of(properties.get("SuspendedState")),
+            suspended=SuspendedState.from_properties(properties.get("SuspendedState")),
             service=str(properties.get("ServiceNamespace", "sagemaker")),
         )
         if target.minimum > target.maximum:
@@ -77,8 +80,8 @@ class ScaledTarget:
     def noun(self) -> str:
         return NOUNS.get(self.dimension, self.dimension.split(":")[-1])
 
-    def within(self, minimum: int | None, maximum: int | None) -> "ScaledTarget":
-        """The target with other bounds; None keeps a bound."""
+    def replace_bounds(self, minimum: int | None, maximum: int | None) -> "ScaledTarget":
+        """Return the target with other bounds; None keeps a bound."""
         return replace(
             self,
             minimum=self.minimum if minimum is None else minimum,
@@ -91,7 +94,7 @@ class ScaledTarget:
 
 @dataclass(frozen=True)
 class TargetTracking:
-    """A target tracking policy. `request` is its configuration, whose metric the alarms take."""
+    """A target tracking policy. `request` is its configuration, with the metric of its alarms."""
 
     name: str
     target_value: float
@@ -103,7 +106,7 @@ class TargetTracking:
 
 @dataclass(frozen=True)
 class StepAdjustment:
-    """From `lower` to `upper`, both relative to the alarm's threshold; None: no end."""
+    """A step from `lower` to `upper`, both relative to the alarm's threshold; None: no limit."""
 
     lower: float | None
     upper: float | None
@@ -126,10 +129,11 @@ class StepScaling:
 ScalingPolicy = TargetTracking | StepScaling
 
 
-def scaling_policy(properties: Properties) -> ScalingPolicy:
-    """As AWS::ApplicationAutoScaling::ScalingPolicy or PutScalingPolicy has it.
+def parse_scaling_policy(properties: Properties) -> ScalingPolicy:
+    """Return the policy of these properties.
 
-    Raises `ScalingPropertyError`.
+    They are those of AWS::ApplicationAutoScaling::ScalingPolicy or PutScalingPolicy. Raises
+    `ScalingPropertyError`.
     """
     name = str(properties["PolicyName"])
     tracked = properties.get("TargetTrackingScalingPolicyConfiguration")
@@ -138,8 +142,8 @@ def scaling_policy(properties: Properties) -> ScalingPolicy:
             name=name,
             target_value=float(tracked["TargetValue"]),
             request=tracked,
-            out_cooldown_seconds=_seconds(tracked, "ScaleOutCooldown"),
-            in_cooldown_seconds=_seconds(tracked, "ScaleInCooldown"),
+            out_cooldown_seconds=_read_seconds(tracked, "ScaleOutCooldown"),
+            in_cooldown_seconds=_read_seconds(tracked, "ScaleInCooldown"),
             scales_in=not tracked.get("DisableScaleIn", False),
         )
     configuration = properties.get("StepScalingPolicyConfiguration")
@@ -150,8 +154,8 @@ def scaling_policy(properties: Properties) -> ScalingPolicy:
         )
     steps = tuple(
         StepAdjustment(
-            _optional(float, step.get("MetricIntervalLowerBound")),
-            _optional(float, step.get("MetricIntervalUpperBound")),
+            _convert_optional(float, step.get("MetricIntervalLowerBound")),
+            _convert_optional(float, step.get("MetricIntervalUpperBound")),
             int(step["ScalingAdjustment"]),
         )
         for step in configuration.get("StepAdjustments", ())
@@ -161,25 +165,26 @@ def scaling_policy(properties: Properties) -> ScalingPolicy:
         name=name,
         kind=configuration["AdjustmentType"],
         steps=steps,
-        out_cooldown_seconds=_seconds(configuration, "Cooldown"),
-        in_cooldown_seconds=_seconds(configuration, "Cooldown"),
+        out_cooldown_seconds=_read_seconds(configuration, "Cooldown"),
+        in_cooldown_seconds=_read_seconds(configuration, "Cooldown"),
         aggregation=configuration.get("MetricAggregationType") or "Average",
         least_magnitude=int(configuration.get("MinAdjustmentMagnitude") or 0),
     )
 
 
-def _seconds(configuration: Properties, key: str) -> int:
+def _read_seconds(configuration: Properties, key: str) -> int:
     seconds = configuration.get(key)
     return DEFAULT_COOLDOWN_SECONDS if seconds is None else int(seconds)
 
 
-def _optional(kind: type[_Number], value: Any) -> _Number | None:
+def _convert_optional(kind: type[_Number], value: Any) -> _Number | None:
     return None if value is None else kind(value)
 
 
 def _check_steps(steps: Sequence[StepAdjustment], *, exact: bool) -> None:
-    """No gap, no overlap, an end on each side where there is one; the words are ours.
+    """Raise `ScalingPropertyError` for invalid steps, such as a gap or an overlap between them.
 
+    The outermost steps must have no limit on their side of the threshold. The messages are ours.
     Source (2026-11-22):
     https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     """
@@ -206,7 +211,7 @@ def _check_steps(steps: Sequence[StepAdjustment], *, exact: bool) -> None:
 
 @dataclass(frozen=True)
 class ScheduledAction:
-    """New bounds at a time. `start` and `end` are naive UTC."""
+    """A scheduled change of the bounds. `start` and `end` are naive UTC."""
 
     name: str
     schedule: str
@@ -217,21 +222,24 @@ class ScheduledAction:
     end: datetime | None = None
 
     @classmethod
-    def of(cls, properties: Properties) -> "ScheduledAction":
+    def from_properties(cls, properties: Properties) -> "ScheduledAction":
         action = properties.get("ScalableTargetAction") or {}
         return cls(
             name=str(properties["ScheduledActionName"]),
             schedule=str(properties["Schedule"]),
-            minimum=_optional(int, action.get("MinCapacity")),
-            maximum=_optional(int, action.get("MaxCapacity")),
+            minimum=_convert_optional(int, action.get("MinCapacity")),
+            maximum=_convert_optional(int, action.get("MaxCapacity")),
             time_zone=properties.get("Timezone"),
-            start=_moment(properties.get("StartTime")),
-            end=_moment(properties.get("EndTime")),
+            start=_convert_to_utc(properties.get("StartTime")),
+            end=_convert_to_utc(properties.get("EndTime")),
         )
 
 
-def _moment(value: Any) -> datetime | None:
-    """A time of the API (seconds, or a datetime) or of a template (ISO 8601), as UTC."""
+def _convert_to_utc(value: Any) -> datetime | None:
+    """Convert a time of the API or of a template to naive UTC.
+
+    The API has seconds or a datetime, a template has ISO 8601.
+    """
     if value is None:
         return None
     if isinstance(value, int | float):
@@ -252,7 +260,7 @@ ReasonCode = Literal[
 
 @dataclass
 class ScalingActivity:
-    """One entry of DescribeScalingActivities. `number` counts up within its target."""
+    """An entry of DescribeScalingActivities. `number` counts up within its target."""
 
     target: ScaledTarget
     number: int
@@ -267,7 +275,7 @@ class ScalingActivity:
     """The capacity that it sets; None for new bounds, and where nothing was scaled."""
 
     def describe(self, activity_id: str) -> dict[str, Any]:
-        """As DescribeScalingActivities has it."""
+        """Return the activity in the format of DescribeScalingActivities."""
         shown = {
             "ActivityId": activity_id,
             "ServiceNamespace": self.target.service,
@@ -291,7 +299,7 @@ class ScalingActivity:
         )
 
     def override(self, at: datetime) -> None:
-        """A newer one takes its place."""
+        """Mark the activity as overridden by a newer one."""
         self.status, self.ended = "Overridden", at
 
     def fail(self, at: datetime, reason: str, status: StatusCode = "Failed") -> None:
@@ -299,15 +307,15 @@ class ScalingActivity:
         self.message = f"Failed to set {self.target.noun} to {self.desired}. Reason: {reason}"
 
 
-def triggered(alarm: str, policy: str) -> str:
-    """Cause of what a policy does."""
+def format_cause(alarm: str, policy: str) -> str:
+    """Return the cause of an activity that a policy starts."""
     return f"monitor alarm {alarm} in state ALARM triggered policy {policy}"
 
 
-def setting(
+def build_change_activity(
     target: ScaledTarget, number: int, cause: str, desired: int, at: datetime
 ) -> ScalingActivity:
-    """The capacity is being changed."""
+    """Return the activity of a capacity change that has begun."""
     return ScalingActivity(
         target,
         number,
@@ -320,8 +328,10 @@ def setting(
     )
 
 
-def bounds_set(target: ScaledTarget, number: int, action: str, at: datetime) -> ScalingActivity:
-    """A scheduled action has set the bounds that `target` has now."""
+def build_bounds_activity(
+    target: ScaledTarget, number: int, action: str, at: datetime
+) -> ScalingActivity:
+    """Return the activity of a scheduled action that has set the current bounds of `target`."""
     bounds = f"min capacity to {target.minimum} and max capacity to {target.maximum}"
     return ScalingActivity(
         target,
@@ -334,10 +344,10 @@ def bounds_set(target: ScaledTarget, number: int, action: str, at: datetime) -> 
     )
 
 
-def unscaled(
+def build_unscaled_activity(
     target: ScaledTarget, number: int, cause: str, code: ReasonCode, capacity: int, at: datetime
 ) -> ScalingActivity:
-    """Activity that did not scale, with its reason."""
+    """Return an activity that did not scale, with its reason."""
     bounds = {
         "AlreadyAtMaxCapacity": {"MaxCapacity": target.maximum},
         "AlreadyAtMinCapacity": {"MinCapacity": target.minimum},

@@ -1,9 +1,9 @@
-"""Scaling policies: the capacity that step scaling asks for, or target tracking with its alarms.
+"""Scaling policies: the capacity that step scaling or target tracking requests, and its alarms.
 
 Sources (2026-11-22):
 https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
 https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
-The alarms themselves are in no page of AWS: they are as seen in exported policies.
+AWS documents target tracking's alarms on no page: they are as seen in exported policies.
 """
 
 import math
@@ -26,16 +26,16 @@ _AGGREGATED: Mapping[Aggregation, Callable[[Sequence[float]], float]] = {
 }
 
 
-def aggregated(policy: StepScaling, datapoints: Sequence[float]) -> float:
-    """The alarm's datapoints as one value, by MetricAggregationType."""
+def aggregate_datapoints(policy: StepScaling, datapoints: Sequence[float]) -> float:
+    """Return the alarm's datapoints as one value, by MetricAggregationType."""
     # Chosen: a step policy aggregates all datapoints that its alarm evaluated.
     return _AGGREGATED[policy.aggregation](datapoints)
 
 
-def step_of(
+def find_step(
     policy: StepScaling, metric: float, threshold: float, *, upward: bool
 ) -> StepAdjustment | None:
-    """The step that the metric falls into; None for none.
+    """Return the step that contains the metric, or None.
 
     Above the threshold a lower bound belongs to its step, below it an upper bound does. At the
     threshold itself the alarm's comparison decides: `upward` for "greater".
@@ -50,8 +50,8 @@ def step_of(
     return None
 
 
-def adjusted(policy: StepScaling, step: StepAdjustment, capacity: int) -> int:
-    """The capacity after a step, before the target's bounds."""
+def compute_adjusted_capacity(policy: StepScaling, step: StepAdjustment, capacity: int) -> int:
+    """Return the capacity after a step, before the target's bounds apply."""
     if policy.kind == "ExactCapacity":
         return step.adjustment
     if policy.kind == "ChangeInCapacity":
@@ -97,14 +97,15 @@ PREDEFINED: Mapping[str, tuple[str, str, bool]] = {
 }  # fmt: skip
 
 
-def alarm_requests(
+def build_alarm_requests(
     policy: TargetTracking, target: ScaledTarget, *, suffix: str
 ) -> dict[str, dict[str, Any]]:
-    """{AlarmHigh, AlarmLow: PutMetricAlarm's request}, without actions; no low one where it never scales in.
+    """Return {AlarmHigh, AlarmLow: PutMetricAlarm's request}, without actions.
 
-    `suffix` ends the names: a UUID on AWS. Raises `ScalingPropertyError`.
+    There is no low one if the policy never scales in. `suffix` ends the names: a UUID on AWS.
+    Raises `ScalingPropertyError`.
     """
-    metric, high_resolution = _metric(policy, target)
+    metric, high_resolution = _build_metric(policy, target)
     low = policy.target_value * _LOW_THRESHOLD_SHARE
     sides = {
         "AlarmHigh": ("GreaterThanThreshold", policy.target_value, _HIGH_DATAPOINTS),
@@ -130,8 +131,8 @@ def alarm_requests(
     return requests
 
 
-def _metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[str, Any], bool]:
-    """(what the alarms look at, as PutMetricAlarm has it; whether it comes every 10 s)."""
+def _build_metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[str, Any], bool]:
+    """Return the alarms' metric in PutMetricAlarm's format, and whether it comes every 10 s."""
     custom = policy.request.get("CustomizedMetricSpecification")
     if custom is not None:
         if custom.get("Metrics"):
@@ -160,8 +161,11 @@ def _metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[str, Any
     }, high_resolution
 
 
-def capacity_out(policy: TargetTracking, metric: float, capacity: int) -> int:
-    """Capacity in proportion to the metric, rounded up; unchanged within the target."""
+def compute_capacity_out(policy: TargetTracking, metric: float, capacity: int) -> int:
+    """Return the capacity in proportion to the metric, rounded up.
+
+    It is unchanged within the target.
+    """
     if metric <= policy.target_value:
         return capacity
     if capacity == 0:
@@ -171,8 +175,11 @@ def capacity_out(policy: TargetTracking, metric: float, capacity: int) -> int:
     return math.ceil(capacity * metric / policy.target_value - _ROUNDING)
 
 
-def capacity_in(policy: TargetTracking, metric: float, capacity: int) -> int:
-    """Capacity after scaling in; unchanged if one less would bring the metric above its target."""
+def compute_capacity_in(policy: TargetTracking, metric: float, capacity: int) -> int:
+    """Return the capacity after scaling in.
+
+    It is unchanged if one less would bring the metric above its target.
+    """
     if capacity == 0 or metric >= policy.target_value:
         return capacity
     # Rounded up: all are needed where the metric x n / (n - 1) would exceed the target.

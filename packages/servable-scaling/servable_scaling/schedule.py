@@ -1,4 +1,4 @@
-"""Parses the expressions of scheduled actions, at(…), rate(…) and cron(…), and says when they run.
+"""Parser of the expressions of scheduled actions, at(…), rate(…) and cron(…), and when they run.
 
 Source:
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
@@ -30,61 +30,64 @@ _UNIT_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400}
 
 
 class ScheduleError(ValueError):
-    """Application Auto Scaling would refuse the expression; `allowed` says what it accepts."""
+    """The error of an expression that Application Auto Scaling rejects.
+
+    `allowed` says what it accepts.
+    """
 
     def __init__(self, problem: str, allowed: str) -> None:
         super().__init__(problem)
         self.allowed = allowed
 
 
-def last_run(expression: str) -> datetime | None:
-    """The last time at which the expression runs, in its own time zone; None if it never ends.
+def compute_last_run(expression: str) -> datetime | None:
+    """Return the last time at which the expression runs, in its own time zone.
 
-    Raises `ScheduleError`.
+    Returns None if it never ends. Raises `ScheduleError`.
     """
     kind, _, rest = expression.rstrip(")").partition("(")
     if kind == "at":
-        return _at(rest)
+        return _parse_at(rest)
     if kind == "cron":
         fields = _Cron(rest)
         return None if fields.every_year else datetime(max(fields.years), 12, 31, 23, 59, 59)
-    _rate(rest)
+    _parse_rate(rest)
     return None
 
 
-def seconds_between(expression: str) -> int | None:
+def parse_interval_seconds(expression: str) -> int | None:
     """Return the seconds between two runs of a rate, or None for other expressions.
 
     Raises `ScheduleError`.
     """
     kind, _, rest = expression.rstrip(")").partition("(")
-    return _rate(rest) if kind == "rate" else None
+    return _parse_rate(rest) if kind == "rate" else None
 
 
-def same_minute(first: str, second: str) -> bool:
-    """Whether two expressions of one time zone both run in some minute of one year; rates are not compared.
+def has_common_minute(first: str, second: str) -> bool:
+    """Return whether two expressions of one time zone both run in some minute of one year.
 
-    Raises `ScheduleError`.
+    Rates are not compared. Raises `ScheduleError`.
     """
     parts = [expression.rstrip(")").partition("(") for expression in (first, second)]
-    moments = [_at(rest).replace(second=0) for kind, _, rest in parts if kind == "at"]
+    moments = [_parse_at(rest).replace(second=0) for kind, _, rest in parts if kind == "at"]
     crons = [_Cron(rest) for kind, _, rest in parts if kind == "cron"]
     if len(moments) == 2:
         return moments[0] == moments[1]
     if moments and crons:
-        return crons[0].matches(moments[0])
+        return crons[0].is_match(moments[0])
     if len(crons) < 2 or not (crons[0].times & crons[1].times):
         return False
     hour, minute = min(crons[0].times & crons[1].times)
     begin = datetime(max(_LEAP_YEAR, *(min(cron.years) for cron in crons)), 1, 1, hour, minute)
     days = (begin + timedelta(days=day) for day in range(366))
-    return any(crons[0].matches(day) and crons[1].matches(day) for day in days)
+    return any(crons[0].is_match(day) and crons[1].is_match(day) for day in days)
 
 
 class ActionSchedule:
-    """When an expression runs, minute by minute. Times are naive UTC; raises `ScheduleError`.
+    """The schedule of an expression, by the minute. Times are naive UTC; raises `ScheduleError`.
 
-    `start` and `end` bound cron and rate, and are UTC whatever the time zone is; it runs at `start` too.
+    `start` and `end` bound cron and rate, and are UTC in any time zone; it also runs at `start`.
     Source (2026-11-22):
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
     """
@@ -103,18 +106,18 @@ class ActionSchedule:
         self._start, self._end = start, end
         self._runs: Callable[[datetime], bool]
         if kind == "rate":
-            seconds = _rate(rest)
+            seconds = _parse_rate(rest)
             # Chosen: the intervals of rate(…) begin at StartTime; without one, when it was created.
             since, self._zone = (start or created).replace(second=0, microsecond=0), None
             self._runs = lambda at: at > since and not (at - since).total_seconds() % seconds
         elif kind == "at":
-            moment = _at(rest).replace(second=0)
+            moment = _parse_at(rest).replace(second=0)
             self._runs = lambda local: local == moment
         else:
-            self._runs = _Cron(rest).matches
+            self._runs = _Cron(rest).is_match
 
-    def due(self, minute: datetime) -> bool:
-        """Whether it runs in the minute that begins at `minute`."""
+    def is_due(self, minute: datetime) -> bool:
+        """Return whether it runs in the minute that begins at `minute`."""
         if self._start is not None:
             start = self._start.replace(second=0, microsecond=0)
             if minute <= start:
@@ -129,8 +132,8 @@ class ActionSchedule:
         return not local.fold and self._runs(local.replace(tzinfo=None))
 
 
-def _rate(rest: str) -> int:
-    """Seconds between two runs."""
+def _parse_rate(rest: str) -> int:
+    """Return the seconds between two runs of a rate. Raises `ScheduleError`."""
     parts = re.fullmatch(r"0*([1-9][0-9]*) (minute|hour|day)(s?)", rest)
     if parts is None:
         allowed = "rate(N UNIT): a whole number from 1 up, and minutes, hours or days"
@@ -143,7 +146,7 @@ def _rate(rest: str) -> int:
     return value * _UNIT_SECONDS[unit]
 
 
-def _at(moment: str) -> datetime:
+def _parse_at(moment: str) -> datetime:
     try:
         if re.fullmatch(r"[0-9-]{10}T[0-9:]{8}", moment):
             return datetime.fromisoformat(moment)
@@ -154,7 +157,7 @@ def _at(moment: str) -> datetime:
 
 
 class _Cron:
-    """Six fields: what they stand for, and whether a local time is one of theirs."""
+    """The six fields of a cron expression: their values, and whether a local time matches."""
 
     def __init__(self, fields: str) -> None:
         texts = fields.upper().split()
@@ -163,7 +166,7 @@ class _Cron:
                 f"cron has six fields, but {fields!r} has {len(texts)}",
                 "minute, hour, day of month, month, day of week, year: for example cron(0 7 ? * MON-FRI *)",
             )
-        values = [_values(text, *field) for text, field in zip(texts, _FIELDS, strict=True)]
+        values = [_parse_values(text, *field) for text, field in zip(texts, _FIELDS, strict=True)]
         self._day, self._weekday = texts[_DAY], texts[_WEEKDAY]
         if (self._day == "?") == (self._weekday == "?"):
             raise ScheduleError(
@@ -179,10 +182,10 @@ class _Cron:
 
     @property
     def times(self) -> set[tuple[int, int]]:
-        """The times of day, (hour, minute)."""
+        """Return the times of day, as pairs (hour, minute)."""
         return set(itertools.product(self._hours, self._minutes))
 
-    def matches(self, local: datetime) -> bool:
+    def is_match(self, local: datetime) -> bool:
         return (
             local.minute in self._minutes
             and local.hour in self._hours
@@ -196,9 +199,9 @@ class _Cron:
             return local.day in self._days
         last = calendar.monthrange(local.year, local.month)[1]
         if self._day == "LW":
-            return local.day == _nearest_weekday(local, last)
+            return local.day == _find_nearest_weekday(local, last)
         if self._day.endswith("W"):
-            return local.day == _nearest_weekday(local, min(int(self._day[:-1]), last))
+            return local.day == _find_nearest_weekday(local, min(int(self._day[:-1]), last))
         return local.day == last - int(self._day[2:] or 0)
 
     def _is_weekday(self, local: datetime) -> bool:
@@ -214,8 +217,8 @@ class _Cron:
         return today == weekday and local.day + 7 > calendar.monthrange(local.year, local.month)[1]
 
 
-def _nearest_weekday(local: datetime, day: int) -> int:
-    """The day from Monday to Friday that is nearest to `day`, within the month."""
+def _find_nearest_weekday(local: datetime, day: int) -> int:
+    """Return the day from Monday to Friday that is nearest to `day`, within the month."""
     last = calendar.monthrange(local.year, local.month)[1]
     weekday = local.replace(day=day).isoweekday()
     if weekday == 6:
@@ -225,10 +228,10 @@ def _nearest_weekday(local: datetime, day: int) -> int:
     return day
 
 
-def _values(
+def _parse_values(
     field: str, name: str, least: int, most: int, words: tuple[str, ...], whole: str
 ) -> set[int]:
-    """Every number that a field stands for; none for what depends on the calendar (? L W #)."""
+    """Return every number of a field; none for a field that depends on the calendar (? L W #)."""
     allowed = f"{least} to {most}" + (f" or {words[0]} to {words[-1]}" if words else "")
     if whole and re.fullmatch(whole, field):
         return set()

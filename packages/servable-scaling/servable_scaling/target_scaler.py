@@ -1,6 +1,6 @@
 """One scalable target: what its policies and schedules do, minute by minute. Pure.
 
-The order within a minute: what was begun is looked at, schedules run, then policies whose alarms
+The order within a minute: running changes are checked, schedules run, then policies whose alarms
 act. Sources (2026-11-22): the pages named in scaling_policies.py and scalable_target.py;
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html,
 https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (no scaling while updating).
@@ -20,17 +20,17 @@ from servable_scaling.scalable_target import (
     StepScaling,
     SuspendedState,
     TargetTracking,
-    bounds_set,
-    setting,
-    triggered,
-    unscaled,
+    build_bounds_activity,
+    build_change_activity,
+    build_unscaled_activity,
+    format_cause,
 )
 from servable_scaling.scaling_policies import (
-    adjusted,
-    aggregated,
-    capacity_in,
-    capacity_out,
-    step_of,
+    aggregate_datapoints,
+    compute_adjusted_capacity,
+    compute_capacity_in,
+    compute_capacity_out,
+    find_step,
 )
 from servable_scaling.schedule import ActionSchedule
 
@@ -41,9 +41,9 @@ _UNSCALABLE = (
 
 @dataclass(frozen=True)
 class ScaledResource:
-    """Capacity of a scalable target, as its service shows it now.
+    """The capacity of a scalable target, as its service reports it now.
 
-    `desired` and `current` are counts; instances that start are in `desired` alone. `updating`: it
+    `desired` and `current` are counts; instances that start are only in `desired`. `updating`: it
     cannot be scaled now. `failure`: why the last change was not fulfilled, if so.
     """
 
@@ -69,7 +69,10 @@ class Breach:
 
 @dataclass
 class Decision:
-    """Evaluation at one point in time. `desired`: the capacity to set now, None to leave it."""
+    """The result of an evaluation at one point in time.
+
+    `desired`: the capacity to set now, None to leave it.
+    """
 
     at: datetime
     resource: ScaledResource
@@ -98,11 +101,11 @@ class _Proposal:
 
     @property
     def cause(self) -> str:
-        return triggered(self.breach.alarm, self.policy.name)
+        return format_cause(self.breach.alarm, self.policy.name)
 
 
 class TargetScaler:
-    """Holds a target's policies, schedules, cooldowns and activities. `created`: naive UTC."""
+    """The policies, schedules, cooldowns and activities of a target. `created`: naive UTC."""
 
     def __init__(
         self,
@@ -112,7 +115,10 @@ class TargetScaler:
         policies: Mapping[str, ScalingPolicy] = {},
         actions: Sequence[ScheduledAction] = (),
     ) -> None:
-        """Raises `ScheduleError` for a schedule that cannot be read."""
+        """Create the scaler of a target.
+
+        Raises `ScheduleError` for a schedule that cannot be read.
+        """
         self.target = target
         # By what alarms name in their actions: a policy's ARN, or its logical id.
         self.policies = dict(policies)
@@ -132,7 +138,10 @@ class TargetScaler:
             self.put_action(action, created)
 
     def put_action(self, action: ScheduledAction, at: datetime) -> None:
-        """New, or over the one of that name. Raises `ScheduleError`, ZoneInfoNotFoundError."""
+        """Add a scheduled action or replace the one of the same name.
+
+        Raises `ScheduleError`, ZoneInfoNotFoundError.
+        """
         schedule = ActionSchedule(
             action.schedule,
             time_zone=action.time_zone,
@@ -145,8 +154,11 @@ class TargetScaler:
     def register(
         self, minimum: int | None, maximum: int | None, suspended: SuspendedState | None
     ) -> None:
-        """Again: None keeps what is there; the capacity is moved inside the bounds at once."""
-        self.target = self.target.within(minimum, maximum)
+        """Register the target again: None keeps the current value.
+
+        The capacity is moved inside the bounds as soon as the resource can be scaled.
+        """
+        self.target = self.target.replace_bounds(minimum, maximum)
         if suspended is not None:
             self.target = replace(self.target, suspended=suspended)
         self._enforce = True
@@ -154,23 +166,23 @@ class TargetScaler:
     def advance(
         self, at: datetime, resource: ScaledResource, breaches: Sequence[Breach] = ()
     ) -> Decision:
-        """The minute (or 10 s) that begins at `at`: what is to be done, and what is told of it."""
+        """Simulate the minute (or 10 s) that begins at `at`, and return what to do and report."""
         decision = Decision(at, resource)
         self._follow_up(at, resource)
         if at.second == 0 and not self.target.suspended.scheduled:
             self._run_schedules(decision)
         if self._enforce and decision.desired is None and not resource.updating:
-            self._move_inside(decision)
+            self._move_inside_bounds(decision)
         if decision.desired is None:
             self._scale(decision, breaches)
         return decision
 
-    def move_inside(self, at: datetime, resource: ScaledResource) -> Decision:
+    def move_inside_bounds(self, at: datetime, resource: ScaledResource) -> Decision:
         """Move the capacity inside the registered bounds, if the resource can be scaled now."""
         decision = Decision(at, resource)
         self._follow_up(at, resource)
         if self._enforce and not resource.updating:
-            self._move_inside(decision)
+            self._move_inside_bounds(decision)
         return decision
 
     # --- what was begun
@@ -180,17 +192,21 @@ class TargetScaler:
         if running is None:
             return
         if resource.failure is not None:
-            self.refuse(running, at, resource.failure)
+            self.record_failure(running, at, resource.failure)
         elif resource.desired != running.desired:
             running.override(at)
             self._running = None
         elif resource.current == resource.desired and not resource.updating:
             running.succeed(at)
             self._running = None
-            self._cool(at, resource.desired)
+            self._start_cooldown(at, resource.desired)
 
-    def _cool(self, until: datetime, reached: int) -> None:
-        """Cooldowns are counted from the success of a change; until then they hold without an end."""
+    def _start_cooldown(self, until: datetime, reached: int) -> None:
+        """Start the cooldown of the running change.
+
+        It counts from `until`, when the change succeeds. Before that, `datetime.max` makes it
+        hold without an end.
+        """
         policy, open_end = self._running_policy, until == datetime.max
         if policy is None:
             return
@@ -208,11 +224,11 @@ class TargetScaler:
     def _run_schedules(self, decision: Decision) -> None:
         at, updating = decision.at, decision.resource.updating
         for action, schedule in list(self.actions.values()):
-            if not schedule.due(at):
+            if not schedule.is_due(at):
                 continue
-            bounds = self.target.within(action.minimum, action.maximum)
-            activity = bounds_set(bounds, len(self.activities), action.name, at)
-            self._keep(activity, decision)
+            bounds = self.target.replace_bounds(action.minimum, action.maximum)
+            activity = build_bounds_activity(bounds, len(self.activities), action.name, at)
+            self._record_activity(activity, decision)
             if updating or bounds.minimum > bounds.maximum:
                 activity.status, activity.ended = "Failed", at
                 crossed = "Maximum capacity cannot be less than minimum capacity"
@@ -222,13 +238,13 @@ class TargetScaler:
             self.target = bounds
             self._enforce = True
 
-    def _move_inside(self, decision: Decision) -> None:
+    def _move_inside_bounds(self, decision: Decision) -> None:
         self._enforce = False
         desired = decision.resource.desired
         capacity = self.target.clamp(desired)
         if capacity != desired:
             side = "minimum" if capacity > desired else "maximum"
-            self._begin(decision, capacity, f"{side} capacity was set to {capacity}", None)
+            self._begin_change(decision, capacity, f"{side} capacity was set to {capacity}", None)
 
     # --- policies
 
@@ -240,16 +256,18 @@ class TargetScaler:
                 self._unscaled = None
             return
         if resource.updating:
-            self._leave(decision, breaches[0], "TargetServicePutResourceAsUnscalable")
+            self._record_unscaled(decision, breaches[0], "TargetServicePutResourceAsUnscalable")
             return
         proposals = [
             proposal
             for breach in breaches
-            if (proposal := self._proposal(at, self.policies[breach.policy], breach, resource))
+            if (
+                proposal := self._build_proposal(at, self.policies[breach.policy], breach, resource)
+            )
         ]
         suspended = self.target.suspended
         outward = [proposal for proposal in proposals if proposal.capacity > resource.desired]
-        inward = self._inward(proposals, resource.desired)
+        inward = self._select_inward(proposals, resource.desired)
         same = [proposal for proposal in proposals if proposal.capacity == resource.desired]
         if outward:
             if not suspended.scaling_out:
@@ -258,27 +276,27 @@ class TargetScaler:
             if not suspended.scaling_in and not (self._in_until and at < self._in_until):
                 self._scale_in(decision, max(inward, key=lambda proposal: proposal.capacity))
         elif same:
-            self._leave(decision, same[0].breach, "AlreadyAtDesiredCapacity")
+            self._record_unscaled(decision, same[0].breach, "AlreadyAtDesiredCapacity")
 
-    def _proposal(
+    def _build_proposal(
         self, at: datetime, policy: ScalingPolicy, breach: Breach, resource: ScaledResource
     ) -> _Proposal | None:
-        """The capacity that one policy proposes; None if it proposes no change."""
+        """Return the capacity that one policy proposes, or None if it proposes no change."""
         if not breach.datapoints:
             return None
         desired = resource.desired
-        capacity = self._computed(policy, breach, desired)
+        capacity = self._compute_capacity(policy, breach, desired)
         if capacity is None:
             return None
         cooldown, origin = self._out.get(policy.name), desired
         if capacity > desired and cooldown is not None and at < cooldown.until:
             # In a cooldown only a larger scale-out counts, with what was added as a part of it: by the
             # scale-out that began this cooldown, the newest.
-            larger = self._computed(policy, breach, cooldown.origin)
+            larger = self._compute_capacity(policy, breach, cooldown.origin)
             if larger is None or larger <= cooldown.wanted:
                 return None
             origin = cooldown.before
-            capacity = self._computed(policy, breach, origin)
+            capacity = self._compute_capacity(policy, breach, origin)
             if capacity is None or capacity <= desired:
                 return None
         tracks_in = isinstance(policy, TargetTracking) and not breach.upward
@@ -286,23 +304,26 @@ class TargetScaler:
             policy, breach, capacity, origin, flapping=tracks_in and capacity == desired
         )
 
-    def _computed(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
-        """The capacity that a policy computes from `capacity`; None for none."""
+    def _compute_capacity(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
+        """Return the capacity that a policy computes from `capacity`, or None."""
         if isinstance(policy, TargetTracking):
             if breach.upward and not capacity and self.target.dimension == COPIES:
                 # "You must use step scaling if you want to enable an endpoint to scale out from zero":
                 # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
                 # (2026-11-28). The alarm may still see minutes of the last copy.
                 return None
-            compute = capacity_out if breach.upward else capacity_in
+            compute = compute_capacity_out if breach.upward else compute_capacity_in
             # Chosen: a tracking policy compares its metric's newest datapoint with its target.
             return compute(policy, breach.datapoints[-1], capacity)
-        metric = aggregated(policy, breach.datapoints)
-        step = step_of(policy, metric, breach.threshold, upward=breach.upward)
-        return None if step is None else adjusted(policy, step, capacity)
+        metric = aggregate_datapoints(policy, breach.datapoints)
+        step = find_step(policy, metric, breach.threshold, upward=breach.upward)
+        return None if step is None else compute_adjusted_capacity(policy, step, capacity)
 
-    def _inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
-        """Proposals that scale in: steps at once, tracking only if all its policies are ready."""
+    def _select_inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
+        """Return the proposals that scale in.
+
+        Steps scale in at once, tracking only if all its policies are ready.
+        """
         tracking = [each for each in self.policies.values() if isinstance(each, TargetTracking)]
         expected = {policy.name for policy in tracking if policy.scales_in}
         low = [
@@ -323,54 +344,54 @@ class TargetScaler:
     def _scale_out(self, decision: Decision, proposal: _Proposal) -> None:
         capacity = self.target.clamp(proposal.capacity)
         if capacity <= decision.resource.desired:
-            self._leave(decision, proposal.breach, "AlreadyAtMaxCapacity")
+            self._record_unscaled(decision, proposal.breach, "AlreadyAtMaxCapacity")
             return
         self._in_until = None  # a scale-out ends the cooldown of a scale-in
         self._wanted = (proposal.origin, proposal.capacity)
-        self._begin(decision, capacity, proposal.cause, proposal.policy)
+        self._begin_change(decision, capacity, proposal.cause, proposal.policy)
 
     def _scale_in(self, decision: Decision, proposal: _Proposal) -> None:
         capacity, desired = self.target.clamp(proposal.capacity), decision.resource.desired
         if desired <= self.target.minimum:
-            self._leave(decision, proposal.breach, "AlreadyAtMinCapacity")
+            self._record_unscaled(decision, proposal.breach, "AlreadyAtMinCapacity")
         elif proposal.flapping:
-            self._leave(decision, proposal.breach, "AutoScalingAnticipatedFlapping")
+            self._record_unscaled(decision, proposal.breach, "AutoScalingAnticipatedFlapping")
         elif capacity < desired:
-            self._begin(decision, capacity, proposal.cause, proposal.policy)
+            self._begin_change(decision, capacity, proposal.cause, proposal.policy)
 
     # --- activities
 
-    def _begin(
+    def _begin_change(
         self, decision: Decision, desired: int, cause: str, policy: ScalingPolicy | None
     ) -> None:
         at, before = decision.at, decision.resource.desired
         if self._running is not None:
             self._running.override(at)
-        activity = setting(self.target, len(self.activities), cause, desired, at)
+        activity = build_change_activity(self.target, len(self.activities), cause, desired, at)
         self._running, self._running_policy, self._before = activity, policy, before
-        self._cool(datetime.max, desired)
+        self._start_cooldown(datetime.max, desired)
         self._unscaled = None
         decision.desired = desired
-        self._keep(activity, decision)
+        self._record_activity(activity, decision)
 
-    def _leave(self, decision: Decision, breach: Breach, code: ReasonCode) -> None:
+    def _record_unscaled(self, decision: Decision, breach: Breach, code: ReasonCode) -> None:
         """Record an activity that did not scale; of equal ones in a row only the first."""
-        cause = triggered(breach.alarm, self.policies[breach.policy].name)
+        cause = format_cause(breach.alarm, self.policies[breach.policy].name)
         if self._unscaled == (cause, code):
             return
         self._unscaled = (cause, code)
         number, capacity = len(self.activities), decision.resource.desired
-        activity = unscaled(self.target, number, cause, code, capacity, decision.at)
-        self._keep(activity, decision)
+        activity = build_unscaled_activity(self.target, number, cause, code, capacity, decision.at)
+        self._record_activity(activity, decision)
 
-    def refuse(self, activity: ScalingActivity, at: datetime, reason: str) -> None:
-        """The service did not take, or did not fulfil, what `activity` wanted to set."""
+    def record_failure(self, activity: ScalingActivity, at: datetime, reason: str) -> None:
+        """Record that the service did not accept, or did not fulfill, an activity's change."""
         activity.fail(at, reason)
         if self._running is activity:
             if self._running_policy is not None:
                 self._out.pop(self._running_policy.name, None)
             self._in_until = self._running = None
 
-    def _keep(self, activity: ScalingActivity, decision: Decision) -> None:
+    def _record_activity(self, activity: ScalingActivity, decision: Decision) -> None:
         self.activities.append(activity)
         decision.activities.append(activity)

@@ -1,11 +1,11 @@
-"""Live alarms as [alarms], and a live deployment configuration as [rollout]."""
+"""Convert deployed alarms to [alarms], and a deployment configuration to [rollout]."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from infra.catalog.instances import instances
-from infra.catalog.metrics import full_percent
+from infra.catalog.instances import load_instances
+from infra.catalog.metrics import compute_full_percent
 from infra.parameters.monitoring import UNITS, WATCHED
 from servable.init.adoption.live_fields import Effect, LiveFields, NotCarried
 from servable.init.adoption.live_picture import Described, LivePicture
@@ -19,16 +19,17 @@ _WATCHED = {
 }
 
 
-def expressed_alarms(
+def convert_alarms(
     picture: LivePicture,
     types: Mapping[str, str | None],
     not_carried: list[NotCarried],
     *,
     scaling: Collection[str],
 ) -> dict[str, Any]:
-    """Return [alarms] with the thresholds of the live alarms.
+    """Return [alarms] with the thresholds of the deployed alarms.
 
-    `types`: variant to its instance type. `scaling`: names of alarms that trigger policies.
+    `types`: variant -> its instance type. `scaling`: names of alarms that trigger scaling
+    policies. Alarms that can't be expressed are added to `not_carried`.
     """
     table: dict[str, Any] = {}
     windows: Counter[int] = Counter()
@@ -41,7 +42,7 @@ def expressed_alarms(
     for alarm in picture.alarms:
         if alarm["AlarmName"] in scaling or alarm["AlarmName"].startswith(MADE_BY_TRACKING):
             continue
-        replaced = _threshold(alarm, types)
+        replaced = _convert_threshold(alarm, types)
         if replaced is None:
             reason = (
                 "no key of [alarms] makes this alarm; it stays as it is and goes on watching the endpoint "
@@ -66,7 +67,7 @@ def expressed_alarms(
     if windows and 1 <= window <= 60:
         table["window_minutes"] = window
     for alarm, key, minutes in matched:
-        differences = _differences(alarm, minutes, table.get("window_minutes", 3))
+        differences = _list_differences(alarm, minutes, table.get("window_minutes", 3))
         if differences:
             leave(
                 alarm, "; ".join(differences), f"the alarm of alarms.{key} differs in it", "changed"
@@ -80,8 +81,10 @@ def expressed_alarms(
     return table
 
 
-def _threshold(alarm: Described, types: Mapping[str, str | None]) -> tuple[str, float] | None:
-    """Return (key of [alarms], its value); None if no key makes such an alarm."""
+def _convert_threshold(
+    alarm: Described, types: Mapping[str, str | None]
+) -> tuple[str, float] | None:
+    """Return (key of [alarms], its value), or None if no key creates such an alarm."""
     statistic = alarm.get("Statistic") or alarm.get("ExtendedStatistic")
     found = _WATCHED.get((str(alarm.get("MetricName")), str(statistic)))
     dimensions = {each["Name"]: each["Value"] for each in alarm.get("Dimensions") or []}
@@ -93,15 +96,15 @@ def _threshold(alarm: Described, types: Mapping[str, str | None]) -> tuple[str, 
     if graph in UNITS:
         factor = UNITS[graph].in_the_metric
     else:
-        instance = instances().get(types[variant] or "")
+        instance = load_instances().get(types[variant] or "")
         if instance is None:
             return None
-        factor = full_percent(alarm["MetricName"], instance) / 100
+        factor = compute_full_percent(alarm["MetricName"], instance) / 100
     value = round(float(alarm["Threshold"]) / factor, 6)
     return (key, value) if value > 0 and (graph == "latency" or value < 100) else None
 
 
-def _differences(alarm: Described, minutes: int, window: int) -> list[str]:
+def _list_differences(alarm: Described, minutes: int, window: int) -> list[str]:
     differences = []
     if minutes != window:
         differences.append(f"a window of {minutes} minutes, in the file {window}")
@@ -118,15 +121,16 @@ def _differences(alarm: Described, minutes: int, window: int) -> list[str]:
     return differences
 
 
-def expressed_rollout(
-    deployment: Described, not_carried: list[NotCarried]
-) -> dict[str, Any] | None:
-    """Return [rollout] of DescribeEndpoint's LastDeploymentConfig; None if no key says it."""
+def convert_rollout(deployment: Described, not_carried: list[NotCarried]) -> dict[str, Any] | None:
+    """Return [rollout] for a LastDeploymentConfig, or None if no key can express it.
+
+    `deployment`: LastDeploymentConfig of DescribeEndpoint.
+    """
     fields = LiveFields("deployment configuration", deployment, known={})
     alarms = fields.take("AutoRollbackConfiguration", "Alarms") or []
     rolling = fields.take("RollingUpdatePolicy")
     policy = rolling or fields.take("BlueGreenUpdatePolicy") or {}
-    table = _rolling(policy) if rolling else _blue_green(policy)
+    table = _convert_rolling(policy) if rolling else _convert_blue_green(policy)
     for alarm in alarms:
         reason = (
             "[rollout] makes alarms of its own for each configuration, which roll an update back"
@@ -135,7 +139,7 @@ def expressed_rollout(
         not_carried.append(
             NotCarried(where=where, value=alarm["AlarmName"], reason=reason, effect="changed")
         )
-    not_carried.extend(fields.not_carried({}))
+    not_carried.extend(fields.list_not_carried({}))
     if table is None:
         reason = "[rollout] has shares in percent and whole minutes; write the table by hand"
         not_carried.append(
@@ -153,14 +157,14 @@ def expressed_rollout(
     return table
 
 
-def _rolling(policy: Described) -> dict[str, Any] | None:
-    batch = _percent(policy.get("MaximumBatchSize"))
-    minutes = _minutes(policy.get("WaitIntervalInSeconds"))
+def _convert_rolling(policy: Described) -> dict[str, Any] | None:
+    batch = _read_percent(policy.get("MaximumBatchSize"))
+    minutes = _convert_to_minutes(policy.get("WaitIntervalInSeconds"))
     if batch is None or minutes is None:
         return None
     # Absent it is 100: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
     back = policy.get("RollbackMaximumBatchSize")
-    rollback = 100 if back is None else _percent(back)
+    rollback = 100 if back is None else _read_percent(back)
     if rollback is None:
         return None
     return {
@@ -171,11 +175,11 @@ def _rolling(policy: Described) -> dict[str, Any] | None:
     }
 
 
-def _blue_green(policy: Described) -> dict[str, Any] | None:
+def _convert_blue_green(policy: Described) -> dict[str, Any] | None:
     routing = policy.get("TrafficRoutingConfiguration") or {}
     strategy = str(routing.get("Type")).lower()
     waits = "TerminationWaitInSeconds" if strategy == "all_at_once" else "WaitIntervalInSeconds"
-    minutes = _minutes((policy if strategy == "all_at_once" else routing).get(waits, 0))
+    minutes = _convert_to_minutes((policy if strategy == "all_at_once" else routing).get(waits, 0))
     if minutes is None:
         return None
     table = {"strategy": strategy, "bake_minutes": minutes}
@@ -185,15 +189,15 @@ def _blue_green(policy: Described) -> dict[str, Any] | None:
         "canary": ("canary_percent", "CanarySize"),
         "linear": ("step_percent", "LinearStepSize"),
     }.get(strategy, ("", ""))
-    percent = _percent(routing.get(size))
+    percent = _read_percent(routing.get(size))
     return None if percent is None else {**table, key: percent}
 
 
-def _percent(size: Described | None) -> int | None:
+def _read_percent(size: Described | None) -> int | None:
     if size is None or size.get("Type") != "CAPACITY_PERCENT":
         return None
     return int(size["Value"])
 
 
-def _minutes(seconds: int | None) -> int | None:
+def _convert_to_minutes(seconds: int | None) -> int | None:
     return None if seconds is None or seconds % 60 else seconds // 60

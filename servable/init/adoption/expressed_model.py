@@ -1,4 +1,4 @@
-"""A live SageMaker model as keys of an environment file: archive, image, variables, role, network."""
+"""Convert a deployed model to keys: archive, image, variables, role, and network."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,27 +9,27 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from infra.catalog import images
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.parameters.table import Name
 from infra.policy.container import (
     BATCHING_SWITCH,
     DEFAULT_MODEL_NAME,
     ContainerSettings,
-    inert_reason,
-    read_environment,
-    setting_of,
-    variables_of,
+    build_variables,
+    explain_inert_variable,
+    find_setting,
+    split_environment,
 )
 from model_packaging.refusal import PackagingError
-from model_packaging.secret_files import is_named_secret, secret_in
+from model_packaging.secret_files import find_secret, is_named_secret
 from servable.init.adoption.live_fields import HIDDEN, LiveFields, NotCarried
 from servable.init.adoption.live_picture import (
     AT_ROOT,
     STARTS_GUNICORN,
     LivePicture,
-    container_of,
-    data_url,
-    package_container,
+    find_container,
+    find_data_uri,
+    find_package_container,
 )
 
 HASH = "SERVABLE_ARTIFACT_SHA256"  # ours: infra/constructs/model/archive.py
@@ -67,7 +67,7 @@ _NO_SETTINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ExpressedModel:
-    """One live model. Tables as an environment file has them."""
+    """One deployed model as tables of an environment file."""
 
     models: Mapping[str, dict[str, Any]]
     """[models.NAME]; the first is the one that the variant serves."""
@@ -87,12 +87,13 @@ class ExpressedModel:
         return self.models[self.name]
 
 
-def expressed_model(
+def convert_model(
     picture: LivePicture, name: str, *, instance_type: str | None, taken: Mapping[str, Any]
 ) -> ExpressedModel:
-    """Return the keys of one live model. `taken`: tables that exist already, by their names.
+    """Return the keys of one deployed model.
 
-    Raises `PackagingError` for a model that no environment file can serve.
+    `taken`: tables that exist already, by their names. Raises `PackagingError` for a model that
+    no environment file can serve.
     """
     described = picture.models[name]
     where = f"model {name}"
@@ -103,19 +104,19 @@ def expressed_model(
         raise PackagingError(Path(name), problem, remedy)
     container = LiveFields(
         f"{where}: container",
-        container_of(described),
+        find_container(described),
         known={"ContainerHostname": None, "Mode": "SingleModel", "ImageConfig": {
             "RepositoryAccessMode": "Platform"}},
     )  # fmt: skip
     fields.take("PrimaryContainer"), fields.take("Containers")
     variables = container.take("Environment") or {}
     package = container.take("ModelPackageName")
-    packaged = package_container(picture.packages.get(package, {})) if package else {}
+    packaged = find_package_container(picture.packages.get(package, {})) if package else {}
     # A package's own variables apply beneath the model's.
     variables = {**packaged.get("Environment", {}), **variables}
     image = container.take("Image") or packaged.get("Image")
-    table = _image(where, str(image), picture.region, instance_type)
-    version = table.get("tensorflow") or images.versions()[-1]
+    table = _convert_image(where, str(image), picture.region, instance_type)
+    version = table.get("tensorflow") or images.list_versions()[-1]
     if fields.take("EnableNetworkIsolation"):
         table["network_isolation"] = True
     if role := fields.take("ExecutionRoleArn"):
@@ -126,41 +127,49 @@ def expressed_model(
     }
     default = variables.get(DEFAULT_MODEL_NAME)
     listed: list[NotCarried] = []
-    models, sources = _data(picture, where, container, packaged, default, table, listed, taken)
+    models, sources = _convert_data(
+        picture, where, container, packaged, default, table, listed, taken
+    )
     if package:
-        models[next(iter(models))]["artifact"]["model_package"] = _package_name(package, picture)
-    own, settings = _variables(where, variables, version, listed)
+        models[next(iter(models))]["artifact"]["model_package"] = _shorten_package_arn(
+            package, picture
+        )
+    own, settings = _convert_variables(where, variables, version, listed)
     return ExpressedModel(
         models=models,
         variables=own,
         container=settings,
         network={key: value for key, value in network.items() if value},
-        not_carried=(*listed, *fields.not_carried({}), *container.not_carried({})),
+        not_carried=(*listed, *fields.list_not_carried({}), *container.list_not_carried({})),
         sources=sources,
     )
 
 
-def _image(where: str, uri: str, region: str, instance_type: str | None) -> dict[str, Any]:
-    """Return tensorflow, if it is AWS's image for that instance type, or else image and tensorflow."""
+def _convert_image(where: str, uri: str, region: str, instance_type: str | None) -> dict[str, Any]:
+    """Return the keys of an image.
+
+    They are `tensorflow` for AWS's image for that instance type, and otherwise `image` and, if
+    its version is known, `tensorflow`.
+    """
     repository, _, tag = uri.partition("/")[2].partition(":")
     account = uri.partition(".")[0]
-    of_aws = account in images.registry_accounts()
+    of_aws = account in images.list_registry_accounts()
     if of_aws and "tensorflow" not in repository:
         problem = f"its image is {uri}, which serves no TensorFlow model"
         raise PackagingError(Path(where), problem, "adopt an endpoint with AWS's TensorFlow image")
-    instance = instances().get(instance_type or "")
+    instance = load_instances().get(instance_type or "")
     device = instance.device if instance else "cpu"
-    for version in reversed(images.versions()):
-        if region in images.regions(version):
-            stock = images.image(version=version, device=device, region=region)
+    for version in reversed(images.list_versions()):
+        if region in images.list_regions(version):
+            stock = images.find_image(version=version, device=device, region=region)
             if stock.uri == uri:
                 return {"tensorflow": version}
     version = ".".join(tag.split("-")[0].split(".")[:2])
-    known = {"tensorflow": version} if version in images.versions() else {}
+    known = {"tensorflow": version} if version in images.list_versions() else {}
     return {"image": uri, **known}
 
 
-def _data(
+def _convert_data(
     picture: LivePicture,
     where: str,
     container: LiveFields,
@@ -171,15 +180,15 @@ def _data(
     taken: Mapping[str, Any],
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return ([models.NAME] tables, sources of the folders that they name)."""
-    live = container_of(picture.models[where.removeprefix("model ")])
-    own_name = _free(_cleaned(where.removeprefix("model ")), taken)
-    uri = str(data_url(live) or data_url(packaged) or "")
+    live = find_container(picture.models[where.removeprefix("model ")])
+    own_name = _choose_free_name(_clean_name(where.removeprefix("model ")), taken)
+    uri = str(find_data_uri(live) or find_data_uri(packaged) or "")
     container.take("ModelDataUrl")
     for name in ("S3Uri", "S3DataType", "CompressionType"):
         container.take("ModelDataSource", "S3DataSource", name)
-    if container.look("Mode") == "MultiModel":
+    if container.peek("Mode") == "MultiModel":
         container.take("Mode")
-        return _several(picture, own_name, uri, about, listed)
+        return _convert_multi_model(picture, own_name, uri, about, listed)
     archive = picture.archives.get(uri)
     if not uri.endswith(".tar.gz"):
         if not uri:
@@ -208,14 +217,14 @@ def _data(
             "size_gib": max(archive.size_gib, 0.001),
         }
         name = default or min(archive.models, default=AT_ROOT)
-        listed += _archive_notes(uri, archive.models, archive.problems, default)
+        listed += _list_archive_notes(uri, archive.models, archive.problems, default)
     table_name = name if _is_name(name) and name not in taken else own_name
     if table_name != name:
         artifact["default_model"] = name
     return {table_name: {"artifact": artifact, **about}}, {}
 
 
-def _archive_notes(
+def _list_archive_notes(
     uri: str, models: Mapping[str, object], problems: object, default: str | None
 ) -> Iterator[NotCarried]:
     assert isinstance(problems, list | tuple)
@@ -229,7 +238,7 @@ def _archive_notes(
         yield NotCarried(where=uri, value=None, reason=reason, effect="changed")
 
 
-def _several(
+def _convert_multi_model(
     picture: LivePicture,
     name: str,
     prefix: str,
@@ -262,10 +271,10 @@ def _several(
     return {name: {"multi_model": [*tables], **about}, **tables}, sources
 
 
-def _variables(
+def _convert_variables(
     where: str, variables: Mapping[str, str], version: str, listed: list[NotCarried]
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return (variables of the file's own, keys of [container])."""
+    """Return (the file's own environment variables, keys of [container])."""
     own: dict[str, str] = {}
     settings: dict[str, Any] = {}
     batching: dict[str, Any] = {}
@@ -274,7 +283,7 @@ def _variables(
     batches = rest.pop(BATCHING_SWITCH, "false").lower() == "true"
     for name, value in sorted(rest.items()):
         place = f"{where}: variable {name}"
-        key = setting_of(name, value)
+        key = find_setting(name, value)
         if is_secret(name, value):
             reason = (
                 "it looks like a secret and is left out: keep it in AWS Secrets Manager and give the code "
@@ -283,7 +292,7 @@ def _variables(
             listed.append(NotCarried(where=place, value=HIDDEN, reason=reason, effect="lost"))
         elif key is not None:
             inside = batching if key.startswith("batching.") else settings
-            parsed = _parsed(key, name, value, version)
+            parsed = _parse_setting(key, name, value, version)
             if parsed is None:
                 reason = f"container.{key} cannot say this value"
                 listed.append(NotCarried(where=place, value=value, reason=reason, effect="lost"))
@@ -292,7 +301,7 @@ def _variables(
                 listed.append(NotCarried(where=place, value=value, reason=reason, effect="none"))
             else:
                 inside[key.removeprefix("batching.")] = parsed
-        elif inert := inert_reason(name, value, tensorflow=version):
+        elif inert := explain_inert_variable(name, value, tensorflow=version):
             text = f"the image does not use it: {inert}"
             listed.append(NotCarried(where=place, value=value, reason=text, effect="none"))
         else:
@@ -302,46 +311,46 @@ def _variables(
     return own, settings
 
 
-def _parsed(key: str, name: str, value: str, version: str) -> Any:
-    """Return the value of a container key that renders exactly this variable; None if none does."""
-    parsed = read_environment({name: value}, batching=True)[1][key]
+def _parse_setting(key: str, name: str, value: str, version: str) -> Any:
+    """Return the value of a container key that renders exactly this variable, or None."""
+    parsed = split_environment({name: value}, batching=True)[1][key]
     part, _, inner = key.rpartition(".")
     given = {part: {inner: parsed}} if part else {key: parsed}
     try:
         settings = ContainerSettings.model_validate(given)
     except ValidationError:
         return None
-    rendered = variables_of(settings, default_model=None, tensorflow=version)
+    rendered = build_variables(settings, default_model=None, tensorflow=version)
     return parsed if rendered.get(name) == value else None
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable's name or value looks like a credential's."""
+    """Return whether a variable's name or value looks like a credential."""
     counts_tokens = "TOKEN" in name.upper() and value.isdecimal() and len(value) < 6
     if _REFERENCE.fullmatch(value) or counts_tokens:
         return False
     texts = (_SECRET_NAME.search(name), _SECRET_VALUE.search(value), _RANDOM.fullmatch(value))
-    return any(texts) or is_named_secret(name, value) or secret_in(value.encode()) is not None
+    return any(texts) or is_named_secret(name, value) or find_secret(value.encode()) is not None
 
 
-def _package_name(arn: str, picture: LivePicture) -> str:
-    """GROUP/VERSION of this account, or the ARN of another's."""
+def _shorten_package_arn(arn: str, picture: LivePicture) -> str:
+    """Return GROUP/VERSION for a model package of this account, otherwise the ARN."""
     own = f":{picture.region}:{picture.account}:model-package/"
     return arn.partition(own)[2] or arn
 
 
 def _is_name(text: str) -> bool:
-    """Whether the text can be the name of a table [models.NAME]."""
+    """Return whether the text can be the name of a table [models.NAME]."""
     try:
         return bool(_NAME.validate_python(text))
     except ValidationError:
         return False
 
 
-def _cleaned(name: str) -> str:
+def _clean_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:63].strip("-") or AT_ROOT
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
+def _choose_free_name(name: str, taken: Mapping[str, Any]) -> str:
     numbers = (f"{name[:60]}-{number}" for number in range(2, 100))
     return next(each for each in (name, *numbers) if each not in taken)

@@ -1,4 +1,4 @@
-"""A variant's live scalable target, policies and scheduled actions as [variants.NAME.scaling]."""
+"""Convert a variant's scalable target, policies, and schedule to [variants.NAME.scaling]."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,10 @@ _PREDEFINED = {
 
 
 class ExpressedScaling:
-    """The scaling of one variant. `table` is None if it has no scalable target."""
+    """The scaling of one variant as keys.
+
+    `table` is None if the variant has no scalable target.
+    """
 
     def __init__(self, picture: LivePicture, endpoint: str, variant: str) -> None:
         self.table: dict[str, Any] | None = None
@@ -46,17 +49,17 @@ class ExpressedScaling:
         self._where = f"scaling of {variant}"
         resource = f"endpoint/{endpoint}/variant/{variant}".lower()
 
-        def own(described: Sequence[Described]) -> Iterator[Described]:
+        def select_own(described: Sequence[Described]) -> Iterator[Described]:
             return (each for each in described if each["ResourceId"].lower() == resource)
 
-        for target in own(picture.targets):
-            self._target(target)
+        for target in select_own(picture.targets):
+            self._convert_target(target)
         if self.table is None:
             return
-        for policy in own(picture.policies):
+        for policy in select_own(picture.policies):
             self.step_alarms |= {alarm["AlarmName"] for alarm in policy.get("Alarms") or []}
             self._policy(policy)
-        for action in own(picture.scheduled):
+        for action in select_own(picture.scheduled):
             self._scheduled(action)
         if not self.table:
             self.table = None
@@ -68,39 +71,43 @@ class ExpressedScaling:
         elif self._cooldowns:
             self.table |= self._cooldowns
 
-    def _leave(self, path: str, value: object, reason: str, effect: Effect = "lost") -> None:
+    def _note_not_carried(
+        self, path: str, value: object, reason: str, effect: Effect = "lost"
+    ) -> None:
         where = f"{self._where}: {path}" if path else self._where
         self.not_carried.append(NotCarried(where=where, value=value, reason=reason, effect=effect))
 
-    def _fields(self, described: Described) -> LiveFields:
+    def _build_fields(self, described: Described) -> LiveFields:
         return LiveFields(self._where, described, known=dict.fromkeys(_IDENTITY))
 
-    def _target(self, target: Described) -> None:
+    def _convert_target(self, target: Described) -> None:
         if target["ScalableDimension"] not in _COUNTS:
             return
-        fields = self._fields(target)
+        fields = self._build_fields(target)
         self.table = {}
         self.bounds = int(fields.take("MinCapacity")), int(fields.take("MaxCapacity"))
-        if str(fields.look("RoleARN")).endswith(f"/{SCALING_ROLE}"):
+        if str(fields.peek("RoleARN")).endswith(f"/{SCALING_ROLE}"):
             fields.take("RoleARN")
         state = fields.take("SuspendedState") or {}
         if suspended := [name for name, value in state.items() if value]:
             reason = "suspended by hand; write scaling.hold = true to keep the number of instances"
-            self._leave("SuspendedState", ", ".join(suspended), reason, "changed")
+            self._note_not_carried("SuspendedState", ", ".join(suspended), reason, "changed")
         role = ("the service-linked role is used in its place", "none")
-        self.not_carried += fields.not_carried({"RoleARN": role})  # type: ignore[dict-item]
+        self.not_carried += fields.list_not_carried({"RoleARN": role})  # type: ignore[dict-item]
 
-    def _policy(self, policy: Described) -> None:
+    def _convert_policy(self, policy: Described) -> None:
         tracked = policy.get("TargetTrackingScalingPolicyConfiguration")
         steps = policy.get("StepScalingPolicyConfiguration")
         if tracked is not None:
-            self._tracking(policy["PolicyName"], tracked)
+            self._convert_tracking(policy["PolicyName"], tracked)
         elif steps is not None:
-            self._steps(policy, steps)
+            self._convert_steps(policy, steps)
         else:
-            self._leave(policy["PolicyName"], policy["PolicyType"], "no key makes such a policy")
+            self._note_not_carried(
+                policy["PolicyName"], policy["PolicyType"], "no key makes such a policy"
+            )
 
-    def _tracking(self, name: str, tracked: Described) -> None:
+    def _convert_tracking(self, name: str, tracked: Described) -> None:
         assert self.table is not None
         fields = LiveFields(f"{self._where}: {name}", tracked, known={"DisableScaleIn": False})
         predefined = fields.take("PredefinedMetricSpecification") or {}
@@ -110,26 +117,30 @@ class ExpressedScaling:
             key, unit = "max_backlog_per_instance", 1
         if not key or key in self.table:
             metric = predefined.get("PredefinedMetricType") or (custom or {}).get("MetricName")
-            self._leave(name, metric, "no key of [scaling] tracks this metric (once more)")
+            self._note_not_carried(
+                name, metric, "no key of [scaling] tracks this metric (once more)"
+            )
             return
         value = float(fields.take("TargetValue"))
-        self.table[key] = _times(value, unit)
+        self.table[key] = _convert_unit(value, unit)
         if key != "provisioned_use_percent":
             self.table["safety_factor"] = 1.0
-            self._leave(f"{name}: TargetValue", value, _KEPT, "none")
+            self._note_not_carried(f"{name}: TargetValue", value, _KEPT, "none")
         for way in ("Out", "In"):
             seconds = fields.take(f"Scale{way}Cooldown")
             # https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
-            self._cooldown(way, DEFAULT_COOLDOWN_SECONDS if seconds is None else int(seconds), name)
-        self.not_carried += fields.not_carried({})
+            self._set_cooldown(
+                way, DEFAULT_COOLDOWN_SECONDS if seconds is None else int(seconds), name
+            )
+        self.not_carried += fields.list_not_carried({})
 
-    def _cooldown(self, way: str, seconds: int, policy: str) -> None:
+    def _set_cooldown(self, way: str, seconds: int, policy: str) -> None:
         known = self._cooldowns.setdefault(f"scale_{way.lower()}_cooldown_seconds", seconds)
         if known != seconds:
             reason = f"all policies of a variant have one cooldown; the file has {known} s"
-            self._leave(f"{policy}: cooldown {way.lower()}", seconds, reason, "changed")
+            self._note_not_carried(f"{policy}: cooldown {way.lower()}", seconds, reason, "changed")
 
-    def _steps(self, policy: Described, steps: Described) -> None:
+    def _convert_steps(self, policy: Described, steps: Described) -> None:
         assert self.table is not None
         name = policy["PolicyName"]
         fields = LiveFields(
@@ -141,36 +152,41 @@ class ExpressedScaling:
         alarm = alarms[0] if alarms else None
         if alarm is not None and alarm.get("MetricName") == "HasBacklogWithoutCapacity":
             return  # an asynchronous variant whose minimum is 0 has such a policy of ours
-        way = None if alarm is None else _way(alarm)
+        way = None if alarm is None else _find_direction(alarm)
         changes = [int(step["ScalingAdjustment"]) for step in steps["StepAdjustments"]]
         # More instances above a number of requests, fewer below one.
         against = any(change == 0 or (change > 0) != (way == "above") for change in changes)
-        if alarm is None or way is None or against or fields.look("AdjustmentType"):
+        if alarm is None or way is None or against or fields.peek("AdjustmentType"):
             seen = alarm and alarm.get("MetricName")
             reason = (
                 "steps of [scaling] add or remove a number of instances by InvocationsPerInstance per "
                 "minute; this policy has another adjustment or alarm, or its alarm is not there"
             )
-            self._leave(name, seen, reason)
+            self._note_not_carried(name, seen, reason)
             return
         for step in fields.take("StepAdjustments"):
             near = "MetricIntervalLowerBound" if way == "above" else "MetricIntervalUpperBound"
             bound = float(alarm["Threshold"]) + float(step.get(near) or 0)
             self.table.setdefault("steps", []).append(
-                {f"{way}_rps": _times(bound, 1 / 60), "change": int(step["ScalingAdjustment"])}
+                {
+                    f"{way}_rps": _convert_unit(bound, 1 / 60),
+                    "change": int(step["ScalingAdjustment"]),
+                }
             )
         seconds = int(fields.take("Cooldown") or DEFAULT_COOLDOWN_SECONDS)
-        self._cooldown("Out", seconds, name)
+        self._set_cooldown("Out", seconds, name)
         minutes = int(alarm["EvaluationPeriods"]) * int(alarm["Period"]) // 60
         ours = STEP_MINUTES_ABOVE if way == "above" else STEP_MINUTES_BELOW
         if minutes != ours:
             reason = f"the alarm of the steps looks at {ours} minutes"
-            self._leave(f"{name}: {alarm['AlarmName']}", f"{minutes} minutes", reason, "changed")
-        self.not_carried += fields.not_carried({})
+            self._note_not_carried(
+                f"{name}: {alarm['AlarmName']}", f"{minutes} minutes", reason, "changed"
+            )
+        self.not_carried += fields.list_not_carried({})
 
-    def _scheduled(self, action: Described) -> None:
+    def _convert_schedule(self, action: Described) -> None:
         assert self.table is not None
-        fields = self._fields(action)
+        fields = self._build_fields(action)
         entry: dict[str, Any] = {"at": fields.take("Schedule")}
         if zone := fields.take("Timezone"):
             entry["timezone"] = zone
@@ -179,7 +195,7 @@ class ExpressedScaling:
             if value is not None:
                 entry[key] = int(value)
         self.table.setdefault("schedule", []).append(entry)
-        self.not_carried += fields.not_carried({})
+        self.not_carried += fields.list_not_carried({})
 
 
 def _is_backlog(metric: Mapping[str, Any]) -> bool:
@@ -190,8 +206,8 @@ def _is_backlog(metric: Mapping[str, Any]) -> bool:
     )
 
 
-def _way(alarm: Described) -> str | None:
-    """Return above or below, if the alarm is one that steps of [scaling] make; else None."""
+def _find_direction(alarm: Described) -> str | None:
+    """Return "above" or "below" for an alarm that steps of [scaling] create; otherwise None."""
     if (alarm.get("MetricName"), alarm.get("Statistic")) != ("InvocationsPerInstance", "Sum"):
         return None
     if alarm.get("Period") != 60:
@@ -201,8 +217,8 @@ def _way(alarm: Described) -> str | None:
     )
 
 
-def _times(value: float, unit: float) -> float:
-    """Return the value in the key's unit, so that its conversion back gives the value again."""
+def _convert_unit(value: float, unit: float) -> float:
+    """Return the value in the key's unit, so that converting it back returns the same value."""
     number = value * unit
     for candidate in (
         round(number, 9),

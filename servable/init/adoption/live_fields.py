@@ -1,4 +1,4 @@
-"""The fields of a live description, taken one by one, so that none is overlooked."""
+"""Take the fields of a Describe response one by one, so that none is overlooked."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ HIDDEN = "(not shown)"
 
 @dataclass(frozen=True, kw_only=True)
 class NotCarried:
-    """A live setting that the environment file does not express, and why."""
+    """A deployed setting that the environment file doesn't express, and the reason."""
 
     where: str
     """Resource and field, for example endpoint configuration: ProductionVariants[a].AcceleratorType."""
@@ -26,14 +26,15 @@ class NotCarried:
 
 
 class LiveFields:
-    """One live description. What is not taken at the end is listed as not carried over."""
+    """One Describe response. Fields that aren't taken are listed as not carried over."""
 
     def __init__(
         self, where: str, described: Mapping[str, Any], *, known: Mapping[str, Any]
     ) -> None:
-        """`where`: the resource, in words. `known`: fields that are no settings, or AWS's own defaults.
+        """Copy the response, and drop the known fields.
 
-        A known field is dropped if its value is the given one, or with None whatever it is.
+        `where`: the resource, in words. `known`: fields that aren't settings, or that have AWS's
+        default. A known field is dropped if it has the given value; the value None matches any.
         """
         self._where = where
         self._fields = copy.deepcopy(dict(described))
@@ -42,20 +43,23 @@ class LiveFields:
                 del self._fields[name]
 
     def take(self, *path: str) -> Any:
-        """Return a field, or None, and count it as expressed."""
+        """Return a field or None, and count it as expressed."""
         *outer, name = path
         inside: Any = self._fields
         for step in outer:
             inside = inside.get(step) or {}
         return inside.pop(name, None)
 
-    def look(self, name: str) -> Any:
-        """Return a field, or None, without counting it as expressed."""
+    def peek(self, name: str) -> Any:
+        """Return a field or None, without counting it as expressed."""
         return self._fields.get(name)
 
-    def not_carried(self, reasons: Mapping[str, tuple[str, Effect]]) -> Iterator[NotCarried]:
-        """Yield what was not taken. `reasons`: first field of the path -> (reason, effect)."""
-        for path, value in _leaves(self._fields, ""):
+    def list_not_carried(self, reasons: Mapping[str, tuple[str, Effect]]) -> Iterator[NotCarried]:
+        """Yield the fields that weren't taken.
+
+        `reasons`: first field of the path -> (reason, effect).
+        """
+        for path, value in _iterate_leaves(self._fields, ""):
             first = path.partition(".")[0].partition("[")[0]
             reason, effect = reasons.get(first, ("no key of an environment file says it", "lost"))
             yield NotCarried(
@@ -63,12 +67,12 @@ class LiveFields:
             )
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _iterate_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{name}" if path else name)
+            yield from _iterate_leaves(inner, f"{path}.{name}" if path else name)
     elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
         for number, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{number}]")
+            yield from _iterate_leaves(item, f"{path}[{number}]")
     elif value not in (None, [], ""):
         yield path, value

@@ -1,4 +1,4 @@
-"""A live endpoint as plain data: the answers of AWS's Describe calls about it and what belongs to it."""
+"""Take a snapshot of a deployed endpoint: the responses of AWS's Describe calls."""
 
 import datetime
 import math
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from infra.catalog import images
-from infra.catalog.images import image_modules
-from infra.parameters.finding import meant
+from infra.catalog.images import find_modules
+from infra.parameters.finding import suggest_name
 from infra.policy.sizing import BYTES_PER_GIB
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
-from servable.project.account import Account, AwsError, remedy_for, unless_absent
+from servable.project.account import Account, AwsError, choose_remedy, fetch_or_none
 
 Described = Mapping[str, Any]
 Answer = TypeVar("Answer")
@@ -29,7 +29,7 @@ AT_ROOT = "model"
 
 @dataclass(frozen=True, kw_only=True)
 class LiveArchive:
-    """An archive in S3 that a live model serves."""
+    """An archive in S3 that a deployed model serves."""
 
     sha256: str
     size_bytes: int
@@ -47,7 +47,10 @@ class LiveArchive:
 
 @dataclass(frozen=True, kw_only=True)
 class LivePicture:
-    """One endpoint, or a configuration or a model without one. Empty: there is none of it."""
+    """A snapshot of one endpoint, or of a configuration or a model without one.
+
+    Fields of resources that don't exist are empty.
+    """
 
     account: str
     region: str
@@ -77,15 +80,18 @@ class LivePicture:
     """What could not be read, to the reason."""
 
 
-def live_picture(account: Account, kind: str, name: str, *, archives: bool = True) -> LivePicture:
-    """Read what is live. `kind`: endpoint, config or model; `archives`: download them, for their hashes.
+def read_live_snapshot(
+    account: Account, kind: str, name: str, *, archives: bool = True
+) -> LivePicture:
+    """Read the deployed resources.
 
-    Raises `PackagingError` if it does not exist or cannot be read.
+    `kind`: endpoint, config, or model. `archives`: download the archives to compute their hashes.
+    Raises `PackagingError` if the resource doesn't exist or can't be read.
     """
     try:
-        return _Reader(account).picture(**{kind: name}, archives=archives)
+        return _Reader(account).read_snapshot(**{kind: name}, archives=archives)
     except AwsError as wrong:
-        remedy = remedy_for(wrong, "check credentials, region and network")
+        remedy = choose_remedy(wrong, "check credentials, region and network")
         raise PackagingError(Path(name), f"cannot be read: {wrong}", remedy) from None
 
 
@@ -95,7 +101,7 @@ class _Reader:
         self._sagemaker = account.client("sagemaker")
         self._unread: dict[str, str] = {}
 
-    def picture(
+    def read_snapshot(
         self,
         *,
         endpoint: str | None = None,
@@ -106,19 +112,22 @@ class _Reader:
         live: Described = {}
         configuration: Described = {}
         if endpoint is not None:
-            live = self._described("endpoint", "Endpoint", endpoint)
+            live = self._describe("endpoint", "Endpoint", endpoint)
             config = live["EndpointConfigName"]
         if config is not None:
-            configuration = self._described("endpoint_config", "EndpointConfig", config)
-        names = [model] if model else list(dict.fromkeys(model_names(configuration)))
-        models = {name: self._described("model", "Model", name) for name in names}
-        packages = {arn: self._package(arn) for arn in _of_each(models, "ModelPackageName")}
-        containers = [*map(container_of, models.values())]
-        held = [package_container(package) for package in packages.values()]
-        addresses = [data_url(each) for each in (*containers, *held)]
+            configuration = self._describe("endpoint_config", "EndpointConfig", config)
+        names = [model] if model else list(dict.fromkeys(iterate_model_names(configuration)))
+        models = {name: self._describe("model", "Model", name) for name in names}
+        packages = {
+            arn: self._describe_package(arn)
+            for arn in _list_container_values(models, "ModelPackageName")
+        }
+        containers = [*map(find_container, models.values())]
+        held = [find_package_container(package) for package in packages.values()]
+        addresses = [find_data_uri(each) for each in (*containers, *held)]
         resource = f"endpoint/{endpoint}/variant/"
-        targets = self._scaling("scalable_targets", "ScalableTargets", resource)
-        alarms = self._alarms(endpoint) if endpoint else []
+        targets = self._list_scaling("scalable_targets", "ScalableTargets", resource)
+        alarms = self._list_alarms(endpoint) if endpoint else []
         beneath = {"endpoint configuration": configuration} if live else {}
         if configuration:
             beneath |= {f"model {name}": described for name, described in models.items()}
@@ -130,59 +139,62 @@ class _Reader:
             models=models,
             packages=packages,
             archives={
-                uri: self._archive(uri, image_version(containers))
+                uri: self._read_archive(uri, find_image_version(containers))
                 for uri in dict.fromkeys(addresses)
                 if uri and uri.endswith(".tar.gz") and archives
             },
             prefixes={
-                uri: self._names_below(uri)
+                uri: self._list_names_below(uri)
                 for uri in dict.fromkeys(addresses)
                 if uri and not uri.endswith(".tar.gz")
             },
             targets=targets if endpoint else (),
-            policies=self._scaling("scaling_policies", "ScalingPolicies", resource)
+            policies=self._list_scaling("scaling_policies", "ScalingPolicies", resource)
             if targets
             else (),
-            scheduled=self._scaling("scheduled_actions", "ScheduledActions", resource)
+            scheduled=self._list_scaling("scheduled_actions", "ScheduledActions", resource)
             if targets
             else (),
             alarms=alarms,
-            composites=self._composites(alarms),
-            tags=self._tags(live or configuration or next(iter(models.values()))),
-            other_tags={what: self._tags(described) for what, described in beneath.items()},
-            log_group=self._log_group(endpoint) if endpoint else {},
-            stacks_of_roles=self._stacks_of_roles(models),
+            composites=self._list_composites(alarms),
+            tags=self._list_tags(live or configuration or next(iter(models.values()))),
+            other_tags={what: self._list_tags(described) for what, described in beneath.items()},
+            log_group=self._find_log_group(endpoint) if endpoint else {},
+            stacks_of_roles=self._find_role_stacks(models),
             unread=self._unread,
         )
 
-    def _described(self, call: str, kind: str, name: str) -> Described:
-        described: Described | None = unless_absent(
+    def _describe(self, call: str, kind: str, name: str) -> Described:
+        described: Described | None = fetch_or_none(
             getattr(self._sagemaker, f"describe_{call}"), **{f"{kind}Name": name}
         )
         if described is None:
-            pages = self._account.pages("sagemaker", f"list_{call}s", f"{kind}s")
+            pages = self._account.iterate_items("sagemaker", f"list_{call}s", f"{kind}s")
             names = [each[f"{kind}Name"] for each in pages]
             there = f"account {self._account.number}, {self._account.region}"
             raise PackagingError(
-                Path(name), f"no {kind} of that name in {there}", meant(name, names)
+                Path(name), f"no {kind} of that name in {there}", suggest_name(name, names)
             )
         return described
 
-    def _readable(self, what: str, read: Callable[[], Answer], otherwise: Answer) -> Answer:
-        """Return what `read` returns; if AWS refuses, note that, so that it is never taken for none."""
+    def _read_or_note(self, what: str, read: Callable[[], Answer], otherwise: Answer) -> Answer:
+        """Return what `read` returns, or `otherwise` if AWS returns an error.
+
+        The error is recorded, so that `otherwise` isn't mistaken for a missing resource.
+        """
         try:
             return read()
         except AwsError as wrong:
             self._unread[what] = str(wrong)
             return otherwise
 
-    def _package(self, arn: str) -> Described:
+    def _describe_package(self, arn: str) -> Described:
         answer: Described = self._sagemaker.describe_model_package(ModelPackageName=arn)
         return answer
 
-    def _scaling(self, what: str, key: str, resource: str) -> list[Described]:
+    def _list_scaling(self, what: str, key: str, resource: str) -> list[Described]:
         def read() -> list[Described]:
-            pages = self._account.pages(
+            pages = self._account.iterate_items(
                 "application-autoscaling", f"describe_{what}", key, ServiceNamespace="sagemaker"
             )
             # Application Auto Scaling keeps the name as it was registered, SageMaker in any case.
@@ -190,75 +202,80 @@ class _Reader:
                 each for each in pages if each["ResourceId"].lower().startswith(resource.lower())
             ]
 
-        return self._readable(what.replace("_", " "), read, [])
+        return self._read_or_note(what.replace("_", " "), read, [])
 
-    def _alarms(self, endpoint: str) -> list[Described]:
+    def _list_alarms(self, endpoint: str) -> list[Described]:
         def read() -> list[Described]:
-            pages = self._account.pages("cloudwatch", "describe_alarms", "MetricAlarms")
-            return [alarm for alarm in pages if _watches(alarm, endpoint)]
+            pages = self._account.iterate_items("cloudwatch", "describe_alarms", "MetricAlarms")
+            return [alarm for alarm in pages if _is_watching(alarm, endpoint)]
 
-        return self._readable("alarms", read, [])
+        return self._read_or_note("alarms", read, [])
 
-    def _composites(self, alarms: Sequence[Described]) -> list[Described]:
-        """Composite alarms, which DescribeAlarms answers with only where they are asked for."""
+    def _list_composites(self, alarms: Sequence[Described]) -> list[Described]:
+        """Return the composite alarms that depend on `alarms`.
+
+        DescribeAlarms returns composite alarms only on request.
+        """
         named = "|".join(re.escape(alarm["AlarmName"]) for alarm in alarms)
 
         def read() -> list[Described]:
-            pages = self._account.pages("cloudwatch", "describe_alarms", "CompositeAlarms",
+            pages = self._account.iterate_items("cloudwatch", "describe_alarms", "CompositeAlarms",
                                         AlarmTypes=["CompositeAlarm"])  # fmt: skip
             # ALARM(name), ALARM("name"), ALARM(arn:…:name)
             return [
                 each for each in pages if re.search(rf"""[(:"']({named})["')]""", each["AlarmRule"])
             ]
 
-        return self._readable("composite alarms", read, []) if alarms else []
+        return self._read_or_note("composite alarms", read, []) if alarms else []
 
-    def _tags(self, described: Described) -> dict[str, str]:
+    def _list_tags(self, described: Described) -> dict[str, str]:
         arn = next(described[key] for key in _ARNS if key in described)
 
         def read() -> dict[str, str]:
-            pages = self._account.pages("sagemaker", "list_tags", "Tags", ResourceArn=arn)
+            pages = self._account.iterate_items("sagemaker", "list_tags", "Tags", ResourceArn=arn)
             return {tag["Key"]: tag["Value"] for tag in pages}
 
-        return self._readable("tags", read, {})
+        return self._read_or_note("tags", read, {})
 
-    def _log_group(self, endpoint: str) -> Described:
+    def _find_log_group(self, endpoint: str) -> Described:
         name = f"/aws/sagemaker/Endpoints/{endpoint}"
 
         def read() -> Described:
-            pages = self._account.pages(
+            pages = self._account.iterate_items(
                 "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name
             )
             return next((group for group in pages if group["logGroupName"] == name), {})
 
-        return self._readable("log group", read, {})
+        return self._read_or_note("log group", read, {})
 
-    def _stacks_of_roles(self, models: Mapping[str, Described]) -> dict[str, str]:
+    def _find_role_stacks(self, models: Mapping[str, Described]) -> dict[str, str]:
         stacks: dict[str, str] = {}
         none: list[Described] = []
         for arn in dict.fromkeys(each.get("ExecutionRoleArn", "") for each in models.values()):
             name = arn.rpartition("/")[2]
-            for tag in self._readable(f"role {name}", partial(self._role_tags, name), none):
+            for tag in self._read_or_note(
+                f"role {name}", partial(self._list_role_tags, name), none
+            ):
                 if tag["Key"] == STACK_TAG:
                     stacks[arn] = tag["Value"]
         return stacks
 
-    def _role_tags(self, name: str) -> list[Described]:
+    def _list_role_tags(self, name: str) -> list[Described]:
         role = self._account.client("iam").get_role(RoleName=name)["Role"]
         return [*role.get("Tags", [])]
 
-    def _names_below(self, prefix: str) -> list[str]:
+    def _list_names_below(self, prefix: str) -> list[str]:
         bucket, _, key = prefix.removeprefix("s3://").partition("/")
 
         def read() -> list[str]:
-            pages = self._account.pages(
+            pages = self._account.iterate_items(
                 "s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=key
             )
             return [each["Key"].removeprefix(key) for each in pages]
 
-        return self._readable(prefix, read, [])
+        return self._read_or_note(prefix, read, [])
 
-    def _archive(self, uri: str, tensorflow: str) -> LiveArchive:
+    def _read_archive(self, uri: str, tensorflow: str) -> LiveArchive:
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         with tempfile.TemporaryDirectory(prefix="servable-archive-") as folder:
             file = Path(folder, "model.tar.gz")
@@ -267,17 +284,20 @@ class _Reader:
             except AwsError as wrong:
                 remedy = "check your credentials (s3:GetObject, and kms:Decrypt of its key)"
                 raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
-            modules = image_modules(tensorflow) or image_modules(images.versions()[-1])
+            modules = find_modules(tensorflow) or find_modules(images.list_versions()[-1])
             assert modules is not None  # of the newest image they are known
             try:
                 verified = verify(file, python=modules.python, provided=modules.modules)
             except PackagingError as refusal:
                 raise PackagingError(Path(uri), refusal.problem, refusal.remedy) from None
-            return archive_of(verified, file.stat().st_size, hidden=str(file))
+            return build_archive(verified, file.stat().st_size, hidden=str(file))
 
 
-def archive_of(verified: Verified, size_bytes: int, *, hidden: str = "") -> LiveArchive:
-    """Return what an adoption needs of a verified archive. `hidden`: a path to leave out of sentences."""
+def build_archive(verified: Verified, size_bytes: int, *, hidden: str = "") -> LiveArchive:
+    """Return the parts of a verified archive that an adoption needs.
+
+    `hidden`: a path to leave out of sentences.
+    """
     models: dict[str, list[int]] = {}
     for model, version, _ in verified.versions:
         models.setdefault(model or AT_ROOT, []).append(version)
@@ -298,35 +318,37 @@ STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
 _ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
 
 
-def variants_of(config: Described) -> Iterator[tuple[Described, bool]]:
-    """Yield (variant, whether it is a shadow)."""
+def iterate_variants(config: Described) -> Iterator[tuple[Described, bool]]:
+    """Yield (variant, whether it is a shadow) for each variant of a configuration."""
     for shadow, key in ((False, "ProductionVariants"), (True, "ShadowProductionVariants")):
         for variant in config.get(key) or []:
             yield variant, shadow
 
 
-def captures(config: Described) -> bool:
-    """Whether data is captured; without EnableCapture it is.
+def is_capturing(config: Described) -> bool:
+    """Return whether a configuration captures data; without EnableCapture it does.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html (2026-11-28)
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html
+    (2026-11-28)
     """
     capture = config.get("DataCaptureConfig")
     return bool(capture and capture.get("EnableCapture", True))
 
 
-def detailed_by_default(config: Described) -> bool | None:
-    """Whether EnableDetailedObservability is on where a configuration does not state it; None: not known.
+def is_detailed_by_default(config: Described) -> bool | None:
+    """Return whether EnableDetailedObservability is on if a configuration doesn't state it.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-getting-started.html
+    None: not known. Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-getting-started.html
     (2026-11-28)
     """
     created: datetime.datetime | None = config.get("CreationTime")
     return None if created is None else created.date() > datetime.date(2026, 6, 17)
 
 
-def model_names(config: Described) -> Iterator[str]:
-    """Yield the models of every variant and instance type, with repetitions."""
-    for variant, _ in variants_of(config):
+def iterate_model_names(config: Described) -> Iterator[str]:
+    """Yield the model names of every variant and instance type, with repetitions."""
+    for variant, _ in iterate_variants(config):
         if variant.get("ModelName"):
             yield variant["ModelName"]
         for pool in variant.get("InstancePools") or []:
@@ -334,16 +356,16 @@ def model_names(config: Described) -> Iterator[str]:
                 yield pool["ModelNameOverride"]
 
 
-def container_of(model: Described) -> Described:
-    """The (first) container of DescribeModel's answer."""
+def find_container(model: Described) -> Described:
+    """Return the (first) container of a DescribeModel response."""
     container: Described = model.get("PrimaryContainer") or next(
         iter(model.get("Containers") or [{}])
     )
     return container
 
 
-def package_container(package: Described) -> Described:
-    """The (first) container of DescribeModelPackage's answer."""
+def find_package_container(package: Described) -> Described:
+    """Return the (first) container of a DescribeModelPackage response."""
     containers = package.get("InferenceSpecification", {}).get("Containers") or [{}]
     container: Described = containers[0]
     return container
@@ -356,8 +378,11 @@ _HTTPS = re.compile(
 )
 
 
-def data_url(container: Described) -> str | None:
-    """The address s3://… of a container's archive, or of the prefix of its files."""
+def find_data_uri(container: Described) -> str | None:
+    """Return the S3 URI of a container's archive or of the prefix of its files.
+
+    An https URL of an S3 object is converted to an S3 URI. None: the container has no data.
+    """
     source = container.get("ModelDataSource", {}).get("S3DataSource", {})
     url: str | None = container.get("ModelDataUrl") or source.get("S3Uri")
     if url is not None and (match := _HTTPS.fullmatch(url)):
@@ -365,22 +390,25 @@ def data_url(container: Described) -> str | None:
     return url
 
 
-def _of_each(models: Mapping[str, Described], key: str) -> list[str]:
-    values = [container_of(model).get(key) for model in models.values()]
+def _list_container_values(models: Mapping[str, Described], key: str) -> list[str]:
+    values = [find_container(model).get(key) for model in models.values()]
     return [*dict.fromkeys(filter(None, values))]
 
 
-def image_version(containers: Sequence[Described]) -> str:
-    """The TensorFlow version in the tag of the first image that has one; else the newest."""
+def find_image_version(containers: Sequence[Described]) -> str:
+    """Return the TensorFlow version in the tag of the first image that has one.
+
+    If no image has one, return the newest version.
+    """
     for container in containers:
         tag = str(container.get("Image", "")).rpartition(":")[2]
         version = ".".join(tag.split("-")[0].split(".")[:2])
-        if version in images.versions():
+        if version in images.list_versions():
             return version
-    return images.versions()[-1]
+    return images.list_versions()[-1]
 
 
-def _watches(alarm: Described, endpoint: str) -> bool:
+def _is_watching(alarm: Described, endpoint: str) -> bool:
     queries = [query.get("MetricStat", {}).get("Metric", {}) for query in alarm.get("Metrics", [])]
     dimensions = [each for metric in (alarm, *queries) for each in metric.get("Dimensions", [])]
     return {"Name": "EndpointName", "Value": endpoint} in dimensions

@@ -1,17 +1,20 @@
-"""What is live, as if a stack had made it: a template beside that of the file, to compare both."""
+"""Build a template of the deployed resources, as if a stack had created them.
+
+It is compared with the template of the environment file.
+"""
 
 import copy
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from infra.catalog.instances import instances
+from infra.catalog.instances import load_instances
 from infra.policy.container import (
     DEFAULT_MODEL_NAME,
     IMAGE_DEFAULTS,
-    inert_reason,
-    setting_of,
-    variables_of,
+    build_variables,
+    explain_inert_variable,
+    find_setting,
 )
 from infra.policy.derived_settings import DEFAULT_COOLDOWN_SECONDS
 from servable.init.adoption.expressed_model import HASH, is_secret
@@ -19,13 +22,13 @@ from servable.init.adoption.live_fields import HIDDEN
 from servable.init.adoption.live_picture import (
     Described,
     LivePicture,
-    captures,
-    container_of,
-    data_url,
-    detailed_by_default,
-    image_version,
-    package_container,
-    variants_of,
+    find_container,
+    find_data_uri,
+    find_image_version,
+    find_package_container,
+    is_capturing,
+    is_detailed_by_default,
+    iterate_variants,
 )
 
 MODEL, CONFIG = "AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig"
@@ -44,20 +47,21 @@ _PROPERTIES: Mapping[str, tuple[str, ...]] = {
     POLICY: ("PolicyType", "TargetTrackingScalingPolicyConfiguration",
              "StepScalingPolicyConfiguration"),
 }  # fmt: skip
-_IMAGE_DEFAULTS = variables_of(IMAGE_DEFAULTS, default_model=None)
+_IMAGE_DEFAULTS = build_variables(IMAGE_DEFAULTS, default_model=None)
 _NUMBER_OF_VCPUS = ("batching.batch_threads", "batching.max_enqueued_batches")
 
 
-def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a template with what is live under the logical ids of `after`, the template of the file.
+def build_live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a template of the deployed resources under the logical IDs of `after`.
 
-    Names that CloudFormation gives itself are those of `after`; what it makes beside them is left out.
+    `after` is the template of the environment file. Names that CloudFormation generates are those
+    of `after`; other resources that it creates are left out.
     """
     resources = after["Resources"]
     before: dict[str, Any] = {}
     configs = [item for item in resources.items() if item[1]["Type"] == CONFIG]
     for config_id, config in configs:
-        properties = _of(CONFIG, picture.config)
+        properties = _select_properties(CONFIG, picture.config)
         for key in ("ProductionVariants", "ShadowProductionVariants"):
             wanted = {
                 variant["VariantName"]: variant for variant in config["Properties"].get(key) or []
@@ -67,7 +71,7 @@ def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, A
                 if "ModelName" in other:
                     _add_model(picture, before, resources, variant["ModelName"], other["ModelName"])
                     variant["ModelName"] = other["ModelName"]
-                _pools(picture, before, resources, variant, other)
+                _add_pool_models(picture, before, resources, variant, other)
         before[config_id] = {"Type": CONFIG, "Properties": properties}
     for logical_id, resource in resources.items():
         properties = resource.get("Properties", {})
@@ -80,27 +84,27 @@ def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, A
                 live["DeploymentConfig"] = deployment
             before[logical_id] = {"Type": ENDPOINT, "Properties": own | live}
         elif resource["Type"] in (TARGET, POLICY):
-            scaled = _scaling(picture, resources, resource)
+            scaled = _find_scaling(picture, resources, resource)
             if scaled is not None:
                 before[logical_id] = {"Type": resource["Type"], "Properties": scaled}
-    _unmatched(picture, before)
+    _add_unmatched(picture, before)
     return {"Resources": before}
 
 
-def _of(kind: str, described: Described) -> dict[str, Any]:
+def _select_properties(kind: str, described: Described) -> dict[str, Any]:
     kept = {key: described[key] for key in _PROPERTIES[kind] if key in described}
-    slim: dict[str, Any] = _slim(copy.deepcopy(kept))
+    slim: dict[str, Any] = _remove_empty(copy.deepcopy(kept))
     return slim
 
 
-def _slim(value: Any) -> Any:
+def _remove_empty(value: Any) -> Any:
     if isinstance(value, dict):
-        slim = {key: _slim(inner) for key, inner in value.items()}
+        slim = {key: _remove_empty(inner) for key, inner in value.items()}
         # False, or a list of nothing, is what an omitted property means; 0 is not.
         return {key: inner for key, inner in slim.items() if inner or type(inner) in (int, float)}
     if isinstance(value, float) and value.is_integer():
         return int(value)  # as the template has it
-    return [_slim(item) for item in value] if isinstance(value, list) else value
+    return [_remove_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def _add_model(
@@ -110,23 +114,25 @@ def _add_model(
     name: str,
     reference: Any,
 ) -> None:
-    """Add the live model under the logical id that the template's variant refers to."""
-    logical_id = _referred(reference)
+    """Add the deployed model under the logical ID that the template's variant refers to."""
+    logical_id = _find_logical_id(reference)
     if name not in picture.models or logical_id not in resources:
         return
-    properties = _of(MODEL, picture.models[name])
-    container = dict(container_of(picture.models[name]))
+    properties = _select_properties(MODEL, picture.models[name])
+    container = dict(find_container(picture.models[name]))
     properties.pop("Containers", None)
     container.pop("ContainerHostname", None)
     if container.get("Mode") == "SingleModel":
         del container["Mode"]
-    address = str(data_url(container))
+    address = str(find_data_uri(container))
     if address.endswith(".tar.gz"):  # however it is said, it is the same archive
         container.pop("ModelDataSource", None)
         container["ModelDataUrl"] = address
-    packaged = package_container(picture.packages.get(container.get("ModelPackageName", ""), {}))
+    packaged = find_package_container(
+        picture.packages.get(container.get("ModelPackageName", ""), {})
+    )
     variables = {**packaged.get("Environment", {}), **container.pop("Environment", {})}
-    properties["PrimaryContainer"] = _slim(container) | {
+    properties["PrimaryContainer"] = _remove_empty(container) | {
         "Environment": {
             name: HIDDEN if is_secret(name, value) else value for name, value in variables.items()
         }
@@ -134,7 +140,7 @@ def _add_model(
     before[logical_id] = {"Type": MODEL, "Properties": properties}
 
 
-def _pools(
+def _add_pool_models(
     picture: LivePicture,
     before: dict[str, Any],
     resources: Mapping[str, Any],
@@ -152,7 +158,7 @@ def _pools(
             pool["ModelNameOverride"] = reference
 
 
-def _referred(reference: Any) -> str:
+def _find_logical_id(reference: Any) -> str:
     if not isinstance(reference, Mapping):
         return str(reference)
     if "Fn::GetAtt" in reference:
@@ -160,37 +166,41 @@ def _referred(reference: Any) -> str:
     return str(reference.get("Ref", ""))
 
 
-def _variant_of(resource_id: Any) -> str:
-    """Return the variant of a scalable target's ResourceId, which may be a Fn::Join."""
+def _find_variant(resource_id: Any) -> str:
+    """Return the variant in a scalable target's ResourceId, which may be a Fn::Join."""
     if isinstance(resource_id, Mapping):
         resource_id = "".join(part for part in resource_id["Fn::Join"][1] if isinstance(part, str))
     return str(resource_id).rpartition("/")[2]
 
 
-def _scaling(
+def _find_scaling(
     picture: LivePicture, resources: Mapping[str, Any], resource: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the live target or policy that a resource of the template stands for; None if none does."""
+    """Return the deployed target or policy for a resource of the template, or None."""
     wanted = resource["Properties"]
     target = (
         wanted
         if resource["Type"] == TARGET
         else resources[wanted["ScalingTargetId"]["Ref"]]["Properties"]
     )
-    variant = _variant_of(target["ResourceId"])
+    variant = _find_variant(target["ResourceId"])
     live = [
         each
         for each in (picture.targets if resource["Type"] == TARGET else picture.policies)
-        if _variant_of(each["ResourceId"]) == variant
+        if _find_variant(each["ResourceId"]) == variant
     ]
     if resource["Type"] == TARGET:
         if not live:
             return None
-        properties = _of(TARGET, live[0]) | {"ResourceId": wanted["ResourceId"]}
+        properties = _select_properties(TARGET, live[0]) | {"ResourceId": wanted["ResourceId"]}
         properties["MinCapacity"] = live[0]["MinCapacity"]
-        if str(properties.get("RoleARN", "")).rpartition("/")[2] == _role(wanted["RoleARN"]):
+        if str(properties.get("RoleARN", "")).rpartition("/")[2] == _find_role_name(
+            wanted["RoleARN"]
+        ):
             properties["RoleARN"] = wanted["RoleARN"]
-        actions = [each for each in picture.scheduled if _variant_of(each["ResourceId"]) == variant]
+        actions = [
+            each for each in picture.scheduled if _find_variant(each["ResourceId"]) == variant
+        ]
         if actions:
             properties["ScheduledActions"] = [
                 {
@@ -204,19 +214,19 @@ def _scaling(
             ]
         return properties
     for policy in live:
-        if _tracked(policy) == _tracked(wanted):
+        if _find_policy_key(policy) == _find_policy_key(wanted):
             identity = {key: wanted[key] for key in ("PolicyName", "ScalingTargetId")}
-            return _of(POLICY, policy) | identity
+            return _select_properties(POLICY, policy) | identity
     return None
 
 
-def _role(arn: Any) -> str:
+def _find_role_name(arn: Any) -> str:
     text = arn if isinstance(arn, str) else str(arn["Fn::Join"][1][-1])
     return text.rpartition("/")[2]
 
 
-def _tracked(policy: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what tells a variant's policies apart: the metric, or the direction of its steps."""
+def _find_policy_key(policy: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what distinguishes a variant's policies: type, and metric or step direction."""
     tracked = policy.get("TargetTrackingScalingPolicyConfiguration", {})
     metric = tracked.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
     custom = tracked.get("CustomizedMetricSpecification", {}).get("MetricName")
@@ -225,29 +235,38 @@ def _tracked(policy: Mapping[str, Any]) -> tuple[str, str]:
     return policy["PolicyType"], metric or custom or ("out" if out else "in")
 
 
-def _unmatched(picture: LivePicture, before: dict[str, Any]) -> None:
-    """Add live targets and policies that the template has no counterpart of: it takes them away."""
+def _add_unmatched(picture: LivePicture, before: dict[str, Any]) -> None:
+    """Add deployed targets and policies without a counterpart in the template.
+
+    Deploying the template removes them.
+    """
     kept = [resource["Properties"] for resource in before.values() if resource["Type"] == POLICY]
     targets = [
-        _variant_of(resource["Properties"]["ResourceId"])
+        _find_variant(resource["Properties"]["ResourceId"])
         for resource in before.values()
         if resource["Type"] == TARGET
     ]
     for target in picture.targets:
-        if _variant_of(target["ResourceId"]) not in targets:
-            before[target["ResourceId"]] = {"Type": TARGET, "Properties": _of(TARGET, target)}
+        if _find_variant(target["ResourceId"]) not in targets:
+            before[target["ResourceId"]] = {
+                "Type": TARGET,
+                "Properties": _select_properties(TARGET, target),
+            }
     for policy in picture.policies:
-        if not any(_tracked(policy) == _tracked(other) for other in kept):
-            before[policy["PolicyName"]] = {"Type": POLICY, "Properties": _of(POLICY, policy)}
+        if not any(_find_policy_key(policy) == _find_policy_key(other) for other in kept):
+            before[policy["PolicyName"]] = {
+                "Type": POLICY,
+                "Properties": _select_properties(POLICY, policy),
+            }
 
 
-def same_in_effect(
+def explain_harmless_change(
     what: str, before: str | None, after: str | None, picture: LivePicture
 ) -> str | None:
-    """Return why a change of a property alters nothing for callers; None if it may alter something.
+    """Return why a change of a property doesn't affect callers, or None if it may.
 
-    `what`: path of the property, and in brackets the key of a container variable; `before` or `after`
-    None: it is not there.
+    `what`: path of the property, and in brackets the key of a container variable. `before` or
+    `after` None: the property isn't there.
     """
     what = what.partition(" (container.")[0]
     name = what.rpartition(".")[2]
@@ -259,7 +278,11 @@ def same_in_effect(
             return "names the model that the container finds in the archive"
         if variable and _IMAGE_DEFAULTS.get(name) == after:
             return "the image's own default, written out"
-        if variable and setting_of(name) in _NUMBER_OF_VCPUS and after in [*_vcpus(picture)]:
+        if (
+            variable
+            and find_setting(name) in _NUMBER_OF_VCPUS
+            and after in [*_iterate_vcpus(picture)]
+        ):
             return "the image's own default, written out: the number of vCPUs"
         if name == "RoutingStrategy" and after == "RANDOM":
             return "SageMaker's own routing, written out"
@@ -268,66 +291,70 @@ def same_in_effect(
             return "Application Auto Scaling's default, written out"
         if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
             return "applies to updates: the live number of instances stays"
-        if what in _unstated_metrics(picture).get(after, ()):
+        if what in _list_unstated_metrics(picture).get(after, ()):
             return "SageMaker's own default, written out"
         if what == "DataCaptureConfig.EnableCapture" and after == "true":
             return "data is captured unless EnableCapture is false"
     if variable and after is None:
-        version = image_version([container_of(model) for model in picture.models.values()])
-        if inert := inert_reason(name, str(before), tensorflow=version):
+        version = find_image_version([find_container(model) for model in picture.models.values()])
+        if inert := explain_inert_variable(name, str(before), tensorflow=version):
             return f"the image does not use it: {inert}"
-    if what == "DataCaptureConfig.CaptureOptions" and _captured(before) == _captured(after):
+    if what == "DataCaptureConfig.CaptureOptions" and _parse_capture_modes(
+        before
+    ) == _parse_capture_modes(after):
         return "InputAndOutput is Input and Output"
     if what.endswith(".Dimensions[EndpointName].Value") and (
         before == picture.endpoint.get("EndpointName")
     ):
         return "a new endpoint beside the live one"
-    if name == "ModelPackageName" and _any_partition(before) == _any_partition(after):
+    if name == "ModelPackageName" and _remove_partition(before) == _remove_partition(after):
         return "the same version of the model package"
-    if what.startswith("DataCaptureConfig.") and after is None and not captures(picture.config):
+    if what.startswith("DataCaptureConfig.") and after is None and not is_capturing(picture.config):
         return "EnableCapture is false: nothing was captured"
     if what == "EndpointName":
         return "a new endpoint beside the live one"
-    if name == "InitialInstanceCount" and after in _counts(picture):
+    if name == "InitialInstanceCount" and after in _list_counts(picture):
         return "the number of instances that run"
-    if name == "InitialVariantWeight" and after in _weights(picture):
+    if name == "InitialVariantWeight" and after in _list_weights(picture):
         return "the weight that is in force"
     return None
 
 
-def _unstated_metrics(picture: LivePicture) -> dict[str | None, tuple[str, ...]]:
-    """Return values of MetricsConfig that mean the same as not stating them, to their properties."""
+def _list_unstated_metrics(picture: LivePicture) -> dict[str | None, tuple[str, ...]]:
+    """Return values of MetricsConfig that equal the default -> their properties."""
     detailed = "MetricsConfig.EnableDetailedObservability"
     enhanced, seconds = (
         f"MetricsConfig.{name}"
         for name in ("EnableEnhancedMetrics", "MetricPublishFrequencyInSeconds")
     )
-    by_day = detailed_by_default(picture.config)
+    by_day = is_detailed_by_default(picture.config)
     unstated: dict[str | None, tuple[str, ...]] = {
         "60": (seconds,), "true": (detailed,) if by_day else (),
         "false": (enhanced, detailed) if by_day is False else (enhanced,)}  # fmt: skip
     return unstated
 
 
-def _captured(options: str | None) -> set[str]:
+def _parse_capture_modes(options: str | None) -> set[str]:
     modes = {*re.findall(r'"CaptureMode": "(\w+)"', options or "")}
     return {"Input", "Output"} if "InputAndOutput" in modes else modes
 
 
-def _any_partition(arn: str | None) -> str:
+def _remove_partition(arn: str | None) -> str:
     return str(arn).partition(":sagemaker:")[2]
 
 
-def _vcpus(picture: LivePicture) -> Iterator[str]:
-    for variant, _ in variants_of(picture.config):
-        if (instance := instances().get(variant.get("InstanceType", ""))) is not None:
+def _iterate_vcpus(picture: LivePicture) -> Iterator[str]:
+    for variant, _ in iterate_variants(picture.config):
+        if (instance := load_instances().get(variant.get("InstanceType", ""))) is not None:
             yield str(instance.vcpus)
 
 
-def _counts(picture: LivePicture) -> list[str]:
-    return [str(each.get("DesiredInstanceCount")) for each, _ in variants_of(picture.endpoint)]
+def _list_counts(picture: LivePicture) -> list[str]:
+    return [str(each.get("DesiredInstanceCount")) for each, _ in iterate_variants(picture.endpoint)]
 
 
-def _weights(picture: LivePicture) -> list[str]:
-    weights = [float(each.get("DesiredWeight", 1)) for each, _ in variants_of(picture.endpoint)]
+def _list_weights(picture: LivePicture) -> list[str]:
+    weights = [
+        float(each.get("DesiredWeight", 1)) for each, _ in iterate_variants(picture.endpoint)
+    ]
     return [text for weight in weights for text in (str(weight), f"{weight:g}")]

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from servable.load.measurement import KNOWN_SHARE, LoadStep
-from servable.measured.precision import WINDOW_SECONDS, Interval, Latencies, percentile, throughput
+from servable.measured.precision import (
+    WINDOW_SECONDS,
+    Interval,
+    Latencies,
+    compute_percentile,
+    compute_throughput,
+)
 
 BLOCK_SECONDS = 0.5
 
@@ -119,11 +125,11 @@ class Recorder:
             "elapsed": min(time.perf_counter(), self.end) - self.begin,
             "windows": self._count_in(self._finished, WINDOW_SECONDS),
             "blocks": {
-                int(block): asdict(Latencies.of(took[blocks == block]))
+                int(block): asdict(Latencies.from_milliseconds(took[blocks == block]))
                 for block in np.unique(blocks)
             },
             "failed": self._count_in(self._failed, BLOCK_SECONDS),
-            "lags": asdict(Latencies.of(1000 * np.array(self._lags))),
+            "lags": asdict(Latencies.from_milliseconds(1000 * np.array(self._lags))),
             "errors": dict(self._errors),
             "first_answers": self._first_answers,
             "cpu_seconds": self._cpu_seconds,
@@ -184,7 +190,7 @@ class Tally:
 
     def _answered(self) -> Interval:
         windows = range(round(self.seconds / WINDOW_SECONDS))
-        return throughput([self._windows[window] for window in windows], WINDOW_SECONDS)
+        return compute_throughput([self._windows[window] for window in windows], WINDOW_SECONDS)
 
     def progress(self) -> dict[str, float]:
         """Return the seconds measured so far, and the responses per second."""
@@ -203,11 +209,11 @@ class Tally:
             seconds=seconds,
             throughput_rps=self._answered(),
             latencies=latencies,
-            tails=tuple(self._blocks[block].above(slow_ms) for block in parts),
+            tails=tuple(self._blocks[block].select_above(slow_ms) for block in parts),
             answered=tuple(self._blocks[block].count for block in parts),
             failures=tuple(self._failed[block] for block in parts),
-            p95_interval_ms=percentile(blocks, 95),
-            p99_interval_ms=percentile(blocks, 99),
+            p95_interval_ms=compute_percentile(blocks, 95),
+            p99_interval_ms=compute_percentile(blocks, 99),
             timeouts=errors.pop(TIMEOUT, 0),
             errors=errors,
             first_answers=dict(sorted(self._first_answers.items())),

@@ -22,8 +22,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import TypeAdapter
 
-from infra.catalog.instances import instances
-from model_packaging.beside import write_beside
+from infra.catalog.instances import load_instances
+from model_packaging.beside import write_atomically
 from servable.load.temporary.removal import (
     PREFIX,
     remove_config,
@@ -76,7 +76,7 @@ class LiveVariant:
 
     def check_type(self, instance_type: str) -> None:
         """Reject a change between CPU and GPU: the copy keeps image and driver. Raises TemporaryError."""
-        live, known = self.config["InstanceType"], instances()
+        live, known = self.config["InstanceType"], load_instances()
         has, wants = (
             known[name].device if name in known else None for name in (live, instance_type)
         )
@@ -164,7 +164,7 @@ class Ledger:
 
     def _write(self) -> None:
         if self._file is not None:
-            write_beside(self._file, _FORM.dump_json(self._entries, indent=1))
+            write_atomically(self._file, _FORM.dump_json(self._entries, indent=1))
 
 
 # Creating and deleting an endpoint takes minutes; a shorter time would be paid for nothing.

@@ -23,19 +23,19 @@ from servable.answers.differences import (
     MISSING,
     ArrayDifference,
     Tolerance,
-    by_row,
-    compared,
-    everywhere,
-    magnitude,
-    references,
-    tolerance_of,
+    build_total_difference,
+    compare_arrays,
+    compute_references,
+    reshape_by_row,
+    select_tolerance,
+    sum_magnitudes,
 )
-from servable.answers.outputs import UNKNOWN, AnswerOutputs, outputs_of
+from servable.answers.outputs import UNKNOWN, AnswerOutputs, read_outputs
 from servable.captured.lines import RecordedAnswer
-from servable.console.terminal import escaped_name
+from servable.console.terminal import escape_name
 from servable.replay.answers import AnswerPair
 from servable_tensors import UNNAMED_OUTPUT
-from servable_tensors.records import media_type
+from servable_tensors.records import parse_media_type
 from servable_tensors.tensors import Array
 
 # An answer of more numbers in a row is an embedding or an image, whose columns are not looked at one by one.
@@ -45,9 +45,10 @@ UNSEEN_CHANGE = 0.01
 
 
 class ColumnSizes:
-    """`add` each expected array; `unseen` are the columns that are far below the scale of their rows.
+    """The sizes of an output's columns: call `add` for each expected array.
 
-    No change of their numbers is seen, since the tolerance is a share of the largest number of the row.
+    `unseen_columns` are the columns that are far below the scale of their rows. A change of their
+    numbers isn't detected, since the tolerance is a share of the largest number of the row.
     """
 
     def __init__(self) -> None:
@@ -60,11 +61,13 @@ class ColumnSizes:
     def add(self, array: Array, tolerance: Tolerance | None, rows: int) -> None:
         if array.dtype.kind != "f" or tolerance is None or tolerance.absolute is not None:
             return
-        sizes = np.abs(by_row(array, rows).astype(np.float64))
+        sizes = np.abs(reshape_by_row(array, rows).astype(np.float64))
         if not 2 <= sizes.shape[1] <= _MOST_COLUMNS:
             return
         sizes = np.where(np.isfinite(sizes), sizes, 0.0)
-        shares = np.nan_to_num(sizes / references(sizes, tolerance)).max(axis=0, initial=0.0)
+        shares = np.nan_to_num(sizes / compute_references(sizes, tolerance)).max(
+            axis=0, initial=0.0
+        )
         self._relative = tolerance.relative
         if self._largest is None:
             self._largest = shares
@@ -78,8 +81,11 @@ class ColumnSizes:
         return 0 if self._largest is None or not self._alike else len(self._largest)
 
     @property
-    def unseen(self) -> list[int]:
-        """Numbers of the columns, from 1. Columns of zeros have no size."""
+    def unseen_columns(self) -> list[int]:
+        """Return the numbers of the columns whose changes aren't detected, counted from 1.
+
+        Columns of zeros have no size, and aren't included.
+        """
         if not self.count or self._largest is None:
             return []
         small = (self._largest > 0) & (UNSEEN_CHANGE * self._largest < self._relative)
@@ -100,7 +106,10 @@ _WORST_BYTES = 32 << 20
 
 @dataclass(kw_only=True)
 class OutputStatistics:
-    """Differences of one output so far. Counts are of rows where nothing else is stated."""
+    """The differences of one output so far.
+
+    Counts are of rows unless stated otherwise.
+    """
 
     name: str
     rows: int = 0
@@ -128,7 +137,7 @@ class OutputStatistics:
     def add(self, difference: ArrayDifference) -> None:
         self.rows += len(difference.differing)
         self.largest = max(self.largest, difference.largest)
-        if difference.equal:
+        if difference.is_equal:
             return
         self.differing += int(difference.differing.sum())
         self.nan += difference.nan_rows
@@ -162,7 +171,11 @@ class Comparison:
     """The differences between the responses of two sides."""
 
     def __init__(self, settings: Replay, *, only_output: str = UNNAMED_OUTPUT) -> None:
-        """`only_output`: name of an output that responses don't name, because the model has only one."""
+        """Prepare a comparison with the limits of `settings`.
+
+        `only_output`: the name of an output that responses don't name, because the model has only
+        one.
+        """
         self._settings, self._only_output = settings, only_output
         self.outputs: dict[str, OutputStatistics] = {}
         self.requests = 0
@@ -195,57 +208,60 @@ class Comparison:
         return self.errors.total()
 
     @property
-    def worst(self) -> list[WorstRequest]:
-        """The requests that differ most, the worst first."""
+    def worst_requests(self) -> list[WorstRequest]:
+        """Return the requests that differ most, the worst first."""
         return [request for _, _, request in sorted(self._worst, reverse=True)]
 
     def add(self, pair: AnswerPair) -> None:
         self.requests += 1
-        expected, answered = pair.expected, pair.answered
+        expected, answered = pair.expected_response, pair.answered
         if expected is None:
             self.without_expected += 1
-        if expected is not None and expected.failed:
-            self.recovered += not answered.failed
-            self.failed_on_both += answered.failed
+        if expected is not None and expected.has_failed:
+            self.recovered += not answered.has_failed
+            self.failed_on_both += answered.has_failed
             return
-        if answered.failed:
+        if answered.has_failed:
             kind = answered.error or f"status {answered.status}"
             self.errors[kind if len(self.errors) < _MOST_KINDS else "other errors"] += 1
-            self._keep(pair, math.inf, (kind,))
+            self._keep_if_worst(pair, math.inf, (kind,))
             return
         if expected is None:
             return
-        before = after = self._read(expected)
+        before = after = self._read_outputs(expected)
         if (expected.body, expected.content_type) != (answered.body, answered.content_type):
-            after = self._read(answered)
+            after = self._read_outputs(answered)
         held = _Held(pair, before, after)
         if self._scales is not None:
-            self._compare(held)
+            self._compare_pair(held)
             return
         self._held.append(held)
         arrays = len(before.arrays) + len(after.arrays)
-        self._held_bytes += _size(pair) + _ARRAY_BYTES * arrays
+        self._held_bytes += _count_bytes(pair) + _ARRAY_BYTES * arrays
         if len(self._held) >= _HELD_PAIRS or self._held_bytes >= _HELD_BYTES:
             self.finish()
 
     def finish(self) -> None:
-        """Compare what is held back. Idempotent."""
+        """Compare the responses that are held back.
+
+        Further calls have no effect.
+        """
         if self._scales is None:
             self._scales = _compute_scales(self._held)
         for held in self._held:
-            self._compare(held)
+            self._compare_pair(held)
         self._held.clear()
 
-    def _compare(self, held: _Held) -> None:
+    def _compare_pair(self, held: _Held) -> None:
         expected, answered = held.expected, held.answered
-        differences = dict(self._differences(expected, answered))
+        differences = dict(self._iterate_differences(expected, answered))
         differing = np.zeros(expected.rows, bool)
         reasons, severity = [], 0.0
         for name, difference in differences.items():
-            output = self._output(name)
+            output = self._find_output(name)
             output.add(difference)
             differing |= difference.differing
-            if not difference.equal:
+            if not difference.is_equal:
                 reasons.append(f"{output.name}: {_explain(difference)}")
             severity = max(severity, difference.severity)
         others = [*self._count_added(expected, answered), *self._count_content_type(held.pair)]
@@ -257,24 +273,26 @@ class Comparison:
         self.differing_rows += int(differing.sum())
         if differing.any():
             self.differing_requests += 1
-            self._keep(held.pair, severity, tuple([*reasons, *others][:_MOST_KINDS]))
+            self._keep_if_worst(held.pair, severity, tuple([*reasons, *others][:_MOST_KINDS]))
 
     def _count_added(self, expected: AnswerOutputs, answered: AnswerOutputs) -> Iterator[str]:
-        """Count the outputs that were not expected. Yield a reason for each that isn't allowed."""
+        """Count the unexpected outputs, and yield a reason for each that isn't allowed."""
         for name in answered.arrays:
             if name in expected.arrays:
                 continue
             if self._settings.added_outputs:
-                self.allowed[_bound_name(name, self.allowed)] += 1
+                self.allowed[_limit_name(name, self.allowed)] += 1
                 continue
-            output = self._output(name)
+            output = self._find_output(name)
             output.added += 1
             yield f"{output.name}: added"
 
     def _count_content_type(self, pair: AnswerPair) -> Iterator[str]:
         """Count a changed content type, and yield it as a reason."""
-        assert pair.expected is not None  # only such pairs are compared
-        before, after = (media_type(one.content_type) for one in (pair.expected, pair.answered))
+        assert pair.expected_response is not None  # only such pairs are compared
+        before, after = (
+            parse_media_type(one.content_type) for one in (pair.expected_response, pair.answered)
+        )
         if before != after and not {before, after} & set(UNKNOWN):
             kinds = (before, after)
             if len(self.content_types) >= _MOST_KINDS and kinds not in self.content_types:
@@ -282,19 +300,19 @@ class Comparison:
             self.content_types[kinds] += 1
             yield f"content type {before} became {after}"
 
-    def _differences(
+    def _iterate_differences(
         self, expected: AnswerOutputs, answered: AnswerOutputs
     ) -> Iterator[tuple[str, ArrayDifference]]:
         typed = expected.typed and answered.typed
         for name, array in expected.arrays.items():
-            rows = expected.rows_of(name)
+            rows = expected.count_rows(name)
             other = answered.arrays.get(name)
             if other is None:
-                yield name, everywhere(rows, MISSING)
+                yield name, build_total_difference(rows, MISSING)
                 continue
             # Text writes 1.0 as 1: a whole number and a fraction are compared as fractions.
             wider = other if other.dtype.kind == "f" and array.dtype.kind in "iu" else array
-            tolerance = tolerance_of(
+            tolerance = select_tolerance(
                 wider,
                 self._settings.by_type,
                 self._settings.outputs.get(name),
@@ -302,15 +320,18 @@ class Comparison:
                 bfloat16=name in expected.bfloat16 & answered.bfloat16,
                 scale=(self._scales or {}).get(name, 0.0),
             )
-            output = self._output(name)
+            output = self._find_output(name)
             output.tolerance = None if tolerance is None else tolerance.relative
             output.columns.add(array, tolerance, rows)
             tops = self._settings.top
-            yield name, compared(array, other, tolerance, rows=rows, typed=typed, tops=tops)
+            yield name, compare_arrays(array, other, tolerance, rows=rows, typed=typed, tops=tops)
 
-    def _read(self, answer: RecordedAnswer) -> AnswerOutputs:
-        """Return the outputs to compare, the only one under its name."""
-        outputs = outputs_of(answer.body, answer.content_type)
+    def _read_outputs(self, answer: RecordedAnswer) -> AnswerOutputs:
+        """Return the outputs to compare, without ignored ones.
+
+        An unnamed single output gets the name `only_output`.
+        """
+        outputs = read_outputs(answer.body, answer.content_type)
         arrays = dict(outputs.arrays)
         if UNNAMED_OUTPUT in arrays and self._only_output not in arrays:
             arrays = {self._only_output: arrays.pop(UNNAMED_OUTPUT), **arrays}
@@ -318,34 +339,34 @@ class Comparison:
             arrays.pop(name, None)
         return dataclasses.replace(outputs, arrays=arrays)
 
-    def _output(self, name: str) -> OutputStatistics:
-        key = _bound_name(name, self.outputs)
+    def _find_output(self, name: str) -> OutputStatistics:
+        key = _limit_name(name, self.outputs)
         if key not in self.outputs:
             self.outputs[key] = OutputStatistics(name=key)
         return self.outputs[key]
 
-    def _keep(self, pair: AnswerPair, severity: float, reasons: tuple[str, ...]) -> None:
+    def _keep_if_worst(self, pair: AnswerPair, severity: float, reasons: tuple[str, ...]) -> None:
         self._kept -= 1  # of equal ones the earlier stays
         worst = WorstRequest(pair=pair, severity=severity, reasons=reasons)
         entry = severity, self._kept, worst
         if len(self._worst) >= WORST and entry[:2] <= self._worst[0][:2]:
             return
         heapq.heappush(self._worst, entry)
-        self._worst_bytes += _size(pair)
+        self._worst_bytes += _count_bytes(pair)
         while len(self._worst) > WORST or (
             self._worst_bytes > _WORST_BYTES and len(self._worst) > 1
         ):
-            self._worst_bytes -= _size(heapq.heappop(self._worst)[2].pair)
+            self._worst_bytes -= _count_bytes(heapq.heappop(self._worst)[2].pair)
 
 
-def _bound_name(name: str, kept: Collection[str]) -> str:
+def _limit_name(name: str, kept: Collection[str]) -> str:
     """Return the name under which an output is counted; too many names share one."""
-    key = escaped_name(name)[:_MOST_NAME_CHARACTERS]
+    key = escape_name(name)[:_MOST_NAME_CHARACTERS]
     return OTHER_OUTPUTS if key not in kept and len(kept) >= MOST_OUTPUTS else key
 
 
-def _size(pair: AnswerPair) -> int:
-    expected = pair.expected.body if pair.expected else b""
+def _count_bytes(pair: AnswerPair) -> int:
+    expected = pair.expected_response.body if pair.expected_response else b""
     return len(pair.request.body) + len(expected) + len(pair.answered.body)
 
 
@@ -354,7 +375,7 @@ def _compute_scales(held: list[_Held]) -> dict[str, float]:
     sums: dict[str, tuple[float, int]] = {}
     for held_pair in held:
         for name, array in held_pair.expected.arrays.items():
-            total, count = magnitude(array)
+            total, count = sum_magnitudes(array)
             before = sums.get(name, (0.0, 0))
             sums[name] = before[0] + total, before[1] + count
     return {name: total / count if count else 0.0 for name, (total, count) in sums.items()}

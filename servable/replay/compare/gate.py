@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from infra.parameters.replay import Replay
 from servable.answers.differences import MISSING
-from servable.measured.precision import readable
+from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.places import ReadLines
 from servable.verdict import VERDICTS, Verdict
@@ -28,7 +28,7 @@ class ReplayVerdict:
     """A sentence for each thing that is missing for a verdict."""
 
     @property
-    def held(self) -> Literal["met", "NOT met", "cannot be told"]:
+    def outcome(self) -> Literal["met", "NOT met", "cannot be told"]:
         return "NOT met" if self.exceeded else "cannot be told" if self.missing else "met"
 
     @property
@@ -37,7 +37,7 @@ class ReplayVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict in the words that all commands share."""
+        """Return the verdict in the words that all commands share."""
         return VERDICTS[self.exit_code]
 
     @property
@@ -45,12 +45,15 @@ class ReplayVerdict:
         return [*self.exceeded, *self.missing]
 
     def as_object(self) -> dict[str, Any]:
-        """Return the verdict as an object for JSON."""
-        return {"held": self.held == "met", "verdict": self.held, "lines": self.lines}
+        """Convert the verdict to JSON-compatible data."""
+        return {"held": self.outcome == "met", "verdict": self.outcome, "lines": self.lines}
 
 
-def judge(comparison: Comparison, limits: Replay, lines: ReadLines) -> ReplayVerdict:
-    """Compare the differences with the limits. `lines`: the captured lines that were read."""
+def check_limits(comparison: Comparison, limits: Replay, lines: ReadLines) -> ReplayVerdict:
+    """Compare the differences with the limits, and return the verdict.
+
+    `lines`: the captured lines that were read.
+    """
     return ReplayVerdict(
         exceeded=tuple(list_exceeded(comparison, limits)),
         missing=tuple(_list_missing(comparison, limits, lines)),
@@ -65,23 +68,26 @@ def list_exceeded(comparison: Comparison, limits: Replay) -> list[str]:
     return [
         *_check_errors(comparison, limits),
         *(
-            f"{answers(count)} came as {after} instead of {before}."
+            f"{format_responses(count)} came as {after} instead of {before}."
             for (before, after), count in comparison.content_types.most_common(_MOST_ERRORS)
         ),
         *outputs,
     ]
 
 
-def least_rows(limits: Replay) -> int:
-    """Return the number of rows of which none differs, with 95 % confidence, only if fewer than
-    `detectable_share` do: the rule of three."""
+def compute_least_rows(limits: Replay) -> int:
+    """Return the number of rows that a gate needs, by the rule of three.
+
+    If none of so many rows differs, then fewer than `detectable_share` of all rows do, with 95 %
+    confidence.
+    """
     return math.ceil(round(3 / limits.detectable_share, 6))
 
 
-def most_share(differing: int, rows: int) -> float:
-    """Return the share of rows that differ at most, with 95 % confidence: 3 / rows where none was seen to.
+def compute_largest_share(differing: int, rows: int) -> float:
+    """Return the largest share of all rows that may differ, with 95 % confidence.
 
-    The 95 % limit of a Poisson count, within 1 %.
+    It is 3 / rows if no row differs. It is the 95 % limit of a Poisson count, within 1 %.
     Source: Wilson and Hilferty, The Distribution of Chi-Square, PNAS 17 (1931)
     """
     if not rows:
@@ -91,12 +97,13 @@ def most_share(differing: int, rows: int) -> float:
     return min(1.0, limit / rows)
 
 
-def shown_line(comparison: Comparison) -> str:
-    """State which share of all rows differs at most, by the rows that were compared."""
+def format_confidence(comparison: Comparison) -> str:
+    """Describe the largest share of all rows that may differ, given the compared rows."""
     rows, differing = comparison.rows, comparison.differing_rows
-    most = most_share(differing, rows)
+    most = compute_largest_share(differing, rows)
     return (
-        f"{differing:,} of {rows:,} rows show that fewer than {percent(float(f'{most:.2g}'))} of all rows "
+        f"{differing:,} of {rows:,} rows show that fewer than "
+        f"{format_percent(float(f'{most:.2g}'))} of all rows "
         "differ, with 95 % confidence"
     )
 
@@ -114,39 +121,42 @@ def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> I
     if comparison.ignored and not comparison.outputs and not comparison.errors:
         yield "No output was compared: [replay.outputs] ignores every output of the answers."
         return
-    count, least = comparison.rows, least_rows(limits)
+    count, least = comparison.rows, compute_least_rows(limits)
     if count < least:
         less = "" if count <= 3 else _round_up(3 / count)
         few = f", or require less: [replay] detectable_share = {less}" if less else ""
         yield (
-            f"{rows(count)} of {answers(comparison.compared)} cannot show whether "
-            f"{percent(limits.detectable_share)} of all rows differ, which takes {least:,} rows: replay more"
+            f"{format_rows(count)} of {format_responses(comparison.compared)} cannot show whether "
+            f"{format_percent(limits.detectable_share)} of all rows differ, which takes "
+            f"{least:,} rows: replay more"
             f"{few}."
         )
     elif comparison.compared < _LEAST_REQUESTS:
         yield (
-            f"{rows(count)} came in {answers(comparison.compared)}, and rows of one answer may differ "
+            f"{format_rows(count)} came in {format_responses(comparison.compared)}, and rows of "
+            "one answer may differ "
             f"together: replay at least {_LEAST_REQUESTS} requests."
         )
     yield from _check_uncompared(comparison, limits, lines)
     most, differing = limits.differing_rows_share, comparison.differing_rows
-    share = most_share(differing, count)
+    share = compute_largest_share(differing, count)
     if most and share > most + limits.detectable_share:
         yield (
-            f"{differing:,} of {count:,} rows differ, so up to {percent(share)} of all may (95 % "
-            f"confidence); {percent(most)} may, and the gate has to find {percent(limits.detectable_share)} "
+            f"{differing:,} of {count:,} rows differ, so up to {format_percent(share)} of all may (95 % "
+            f"confidence); {format_percent(most)} may, and the gate has to find "
+            f"{format_percent(limits.detectable_share)} "
             "more: replay more."
         )
 
 
 def _round_up(share: float) -> str:
-    """Return a share of two digits that is not below this one."""
+    """Round a share up to two significant digits, so that it isn't below `share`."""
     unit = 10.0 ** (math.floor(math.log10(share)) - 1)
     return f"{math.ceil(share / unit - 1e-9) * unit:.2g}"
 
 
 def _check_uncompared(comparison: Comparison, limits: Replay, lines: ReadLines) -> Iterator[str]:
-    """Yield what was captured and not compared, above its limit."""
+    """Yield a sentence for captured data that wasn't compared, if it exceeds its limit."""
     for file in lines.unread_files[:_MOST_ERRORS]:
         yield f"{file} was not read, so its requests were not compared."
     for count, of, what in (
@@ -155,8 +165,8 @@ def _check_uncompared(comparison: Comparison, limits: Replay, lines: ReadLines) 
     ):
         if count > limits.skipped_share * of:
             yield (
-                f"{count:,} of {of:,} {what} ({percent(count / of)}; [replay] skipped_share allows "
-                f"{percent(limits.skipped_share)}), and what is not compared may be what differs."
+                f"{count:,} of {of:,} {what} ({format_percent(count / of)}; [replay] skipped_share allows "
+                f"{format_percent(limits.skipped_share)}), and what is not compared may be what differs."
             )
 
 
@@ -180,7 +190,7 @@ def _check_rows(comparison: Comparison, limits: Replay) -> Iterator[str]:
     if not above and comparison.differing_rows > most * comparison.rows:
         yield (
             f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ in some output (at most "
-            f"{percent(most)})."
+            f"{format_percent(most)})."
         )
 
 
@@ -189,65 +199,74 @@ def _check_largest(comparison: Comparison, limits: Replay) -> Iterator[str]:
     for output in comparison.outputs.values():
         if most is not None and output.largest > most:
             yield (
-                f"Output {output.name}: the largest difference is {short(output.largest)} of "
+                f"Output {output.name}: the largest difference is {format_difference(output.largest)} of "
                 f"the row's largest number (at most {most:g})."
             )
 
 
 def describe_difference(output: OutputStatistics, most: float | None = None) -> str:
-    """Describe an output's differences as the end of a sentence. `most`: the limit, next to the share."""
+    """Describe an output's differences as the end of a sentence.
+
+    `most`: the limit, shown next to the share.
+    """
     share = _format_share(output.differing, output.rows, most)
     parts = [f"{output.differing:,} of {output.rows:,} rows differ ({share})"]
     if output.added and not output.rows:
-        parts = [f"it was added to {answers(output.added)}"]
+        parts = [f"it was added to {format_responses(output.added)}"]
     for problem, count in output.problems.most_common(_MOST_ERRORS):
         word = "it is missing" if problem == MISSING else problem
-        parts.append(f"{word} in {answers(count)}")
+        parts.append(f"{word} in {format_responses(count)}")
     if output.nan:
-        parts.append(f"NaN on one side in {rows(output.nan)}")
+        parts.append(f"NaN on one side in {format_rows(output.nan)}")
     if output.infinite:
-        parts.append(f"infinity on one side in {rows(output.infinite)}")
+        parts.append(f"infinity on one side in {format_rows(output.infinite)}")
     if output.labels:
         parts.append(f"{output.labels:,} labels changed")
     for k, count in sorted(output.top.items()):
         if count:
-            parts.append(f"the top {k} changed in {rows(count)}")
+            parts.append(f"the top {k} changed in {format_rows(count)}")
     if output.tolerance is not None and output.largest:
         parts.append(
-            f"the largest difference is {short(output.largest)} of the row's largest number, the "
-            f"tolerance {short(output.tolerance)}"
+            f"the largest difference is {format_difference(output.largest)} of the row's largest number, the "
+            f"tolerance {format_difference(output.tolerance)}"
         )
     return "; ".join(parts)
 
 
 def _format_share(count: int, of: int, most: float | None) -> str:
-    """Return a share, and its limit; next to a limit above 0 with the digits that tell it from the limit."""
-    share = percent(count / of) if most and of else percent_of(count, of)
-    return share if most is None else f"{share}; at most {percent(most)}"
+    """Return a share with its limit.
+
+    If the limit is above 0, the share has the digits that distinguish it from the limit.
+    """
+    share = format_percent(count / of) if most and of else format_percent_of(count, of)
+    return share if most is None else f"{share}; at most {format_percent(most)}"
 
 
-def rows(count: int) -> str:
+def format_rows(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def answers(count: int) -> str:
+def format_responses(count: int) -> str:
     return f"{count:,} answer{'' if count == 1 else 's'}"
 
 
-def short(value: float) -> str:
-    """Return a relative difference in two digits, as 0.0061 or 4.2e-8."""
+def format_difference(value: float) -> str:
+    """Format a relative difference with two digits, for example 0.0061 or 4.2e-8."""
     return f"{value:.2g}".replace("e-0", "e-")
 
 
-def percent(share: float) -> str:
-    """Return a share as a person writes it: "12.3 %", "0.01 %", "0 %"."""
-    return f"{readable(float(f'{100 * share:.3g}'))} %"
+def format_percent(share: float) -> str:
+    """Format a share as a percentage: "12.3 %", "0.01 %", "0 %"."""
+    return f"{format_number(float(f'{100 * share:.3g}'))} %"
 
 
-def percent_of(count: int, of: int) -> str:
-    """Return a share in as many digits as its 95 % interval leaves certain: 31 of 37,224 is 0.08 %."""
+def format_percent_of(count: int, of: int) -> str:
+    """Format count / of as a percentage, with only the digits that are certain.
+
+    The 95 % interval decides: 31 of 37,224 is 0.08 %.
+    """
     if not count:
-        return percent(0.0)
+        return format_percent(0.0)
     half_width = 1.96 * math.sqrt((1 - count / of) / count)  # relative, of a binomial count
     digits = 3 if half_width < 0.01 else 2 if half_width < 0.1 else 1
-    return percent(float(f"{count / of:.{digits}g}"))
+    return format_percent(float(f"{count / of:.{digits}g}"))

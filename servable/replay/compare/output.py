@@ -1,4 +1,7 @@
-"""Print a comparison as lines and as JSON, and write the requests that differ most. No body, no value."""
+"""Print a comparison as lines and as JSON, and write the requests that differ most.
+
+The lines and the JSON contain no body and no value.
+"""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.replay import Replay
-from model_packaging.beside import beside
-from servable.captured.lines import CapturedRequest, write_line
+from model_packaging.beside import open_atomically
+from servable.captured.lines import CapturedRequest, format_line
 from servable.replay.compare.comparison import (
     UNSEEN_CHANGE,
     Comparison,
@@ -16,12 +19,12 @@ from servable.replay.compare.comparison import (
 )
 from servable.replay.compare.gate import (
     ReplayVerdict,
+    compute_largest_share,
+    compute_least_rows,
     describe_difference,
-    least_rows,
-    most_share,
-    percent,
-    percent_of,
-    shown_line,
+    format_confidence,
+    format_percent,
+    format_percent_of,
 )
 
 WORST_FILE = "worst.jsonl"
@@ -30,15 +33,15 @@ SHOWN, MOST_LINES = 5, 20
 
 
 def format_lines(comparison: Comparison) -> list[str]:
-    """Return the number of compared requests, a line for each output that differs, the worst requests."""
+    """Return a summary line, a line for each output that differs, and the worst requests."""
     rows = [
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
         f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ "
-        f"({percent_of(comparison.differing_rows, comparison.rows)})"
+        f"({format_percent_of(comparison.differing_rows, comparison.rows)})"
     ]
-    rows += [shown_line(comparison)] if comparison.rows else []
-    rows += ignored_lines(comparison)
-    rows += unseen_lines(comparison)
+    rows += [format_confidence(comparison)] if comparison.rows else []
+    rows += list_ignored(comparison)
+    rows += list_unseen(comparison)
     if comparison.without_expected:
         rows.append(f"without a captured answer: {comparison.without_expected:,}")
     if comparison.new_errors:
@@ -50,20 +53,20 @@ def format_lines(comparison: Comparison) -> list[str]:
             f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.recovered:,} "
             "succeed now"
         )
-    several = differing_outputs(comparison)
+    several = list_differing_outputs(comparison)
     rows += [f"  {output.name}: {describe_difference(output)}" for output in several[:MOST_LINES]]
     if len(several) > MOST_LINES:
         rows.append(f"  {len(several) - MOST_LINES:,} more outputs differ; --json has all")
     rows += [
-        f"  differs most: {request.pair.request.where}, {request.pair.request.event_id}: "
+        f"  differs most: {request.pair.request.location}, {request.pair.request.event_id}: "
         f"{'; '.join(request.reasons)}"
-        for request in comparison.worst[:SHOWN]
+        for request in comparison.worst_requests[:SHOWN]
     ]
     return rows
 
 
-def ignored_lines(comparison: Comparison) -> list[str]:
-    """Return lines with the outputs that are left out; none if all are compared."""
+def list_ignored(comparison: Comparison) -> list[str]:
+    """Return lines with the outputs that are left out, or [] if all are compared."""
     lines = []
     if comparison.ignored:
         lines.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
@@ -76,29 +79,34 @@ def ignored_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def unseen_lines(comparison: Comparison) -> list[str]:
-    """Return lines with the columns that are too small for the tolerance of their rows, by output."""
+def list_unseen(comparison: Comparison) -> list[str]:
+    """Return a line for each output with columns too small for the tolerance of their rows."""
     lines = []
     for output in comparison.outputs.values():
-        if columns := output.columns.unseen:
+        if columns := output.columns.unseen_columns:
             names = ", ".join(map(str, columns[:SHOWN]))
             more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
             lines.append(
-                f"{output.name}: a change of {percent(UNSEEN_CHANGE)} in column {names}{more} of "
+                f"{output.name}: a change of {format_percent(UNSEEN_CHANGE)} in column {names}{more} of "
                 f"{output.columns.count:,} is within the tolerance, since the rows have far larger numbers; "
                 f"[replay.outputs] {output.name} = {{ absolute = … }} would find it"
             )
     return lines[:SHOWN]
 
 
-def differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
-    """Return the outputs that differ, the one with the largest share first."""
+def list_differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
+    """Return the outputs that differ, in descending order of their shares."""
     several = [output for output in comparison.outputs.values() if output.differing or output.added]
     return sorted(several, key=lambda output: -output.share)
 
 
-def as_object(comparison: Comparison, limits: Replay, gate: ReplayVerdict | None) -> dict[str, Any]:
-    """Return the comparison for JSON. `gate`: None without --gate."""
+def build_json(
+    comparison: Comparison, limits: Replay, gate: ReplayVerdict | None
+) -> dict[str, Any]:
+    """Convert the comparison to JSON-compatible data.
+
+    `gate`: None without --gate.
+    """
     return {
         "requests": comparison.requests,
         "compared": comparison.compared,
@@ -111,9 +119,11 @@ def as_object(comparison: Comparison, limits: Replay, gate: ReplayVerdict | None
         "differing_requests": comparison.differing_requests,
         "shown": {
             "confidence": 0.95,
-            "most_differing_share": most_share(comparison.differing_rows, comparison.rows),
+            "most_differing_share": compute_largest_share(
+                comparison.differing_rows, comparison.rows
+            ),
             "detectable_share": limits.detectable_share,
-            "least_rows": least_rows(limits),
+            "least_rows": compute_least_rows(limits),
         },
         "content_types": [
             {"expected": before, "answered": after, "answers": count}
@@ -124,7 +134,7 @@ def as_object(comparison: Comparison, limits: Replay, gate: ReplayVerdict | None
         "outputs": {
             one.name: _describe_output(one) for _, one in sorted(comparison.outputs.items())
         },
-        "worst": [_describe_worst(request) for request in comparison.worst],
+        "worst": [_describe_worst(request) for request in comparison.worst_requests],
         "gate": None if gate is None else gate.as_object(),
     }
 
@@ -143,7 +153,7 @@ def _describe_output(output: OutputStatistics) -> dict[str, Any]:
         "changed_top": {str(k): count for k, count in sorted(output.top.items())},
         "problems": dict(output.problems),
         "added": output.added,
-        "unseen_columns": output.columns.unseen,
+        "unseen_columns": output.columns.unseen_columns,
     }
 
 
@@ -159,10 +169,13 @@ def _describe_worst(request: WorstRequest) -> dict[str, Any]:
 
 
 def write_worst(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
-    """Write requests as a capture file, with mode 0600; None if there are none. Raises OSError."""
+    """Write requests as a capture file with mode 0600, and return its path.
+
+    Returns None if there are no requests. Raises OSError.
+    """
     if not requests:
         return None
-    with beside(folder / WORST_FILE) as file:
+    with open_atomically(folder / WORST_FILE) as file:
         for request in requests:
-            file.write(write_line(request) + b"\n")
+            file.write(format_line(request) + b"\n")
     return folder / WORST_FILE

@@ -7,25 +7,28 @@ import numpy as np
 
 from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
-from servable.measured.precision import readable
+from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import (
     ReplayVerdict,
     describe_difference,
-    percent_of,
-    short,
-    shown_line,
+    format_confidence,
+    format_difference,
+    format_percent_of,
 )
-from servable.replay.compare.output import differing_outputs, ignored_lines, unseen_lines
+from servable.replay.compare.output import list_differing_outputs, list_ignored, list_unseen
 
 # Outputs in the chart; the table has all.
 _MOST_SHOWN = 12
 
 
-def write(
+def write_page(
     folder: Path, comparison: Comparison, *, title: str, where: str, gate: ReplayVerdict | None
 ) -> Path:
-    """Write report.html and pictures/*.png in `folder`, and return the page. `gate`: None without --gate."""
+    """Write report.html and pictures/*.png in `folder`, and return the page's path.
+
+    `gate`: None without --gate.
+    """
     about = About(summarize(comparison, gate), where, None if gate is None else gate.verdict)
     return document.write(folder, build_tabs(comparison, gate), title=title, abouts=[about])
 
@@ -33,8 +36,8 @@ def write(
 def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
     """Return the result in one sentence."""
     words = {"met": "met", "NOT met": "not met", "cannot be told": "inconclusive"}
-    verdict = "" if gate is None else f"The gate is {words[gate.held]}: "
-    share = percent_of(comparison.differing_rows, comparison.rows)
+    verdict = "" if gate is None else f"The gate is {words[gate.outcome]}: "
+    share = format_percent_of(comparison.differing_rows, comparison.rows)
     errors = f", and {comparison.new_errors:,} requests failed" if comparison.new_errors else ""
     return (
         f"{verdict}{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({share}) in "
@@ -44,23 +47,23 @@ def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
 
 def build_tabs(comparison: Comparison, gate: ReplayVerdict | None) -> list[Tab]:
     texts = [] if gate is None else (gate.lines or ["Every limit of the gate is kept."])
-    texts += [f"{shown_line(comparison)}."] if comparison.rows else []
-    texts += [f"{line}." for line in unseen_lines(comparison)]
-    texts += [] if comparison.worst else ["No request differs."]
+    texts += [f"{format_confidence(comparison)}."] if comparison.rows else []
+    texts += [f"{line}." for line in list_unseen(comparison)]
+    texts += [] if comparison.worst_requests else ["No request differs."]
     details = [
-        f"{each.name}: {describe_difference(each)}." for each in differing_outputs(comparison)
+        f"{each.name}: {describe_difference(each)}." for each in list_differing_outputs(comparison)
     ]
-    details = [*(details or ["No output differs."]), *ignored_lines(comparison)]
+    details = [*(details or ["No output differs."]), *list_ignored(comparison)]
     chart = draw_shares(comparison)
     pictures = [] if chart is None else [Picture("outputs", "rows that differ, by output", chart)]
-    worst = [_list_worst(comparison)] if comparison.worst else []
+    worst = [_build_worst_table(comparison)] if comparison.worst_requests else []
     return [
         Tab("differences", "Differences", pictures, texts, worst),
-        Tab("outputs", "Outputs", (), details, [_list_outputs(comparison)]),
+        Tab("outputs", "Outputs", (), details, [_build_outputs_table(comparison)]),
     ]
 
 
-def _list_outputs(comparison: Comparison) -> ReportTable:
+def _build_outputs_table(comparison: Comparison) -> ReportTable:
     rows = []
     for output in sorted(comparison.outputs.values(), key=lambda output: -output.share):
         tolerance, largest = output.tolerance, output.largest
@@ -69,8 +72,8 @@ def _list_outputs(comparison: Comparison) -> ReportTable:
             output.name,
             output.rows,
             output.differing,
-            "" if tolerance is None else (short(largest), largest),
-            ("exact", 0.0) if tolerance is None else (short(tolerance), tolerance),
+            "" if tolerance is None else (format_difference(largest), largest),
+            ("exact", 0.0) if tolerance is None else (format_difference(tolerance), tolerance),
             output.nan + output.infinite,
             output.labels,
             ", ".join(tops),
@@ -84,17 +87,17 @@ def _list_outputs(comparison: Comparison) -> ReportTable:
 
 
 def draw_shares(comparison: Comparison) -> bytes | None:
-    """Draw the share of rows that differ, by output; None if no output differs."""
-    outputs = differing_outputs(comparison)[:_MOST_SHOWN]
+    """Draw the share of differing rows for each output, or return None if no output differs."""
+    outputs = list_differing_outputs(comparison)[:_MOST_SHOWN]
     if not outputs:
         return None
-    figure = document.figure(high=1.4 + 0.42 * len(outputs))
+    figure = document.create_figure(high=1.4 + 0.42 * len(outputs))
     axes = figure.subplots()
     at = np.arange(len(outputs))[::-1]
     shares = [100 * output.share for output in outputs]
     bars = axes.barh(at, shares, height=0.55, color=document.RED)
     labels = [
-        f" {percent_of(output.differing, output.rows)}" if output.rows else " added"
+        f" {format_percent_of(output.differing, output.rows)}" if output.rows else " added"
         for output in outputs
     ]
     axes.bar_label(bars, labels, fontsize=9.5)
@@ -102,16 +105,16 @@ def draw_shares(comparison: Comparison) -> bytes | None:
     axes.set_yticks(at, names)
     axes.set_xlim(0, 1.15 * max(shares))
     axes.set_ylim(-0.6, len(outputs) - 0.4)
-    document.finish(axes, title="Rows that differ", x="% of rows", y="", legend=False)
+    document.format_axes(axes, title="Rows that differ", x="% of rows", y="", legend=False)
     axes.grid(visible=False, axis="y")
-    return document.png(figure)
+    return document.render_png(figure)
 
 
-def _list_worst(comparison: Comparison) -> ReportTable:
+def _build_worst_table(comparison: Comparison) -> ReportTable:
     rows = []
-    for worst in comparison.worst:
-        severity = readable(worst.severity) if math.isfinite(worst.severity) else ""
-        request = (worst.pair.request.event_id, worst.pair.request.where)
+    for worst in comparison.worst_requests:
+        severity = format_number(worst.severity) if math.isfinite(worst.severity) else ""
+        request = (worst.pair.request.event_id, worst.pair.request.location)
         rows.append(Row(("; ".join(worst.reasons), (severity, worst.severity), *request)))
     heads = ("how it differs", "difference, in tolerances", "request", "captured in")
     return ReportTable("Requests that differ most", heads, rows)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from servable.measured.precision import Interval
-from servable.measured.student_t import t975
+from servable.measured.student_t import compute_t975
 from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import (
     DISTURBED,
@@ -111,7 +111,7 @@ def pairs_within(half: float, deviation: float, *, more_than: int = 1) -> int:
 
 
 def _half_width(deviation: float, pairs: int) -> float:
-    return t975(pairs - 1) * deviation / math.sqrt(pairs)
+    return compute_t975(pairs - 1) * deviation / math.sqrt(pairs)
 
 
 def _undisturbed(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

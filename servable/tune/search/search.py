@@ -18,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from model_packaging.beside import private_folder, private_opener
+from model_packaging.beside import create_private_folder, open_private
 from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
 from servable.tune.search.recommended import ChosenPoint, choose, pairs_planned, values_of
 from servable.tune.search.space import (
@@ -309,8 +309,8 @@ class Search:
             confirms=confirms,
         )
         if self._file is not None:
-            private_folder(self._file.parent)
-            with open(self._file, "a", encoding="utf-8", opener=private_opener) as file:
+            create_private_folder(self._file.parent)
+            with open(self._file, "a", encoding="utf-8", opener=open_private) as file:
                 file.write(json.dumps(dataclasses.asdict(trial)) + "\n")
                 file.flush()
                 os.fsync(file.fileno())

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from infra.parameters.environment import Environment
-from infra.policy.derived_settings import invocations_per_instance_per_minute
+from infra.policy.derived_settings import compute_target_invocations
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.expressed import Expressed, expressed
+from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.expressed_model import is_secret
 from servable.init.adoption.live_fields import LiveFields, NotCarried
 from servable.init.adoption.live_picture import LiveArchive, LivePicture
-from servable.init.from_live import environment_text
+from servable.init.from_live import render_environment
 from tests.servable.adoption.pictures import ARCHIVE, IMAGE, URI, alarm, picture, target, tracking
 
 # Every key of what a file may hold; values of each kind that JSON has.
@@ -49,7 +49,7 @@ def test_every_field_that_is_not_taken_is_listed(fields: dict[str, Any]) -> None
             return sum(map(leaves, value))
         return int(value not in ([], ""))
 
-    listed = [*LiveFields("it", fields, known={}).not_carried({})]
+    listed = [*LiveFields("it", fields, known={}).list_not_carried({})]
     assert len(listed) == leaves(fields)
 
 
@@ -57,8 +57,8 @@ def test_every_field_that_is_not_taken_is_listed(fields: dict[str, Any]) -> None
 @given(some.dictionaries(some.from_regex(r"Zz[a-z]{2,8}", fullmatch=True), FIELDS, min_size=1))
 def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) -> None:
     named = {name for name, value in fields.items() if LiveFields("", {name: value}, known={})
-             and [*LiveFields("", {name: value}, known={}).not_carried({})]}  # fmt: skip
-    listed = " ".join(where(expressed(picture(variant=fields))))
+             and [*LiveFields("", {name: value}, known={}).list_not_carried({})]}  # fmt: skip
+    listed = " ".join(where(convert_live_endpoint(picture(variant=fields))))
     assert {name for name in named if name not in listed} == set()
 
 
@@ -69,8 +69,8 @@ def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) ->
 def test_a_target_comes_back_as_it_was(value: float, metric: str) -> None:
     value = round(value, 3)
     live = picture(targets=[target()], policies=[tracking(metric, value)])
-    table = variant(expressed(live))["scaling"]
-    again = invocations_per_instance_per_minute(
+    table = variant(convert_live_endpoint(live))["scaling"]
+    again = compute_target_invocations(
         max_rps_per_instance=table["max_rps_per_instance"], safety_factor=table["safety_factor"]
     )
     assert again == pytest.approx(value, rel=1e-9)
@@ -83,7 +83,7 @@ def test_a_target_comes_back_as_it_was(value: float, metric: str) -> None:
     )
 )
 def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str]) -> None:
-    result = expressed(picture(container={"Environment": variables}))
+    result = convert_live_endpoint(picture(container={"Environment": variables}))
     listed = " ".join(where(result))
     own = variant(result).get("environment", {})
     assert [
@@ -94,8 +94,10 @@ def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str])
 @given(some.text(some.characters(codec="ascii", exclude_categories=["Cc"]), min_size=6))
 def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
     secret = f"S3cr.{secret}.t"
-    result = expressed(picture(container={"Environment": {"DATABASE_PASSWORD": secret}}))
-    assert secret not in environment_text(result, source="endpoint ranker")
+    result = convert_live_endpoint(
+        picture(container={"Environment": {"DATABASE_PASSWORD": secret}})
+    )
+    assert secret not in render_environment(result, source="endpoint ranker")
 
 
 @pytest.mark.parametrize(
@@ -128,8 +130,8 @@ def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
 def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
     name: str, value: str
 ) -> None:
-    result = expressed(picture(container={"Environment": {name: value}}))
-    text = environment_text(result, source="endpoint ranker").replace("123456789012", "")
+    result = convert_live_endpoint(picture(container={"Environment": {name: value}}))
+    text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
     assert (value in text, json.dumps(value) in text, f"variable {name}" in text) == (
         False,
         False,
@@ -162,11 +164,11 @@ def test_a_variable_that_is_no_secret_is_kept(name: str, value: str) -> None:
 
 
 def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
-    result = expressed(picture(targets=[target()], policies=[tracking()]))
-    assert tomllib.loads(environment_text(result, source="endpoint ranker")) == result.tables
-    environment = Environment.model_validate(expressed(picture()).tables)
+    result = convert_live_endpoint(picture(targets=[target()], policies=[tracking()]))
+    assert tomllib.loads(render_environment(result, source="endpoint ranker")) == result.tables
+    environment = Environment.model_validate(convert_live_endpoint(picture()).tables)
     assert environment.variants["AllTraffic"].min_instances == 2
-    tables = expressed(picture()).tables
+    tables = convert_live_endpoint(picture()).tables
     assert (
         tables["endpoint"]["execution_role"],
         "execution_role" in tables["models"]["ranker"],
@@ -175,17 +177,17 @@ def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
 
 def test_what_the_archive_leaves_open_is_listed_or_becomes_the_default_model() -> None:
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={"half_two": [1]})
-    (table,) = expressed(picture(archive=archive)).tables["models"].values()
+    (table,) = convert_live_endpoint(picture(archive=archive)).tables["models"].values()
     assert table["artifact"]["default_model"] == "half_two"
 
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001,
                           models={"a": [1], "b": [1]})  # fmt: skip
-    result = expressed(picture(archive=archive))
+    result = convert_live_endpoint(picture(archive=archive))
     assert any("the container finds a, b" in row.reason for row in result.not_carried)
 
     archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={},
                           problems=["export/saved_model.pb: is in no folder named with digits"])  # fmt: skip
-    result = expressed(picture(archive=archive))
+    result = convert_live_endpoint(picture(archive=archive))
     assert any("is in no folder named with digits" in row.reason for row in result.not_carried)
 
 
@@ -205,7 +207,7 @@ def test_what_the_archive_leaves_open_is_listed_or_becomes_the_default_model() -
     ],
 )  # fmt: skip
 def test_a_field_of_a_variant_is_a_key(fields: dict[str, Any], key: str, value: object) -> None:
-    assert variant(expressed(picture(variant=fields)))[key] == value
+    assert variant(convert_live_endpoint(picture(variant=fields)))[key] == value
 
 
 @pytest.mark.parametrize(
@@ -222,13 +224,15 @@ def test_a_field_of_a_variant_is_a_key(fields: dict[str, Any], key: str, value: 
 def test_a_variable_of_the_image_is_a_key_of_container(
     name: str, value: str, key: str, written: object
 ) -> None:
-    result = expressed(picture(container={"Environment": {name: value}}))
+    result = convert_live_endpoint(picture(container={"Environment": {name: value}}))
     assert variant(result)["container"][key] == written
 
 
 @pytest.mark.parametrize("value", ["0", "many", "04"])
 def test_a_value_that_no_key_can_say_is_listed(value: str) -> None:
-    result = expressed(picture(container={"Environment": {"SAGEMAKER_TFS_INSTANCE_COUNT": value}}))
+    result = convert_live_endpoint(
+        picture(container={"Environment": {"SAGEMAKER_TFS_INSTANCE_COUNT": value}})
+    )
     assert any("SAGEMAKER_TFS_INSTANCE_COUNT" in each for each in where(result))
 
 
@@ -245,7 +249,7 @@ def test_a_value_that_no_key_can_say_is_listed(value: str) -> None:
 def test_a_live_alarm_is_a_threshold_in_the_files_unit(
     live: dict[str, Any], key: str, value: float
 ) -> None:
-    assert expressed(picture(alarms=[live])).tables["alarms"][key] == value
+    assert convert_live_endpoint(picture(alarms=[live])).tables["alarms"][key] == value
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ def test_a_live_alarm_is_a_threshold_in_the_files_unit(
     ],
 )
 def test_an_alarm_that_no_key_makes_alike_is_listed(live: dict[str, Any]) -> None:
-    assert f"alarm {live['AlarmName']}" in where(expressed(picture(alarms=[live])))
+    assert f"alarm {live['AlarmName']}" in where(convert_live_endpoint(picture(alarms=[live])))
 
 
 @pytest.mark.parametrize(
@@ -288,14 +292,14 @@ def test_a_deployment_configuration_is_the_rollout(
     policy: dict[str, Any], table: dict[str, Any]
 ) -> None:
     live = picture(endpoint={"LastDeploymentConfig": policy})
-    assert expressed(live).tables["rollout"] == table
+    assert convert_live_endpoint(live).tables["rollout"] == table
 
 
 def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
     size = {"Type": "INSTANCE_COUNT", "Value": 1}
     routing = {"Type": "CANARY", "WaitIntervalInSeconds": 600, "CanarySize": size}
     policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
-    result = expressed(picture(endpoint={"LastDeploymentConfig": policy}))
+    result = convert_live_endpoint(picture(endpoint={"LastDeploymentConfig": policy}))
     assert ("rollout" in result.tables, "deployment configuration" in where(result)) == (
         False,
         True,
@@ -304,7 +308,7 @@ def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
     rolling = {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
     deployment = {"RollingUpdatePolicy": rolling,
                   "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}  # fmt: skip
-    rows = expressed(picture(endpoint={"LastDeploymentConfig": deployment})).not_carried
+    rows = convert_live_endpoint(picture(endpoint={"LastDeploymentConfig": deployment})).not_carried
     assert "slow" in [row.value for row in rows]
 
 
@@ -322,25 +326,25 @@ def test_what_no_file_can_describe_is_refused_with_the_reason(
     live: LivePicture, problem: str
 ) -> None:
     with pytest.raises(PackagingError, match=problem):
-        expressed(live)
+        convert_live_endpoint(live)
 
 
 def test_what_belongs_to_others_or_could_not_be_read_is_listed() -> None:
-    result = expressed(picture(unread={"alarms": "AccessDenied"}))
+    result = convert_live_endpoint(picture(unread={"alarms": "AccessDenied"}))
     assert [row.where for row in result.not_carried if "AccessDenied" in row.reason] == ["alarms"]
 
     live = picture(tags={"team": "ranking", "aws:cloudformation:stack-name": "old"})
-    result = expressed(live)
+    result = convert_live_endpoint(live)
     named = [row for row in result.not_carried if "that stack owns the endpoint" in row.reason]
     assert (result.tables["tags"], [row.value for row in named]) == ({"team": "ranking"}, ["old"])
 
     role = "arn:aws:iam::123456789012:role/sagemaker"
-    result = expressed(picture(stacks_of_roles={role: "old"}))
+    result = convert_live_endpoint(picture(stacks_of_roles={role: "old"}))
     named = [row.value for row in result.not_carried if "belongs to stack old" in row.reason]
     assert named == [role]
 
     group = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
-    listed = [row for row in expressed(picture(log_group=group)).not_carried
+    listed = [row for row in convert_live_endpoint(picture(log_group=group)).not_carried
               if row.where.startswith("log group")]  # fmt: skip
     assert [row.value for row in listed] == ["for ever"]
 
@@ -357,7 +361,7 @@ def test_what_belongs_to_others_or_could_not_be_read_is_listed() -> None:
     ],
 )  # fmt: skip
 def test_a_live_value_that_its_key_does_not_take_is_listed(live: LivePicture, key: str) -> None:
-    assert f"key {key}" in where(expressed(live))
+    assert f"key {key}" in where(convert_live_endpoint(live))
 
 
 @settings(max_examples=40)
@@ -367,7 +371,7 @@ def test_no_value_of_a_field_raises_anything_but_a_refusal(value: Any, name: str
         value = {"RoutingStrategy": str(value)}
     if name == "CoreDumpConfig":
         value = {"DestinationS3Uri": str(value)}
-    assert expressed(picture(variant={name: value})).tables["variants"]
+    assert convert_live_endpoint(picture(variant={name: value})).tables["variants"]
 
 
 def test_a_pools_model_of_the_same_archive_is_settings_alone() -> None:
@@ -376,7 +380,7 @@ def test_a_pools_model_of_the_same_archive_is_settings_alone() -> None:
     live = picture(variant={"InstanceType": None, "InstancePools": pools})
     wider = dict(live.models["ranker-1"]) | {"ModelName": "wider", "PrimaryContainer": {
         "Image": IMAGE, "ModelDataUrl": URI, "Environment": {"OMP_NUM_THREADS": "8"}}}  # fmt: skip
-    result = expressed(replace(live, models={**live.models, "wider": wider}))
+    result = convert_live_endpoint(replace(live, models={**live.models, "wider": wider}))
     second = variant(result)["instance_pools"][1]
     assert second["container"] == {"omp_threads": 8}
     assert [each for each in where(result) if "ModelNameOverride" in each] == []
@@ -387,12 +391,14 @@ def test_files_under_a_prefix_are_fetched_into_a_folder_named_after_their_model(
     source = {"S3DataSource": {"S3Uri": prefix, "S3DataType": "S3Prefix"}}
     live = picture(container={"ModelDataUrl": None, "ModelDataSource": source},
                    prefixes={prefix: ["1/saved_model.pb"]})  # fmt: skip
-    assert expressed(live).sources == {"models/ranker-1": prefix}
+    assert convert_live_endpoint(live).sources == {"models/ranker-1": prefix}
 
 
 def test_without_an_endpoint_it_is_named_after_what_is_read() -> None:
     model = replace(picture(), endpoint={}, config={})
-    files = [expressed(each).tables for each in (replace(picture(), endpoint={}), model)]
+    files = [
+        convert_live_endpoint(each).tables for each in (replace(picture(), endpoint={}), model)
+    ]
     assert [tables["endpoint"]["name"] for tables in files] == ["config", "ranker-1"]
 
 
@@ -401,7 +407,7 @@ def test_what_a_source_of_model_data_says_besides_its_place_is_listed(uri: str) 
     source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",
                                "ModelAccessConfig": {"AcceptEula": True}}}  # fmt: skip
     live = picture(container={"ModelDataUrl": None, "ModelDataSource": source})
-    listed = [each for each in where(expressed(live)) if "ModelDataSource" in each]
+    listed = [each for each in where(convert_live_endpoint(live)) if "ModelDataSource" in each]
     path = "ModelDataSource.S3DataSource.ModelAccessConfig.AcceptEula"
     assert listed == [f"model ranker-1: container: {path}"]
 
@@ -421,7 +427,7 @@ def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
         models={**live.models, "ranker-2": other},
         archives={**live.archives, "s3://team/run-8/model.tar.gz": ARCHIVE},
     )
-    models = expressed(both).tables["models"]
+    models = convert_live_endpoint(both).tables["models"]
     assert [table["artifact"].get("default_model") for table in models.values()] == [None, "ranker"]
 
 
@@ -430,6 +436,6 @@ def test_a_live_name_with_control_characters_gives_a_valid_comment() -> None:
         where="alarm \x1b]0;owned\x07", value="\x9b2J\x7f", reason="has no key", effect="lost"
     )
     result = Expressed(tables={"account": "123456789012"}, sources={}, not_carried=(row,))
-    text = environment_text(result, source="endpoint a\x1b[2J\nb")
+    text = render_environment(result, source="endpoint a\x1b[2J\nb")
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text) == []
     assert tomllib.loads(text) == result.tables

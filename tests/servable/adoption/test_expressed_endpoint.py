@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from model_packaging.refusal import PackagingError
-from servable.init.adoption.expressed import Expressed, expressed
+from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.live_fields import Effect, NotCarried
 from servable.init.adoption.live_picture import LivePicture
-from servable.init.from_live import environment_text
+from servable.init.from_live import render_environment
 from tests.servable.adoption.pictures import ARCHIVE, IMAGE, alarm, picture, target, tracking
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
@@ -20,7 +20,7 @@ Row = tuple[str, object, str]
 
 def express(**live: Any) -> tuple[dict[str, Any], list[Row]]:
     """Return the tables, and the list without the row about the day of creation."""
-    result = expressed(picture(**live))
+    result = convert_live_endpoint(picture(**live))
     return result.tables, [row for row in rows(result) if row != BY_DAY]
 
 
@@ -109,7 +109,7 @@ def pools_of(**wider: Any) -> LivePicture:
 
 
 def test_pools_are_in_the_order_of_their_priority_with_their_own_settings() -> None:
-    result = expressed(pools_of(Environment={"OMP_NUM_THREADS": "8"}))
+    result = convert_live_endpoint(pools_of(Environment={"OMP_NUM_THREADS": "8"}))
     assert result.tables["variants"]["AllTraffic"]["instance_pools"] == [
         {"instance_type": "ml.c6i.xlarge"},
         {"instance_type": "ml.c5.xlarge", "container": {"omp_threads": 8}},
@@ -118,7 +118,7 @@ def test_pools_are_in_the_order_of_their_priority_with_their_own_settings() -> N
 
 
 def test_a_pool_s_model_of_another_archive_is_listed() -> None:
-    result = expressed(pools_of(ModelDataUrl="s3://team/other/model.tar.gz"))
+    result = convert_live_endpoint(pools_of(ModelDataUrl="s3://team/other/model.tar.gz"))
     assert ("instance type ml.c5.xlarge: ModelNameOverride", "wider", "lost") in rows(result)
     assert list(result.tables["models"]) == ["ranker"]
 
@@ -162,7 +162,7 @@ def test_one_network_is_the_file_s_and_a_second_is_listed() -> None:
     live = pools_of()
     for name, stated in (("ranker-1", network), ("wider", None)):
         models = {**live.models, name: {**live.models[name], **vpc}}
-        both = expressed(replace(live, models=models))
+        both = convert_live_endpoint(replace(live, models=models))
         found = [(where, effect) for where, _, effect in rows(both) if "VpcConfig" in where]
         assert (found, both.tables.get("network")) == ([("models: VpcConfig", "changed")], stated)
 
@@ -239,7 +239,7 @@ def test_asynchronous_inference_is_a_table() -> None:
 def test_metrics_are_the_file_s() -> None:
     stated = {"EnableDetailedObservability": False, "EnableEnhancedMetrics": True,
               "MetricPublishFrequencyInSeconds": 30}  # fmt: skip
-    result = expressed(picture(config={"MetricsConfig": stated}))
+    result = convert_live_endpoint(picture(config={"MetricsConfig": stated}))
     assert result.tables["metrics"] == {
         "detailed_observability": False, "enhanced_metrics": True, "publish_seconds": 30
     }  # fmt: skip
@@ -248,10 +248,10 @@ def test_metrics_are_the_file_s() -> None:
 
 def test_detailed_metrics_that_no_serverless_variant_has_are_listed() -> None:
     new = {"CreationTime": datetime(2026, 6, 18, 12, tzinfo=UTC)}
-    result = expressed(picture(config=new, variant=SERVERLESS))
+    result = convert_live_endpoint(picture(config=new, variant=SERVERLESS))
     assert ("metrics" in result.tables, BY_DAY in rows(result)) == (False, True)
     old = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
-    assert rows(expressed(picture(config=old))) == []
+    assert rows(convert_live_endpoint(picture(config=old))) == []
 
 
 def test_tags_of_the_model_that_the_endpoint_has_otherwise_are_listed() -> None:
@@ -409,7 +409,7 @@ def test_what_a_key_does_not_take_leaves_the_table_or_ends_the_adoption() -> Non
     assert tables["metrics"] == {}
     assert listed == [("key metrics.publish_seconds", 7, "lost")]
     with pytest.raises(PackagingError, match="takes no such value.*write the file by hand"):
-        expressed(replace(picture(), account="12"))
+        convert_live_endpoint(replace(picture(), account="12"))
 
 
 def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
@@ -437,7 +437,7 @@ def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
         for effect in effects
     )
     tables = {"models": {"m": {"a": {"b": 1}, "z": 1}}, "account": "1"}
-    text = environment_text(Expressed(tables=tables, not_carried=listed), source="endpoint x")
+    text = render_environment(Expressed(tables=tables, not_carried=listed), source="endpoint x")
     lines = text.splitlines()
     assert lines[:2] == [
         "#:schema ./schema.json",

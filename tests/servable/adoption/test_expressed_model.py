@@ -9,7 +9,7 @@ from infra.catalog import images
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed_model import (
     ExpressedModel,
-    expressed_model,
+    convert_model,
     is_secret,
 )
 from servable.init.adoption.live_picture import LivePicture
@@ -28,7 +28,7 @@ def express(
     **more: Any,
 ) -> ExpressedModel:
     shown = live or picture(**more)
-    return expressed_model(shown, "ranker-1", instance_type=kind, taken={key: {} for key in taken})
+    return convert_model(shown, "ranker-1", instance_type=kind, taken={key: {} for key in taken})
 
 
 def rows(model: ExpressedModel) -> list[tuple[str, object, str]]:
@@ -65,9 +65,9 @@ def test_aws_s_image_of_the_instance_type_is_a_version_and_others_are_images(
     assert model.table == {"artifact": ARTIFACT, **table, **ROLE}
 
 
-@pytest.mark.parametrize("version", images.versions())
+@pytest.mark.parametrize("version", images.list_versions())
 def test_every_version_of_the_catalog_is_known_by_its_image(version: str) -> None:
-    stock = images.image(version=version, device="cpu", region="us-east-1")
+    stock = images.find_image(version=version, device="cpu", region="us-east-1")
     assert express(container={"Image": stock.uri}).table["tensorflow"] == version
     assert "image" not in express(container={"Image": stock.uri}).table
 

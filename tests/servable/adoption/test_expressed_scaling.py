@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servable.init.adoption.expressed import expressed
+from servable.init.adoption.expressed import convert_live_endpoint
 from servable.init.adoption.expressed_scaling import ExpressedScaling
 from servable.init.adoption.live_picture import LivePicture
 from tests.servable.adoption.pictures import alarm, picture, target, tracking
@@ -81,7 +81,7 @@ def test_a_target_s_name_is_found_in_any_case() -> None:
 def test_a_target_without_a_policy_fixes_the_number_of_instances() -> None:
     result = scaling()
     assert (result.table, rows(result)) == (None, [("", (1, 4), "none")])
-    table = expressed(picture(targets=[target()])).tables["variants"]["AllTraffic"]
+    table = convert_live_endpoint(picture(targets=[target()])).tables["variants"]["AllTraffic"]
     assert (table["min_instances"], "scaling" in table) == (2, False)
 
 
@@ -290,7 +290,7 @@ def test_scaled_instances_have_the_target_s_bounds_and_start_as_live() -> None:
     }
     for initial, stated in ((2, 2), (1, None)):
         shown: LivePicture = picture(variant={"InitialInstanceCount": initial}, **live)
-        table = expressed(shown).tables["variants"]["AllTraffic"]
+        table = convert_live_endpoint(shown).tables["variants"]["AllTraffic"]
         assert (table["min_instances"], table["max_instances"]) == (2, 6)
         assert table.get("initial_instances") == stated
 
@@ -301,6 +301,6 @@ def test_an_alarm_that_scales_is_no_alarm_of_the_file() -> None:
         policies=[steps(*UP)],
         alarms=[requests_above(), alarm("Other", "Sum", 1.0, AlarmName="TargetTracking-x")],
     )
-    result = expressed(live)
+    result = convert_live_endpoint(live)
     assert "alarms" not in result.tables
     assert [row.where for row in result.not_carried if row.where.startswith("alarm ")] == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.parameters.batch.job import BatchJob, batch_job
+from infra.parameters.batch.job import BatchJob, find_batch_job
 from infra.parameters.loading import ValidFile, load
 from servable.batch import command
 from servable.batch.local_run import LocalBatch
@@ -42,7 +42,7 @@ def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
 def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
     (loaded,) = load(root, root / "environments", {}, "--set")
     assert isinstance(loaded, ValidFile)
-    job = batch_job(loaded.environment, "nightly")
+    job = find_batch_job(loaded.environment, "nightly")
     assert job is not None
     return job, loaded
 
@@ -103,7 +103,10 @@ def test_a_job_s_name_fits_sagemaker_and_is_used_once(root: Path) -> None:
     names = []
     for name in ("nightly", "a_long-name" * 9):
         named = dataclasses.replace(job, name=name)
-        names += [command.BatchCommand(loaded, named, no_options(), "")._name() for _ in range(2)]
+        names += [
+            command.BatchCommand(loaded, named, no_options(), "")._create_job_name()
+            for _ in range(2)
+        ]
     assert len({*names}) == 4
     for name in names:
         assert re.fullmatch(r"rows-(nightly|a-long-name[a-z-]*)-\d{8}-\d{6}-[0-9a-f]{4}", name)

@@ -10,7 +10,7 @@ import pytest
 
 from servable.batch import local_run
 from servable.batch.local_run import MOST_FAILED, LocalBatch
-from servable.batch.objects import BatchError, LocalFile, files_of
+from servable.batch.objects import BatchError, LocalFile, list_files
 from servable.batch.result import BatchResult
 from servable.console import lines as console
 from servable.serve.serve import PreparedVariant
@@ -80,7 +80,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[Echo]) ->
             (tmp_path / "in").mkdir(exist_ok=True)
             (tmp_path / "in" / name).write_text(text)
         batch = LocalBatch(served(), request, tmp_path / "log")
-        return batch.run(files_of(tmp_path / "in", tmp_path / "out"), limit)
+        return batch.run(list_files(tmp_path / "in", tmp_path / "out"), limit)
 
     return call
 
@@ -100,7 +100,7 @@ def test_every_row_is_answered_once_in_order(run: Run, tmp_path: Path) -> None:
 
 def test_the_rows_of_the_result_are_counted(run: Run) -> None:
     result = run({"a.csv": lines(2500), "b.csv": lines(10)})
-    assert (result.rows_in, result.rows_out, result.holds) == (2510, 2510, True)
+    assert (result.rows_in, result.rows_out, result.is_complete) == (2510, 2510, True)
 
 
 def test_bad_rows_are_named(run: Run) -> None:
@@ -135,14 +135,14 @@ def test_an_interruption_leaves_no_result(run: Run, tmp_path: Path) -> None:
 
 def test_results_inside_the_input_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BatchError, match="inside the input"):
-        files_of(tmp_path, tmp_path / "out")
+        list_files(tmp_path, tmp_path / "out")
 
 
 def test_the_folders_of_an_input_are_kept(tmp_path: Path) -> None:
     (tmp_path / "in" / "day").mkdir(parents=True)
     file = tmp_path / "in" / "day" / "a.csv"
     file.touch()
-    assert files_of(tmp_path / "in", tmp_path / "out") == [
+    assert list_files(tmp_path / "in", tmp_path / "out") == [
         LocalFile(file, tmp_path / "out" / "day" / "a.csv.out")
     ]
 
@@ -156,9 +156,9 @@ def test_the_progress_says_rows_rate_and_time_left(
     rows = [line.partition(" rows, ")[0] for line in said]
     assert (len(rows), rows[-1]) == (3, "2,500 of 2,500")
     batch = LocalBatch(served(), REQUEST, Path("log"))
-    assert batch._progress(400, 20.0) == "0 of 400 rows, 0 rows/s; ; Ctrl-C ends it"
+    assert batch._describe_progress(400, 20.0) == "0 of 400 rows, 0 rows/s; ; Ctrl-C ends it"
     batch._done = 100
-    assert batch._progress(400, 20.0) == (
+    assert batch._describe_progress(400, 20.0) == (
         "100 of 400 rows, 5 rows/s; about 1 min 0 s left; Ctrl-C ends it"
     )
 
@@ -195,7 +195,7 @@ def test_an_object_that_is_one_request_is_refused_as_a_whole(run: Run, tmp_path:
 def test_answers_that_cannot_be_counted_are_told(run: Run) -> None:
     gives = {"Accept": "application/x-npy", "AssembleWith": "None"}
     result = run({"a.csv": lines(3)}, request=REQUEST | {"TransformOutput": gives})
-    assert (result.rows_in, result.rows_out, result.holds) == (3, None, True)
+    assert (result.rows_in, result.rows_out, result.is_complete) == (3, None, True)
     assert result.not_counted == "answers of application/x-npy do not say how many rows they are of"
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from servable.batch.objects import BatchError, count_answers, count_records, files_of, first_records
+from servable.batch.objects import (
+    BatchError,
+    count_records,
+    count_result_records,
+    list_files,
+    read_first_records,
+)
 
 PRETTY = json.dumps({"predictions": [[1.0], [2.0]]}, indent=2)
 
@@ -77,13 +83,13 @@ def test_answers_are_counted_as_the_records_that_they_are_of(
     body: bytes | str, asked: dict[str, Any], count: int | None
 ) -> None:
     content = body.encode() if isinstance(body, str) else body
-    assert count_answers(io.BytesIO(content), asked) == count
+    assert count_result_records(io.BytesIO(content), asked) == count
 
 
 def test_an_answer_that_is_longer_than_what_is_read_at_once_is_counted_once() -> None:
     asked = request(accept="application/json", BatchStrategy="MultiRecord")
     document = json.dumps({"predictions": [1] * 1_000_000}).encode()
-    assert count_answers(io.BytesIO(document + b"\n" + document), asked) == 2_000_000
+    assert count_result_records(io.BytesIO(document + b"\n" + document), asked) == 2_000_000
 
 
 @pytest.mark.parametrize(
@@ -96,24 +102,24 @@ def test_an_answer_that_is_longer_than_what_is_read_at_once_is_counted_once() ->
 def test_the_first_records_keep_their_form(
     body: bytes, asked: dict[str, Any], first: bytes
 ) -> None:
-    assert first_records(io.BytesIO(body), asked, 2) == (first, 2)
+    assert read_first_records(io.BytesIO(body), asked, 2) == (first, 2)
 
 
 def test_the_first_records_of_gzip_are_gzip() -> None:
-    content, _ = first_records(io.BytesIO(gzip.compress(b"1\n2\n")), request(**GZIP), 1)
+    content, _ = read_first_records(io.BytesIO(gzip.compress(b"1\n2\n")), request(**GZIP), 1)
     assert gzip.decompress(content) == b"1\n"
 
 
 def test_the_first_records_that_have_no_lines_end_as_they_are() -> None:
-    content, count = first_records(io.BytesIO(b"one"), request("None"), 2)
+    content, count = read_first_records(io.BytesIO(b"one"), request("None"), 2)
     assert (content, count) == (b"one", 1)
 
 
 def test_a_result_that_is_no_json_is_refused() -> None:
     asked = request(accept="application/json", BatchStrategy="SingleRecord")
     with pytest.raises(ValueError, match=r"a result is no JSON: '\\n<html>"):
-        count_answers(io.BytesIO(b'{"predictions": [1]}\n<html>'), asked)
-    assert count_answers(io.BytesIO(b'{"predictions": [1]}\n '), asked) == 1
+        count_result_records(io.BytesIO(b'{"predictions": [1]}\n<html>'), asked)
+    assert count_result_records(io.BytesIO(b'{"predictions": [1]}\n '), asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -129,14 +135,14 @@ def test_lines_of_answers_are_counted_where_they_are_assembled(
     asked: dict[str, Any], count: int | None
 ) -> None:
     body = io.BytesIO(b'{"a": 1}\n{"a": 2}\n')
-    assert count_answers(body, asked | {"BatchStrategy": "MultiRecord"}) == count
+    assert count_result_records(body, asked | {"BatchStrategy": "MultiRecord"}) == count
 
 
 def test_a_folder_without_files_is_refused_and_a_file_is_its_own_table(tmp_path: Path) -> None:
     (tmp_path / "in" / "empty").mkdir(parents=True)
     with pytest.raises(BatchError, match="there are no files in it"):
-        files_of(tmp_path / "in", tmp_path / "out")
+        list_files(tmp_path / "in", tmp_path / "out")
     file = tmp_path / "in" / "a.csv"
     file.touch()
-    (found,) = files_of(file, tmp_path / "in")
+    (found,) = list_files(file, tmp_path / "in")
     assert (found.input, found.result) == (file, tmp_path / "in" / "a.csv.out")

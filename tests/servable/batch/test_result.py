@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servable.batch.result import BatchResult, FailedRequest, failures_in
+from servable.batch.result import BatchResult, FailedRequest, parse_failures
 
 HOLDS = BatchResult(
     job="job",
@@ -38,7 +38,7 @@ AT = "2026-11-28T03:00:00.000:[sagemaker logs]: tables/in/"
 def test_a_job_holds_if_every_object_and_counted_row_has_its_answer(
     change: dict[str, Any], holds: bool
 ) -> None:
-    assert dataclasses.replace(HOLDS, **change).holds == holds
+    assert dataclasses.replace(HOLDS, **change).is_complete == holds
 
 
 def test_the_log_s_lines_of_an_object_are_one_failure() -> None:
@@ -50,7 +50,7 @@ def test_the_log_s_lines_of_an_object_are_one_failure() -> None:
         f'{AT}a.csv: {{"error": "x: holds \\"five\\", no number"}}',
         f"{AT}b.csv: Unable to get response from algorithm",
     ]
-    assert failures_in(messages) == (
+    assert parse_failures(messages) == (
         FailedRequest(
             place="tables/in/a.csv",
             kind="ClientError: 400",
@@ -67,14 +67,14 @@ def test_failures_are_told_by_kind_with_the_first_few() -> None:
         FailedRequest(place=f"row {number}", kind="ClientError: 400", message="no number")
         for number in range(5)
     )
-    lines = list(dataclasses.replace(HOLDS, status="Failed", failed=failed).lines())
+    lines = list(dataclasses.replace(HOLDS, status="Failed", failed=failed).format_lines())
     (kind,) = [number for number, line in enumerate(lines) if "ClientError: 400" in line]
     assert lines[kind].split() == ["5", "ClientError:", "400:", "no", "number"]
     assert lines[kind + 1].strip() == "row 0, row 1, row 2 and 2 more"
 
 
 def test_rows_without_an_answer_are_told() -> None:
-    *_, last = dataclasses.replace(HOLDS, rows_out=3).lines()
+    *_, last = dataclasses.replace(HOLDS, rows_out=3).format_lines()
     assert "an empty line has no answer" in last
 
 
@@ -82,7 +82,7 @@ def test_the_table_of_the_end_says_all_that_is_known() -> None:
     known = dataclasses.replace(
         HOLDS, rows_in=4_000, rows_out=4_000, seconds_with_start=300.0, price="one at $0.2 an hour"
     )
-    assert list(known.lines()) == [
+    assert list(known.format_lines()) == [
         "job: Completed",
         "rows in            4,000   in 2 objects",
         "rows out           4,000   in 2 objects",
@@ -99,7 +99,7 @@ def test_the_table_of_the_end_says_what_is_not_known() -> None:
         HOLDS, status="Failed", reason="it ended", objects_out=1, rows_out=None, failed=failed,
         not_counted="answers are arrays", seconds=None, usd=None, price="no price",
     )  # fmt: skip
-    assert list(unknown.lines()) == [
+    assert list(unknown.format_lines()) == [
         "job: Failed: it ended",
         "rows in                4   in 2 objects",
         "rows out     not counted   in 1 object",
@@ -112,7 +112,7 @@ def test_the_table_of_the_end_says_what_is_not_known() -> None:
         "results      s3://bucket/out/",
     ]
     at_home = dataclasses.replace(unknown, instance_type=None)
-    assert not [line for line in at_home.lines() if "download the file" in line]
+    assert not [line for line in at_home.format_lines() if "download the file" in line]
 
 
 def test_kinds_of_failures_are_told_from_the_most_frequent() -> None:
@@ -120,7 +120,7 @@ def test_kinds_of_failures_are_told_from_the_most_frequent() -> None:
         FailedRequest(place=f"row {number}", kind="ClientError: 400", message=message)
         for number, message in enumerate(["rare", "often", "often", "often"])
     )
-    lines = list(dataclasses.replace(HOLDS, status="Failed", failed=failed).lines())
+    lines = list(dataclasses.replace(HOLDS, status="Failed", failed=failed).format_lines())
     kinds = [line.split() for line in lines if "ClientError" in line]
     assert [(kind[0], kind[-1]) for kind in kinds] == [("3", "often"), ("1", "rare")]
     assert f"{'':27}row 1, row 2, row 3" in lines
@@ -141,5 +141,5 @@ def test_the_result_as_json_says_whether_it_holds() -> None:
     ],
 )  # fmt: skip
 def test_a_failure_has_the_container_s_words_or_none(texts: list[str], message: str) -> None:
-    (failed,) = failures_in(f"{AT}a.csv: {text}" for text in texts)
+    (failed,) = parse_failures(f"{AT}a.csv: {text}" for text in texts)
     assert (failed.kind, failed.message) == ("ClientError: 400", message)

@@ -9,15 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
-from servable.answers.differences import differing
+from servable.answers.differences import find_differences
 from servable.captured.lines import CapturedRequest, RecordedAnswer
-from servable.golden.command import GoldenSelection, golden, why_not
+from servable.golden.command import GoldenSelection, explain_unsuitable, golden
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.npy import to_npy
-from servable_tensors.predict_messages import model_spec_bytes, predict_message
+from servable_tensors.predict_messages import serialize_model_spec, serialize_predict_request
 from tests.conftest import VALID
-from tests.servable.replay.captures import request, written
+from tests.servable.replay.is_capturing import request, written
 
 ANSWER = RecordedAnswer(body=b'{"predictions": [0.5]}', content_type=JSON)
 
@@ -39,7 +39,7 @@ def chosen(*several: CapturedRequest, most: int = 12) -> list[CapturedRequest]:
     selection = GoldenSelection()
     for one in several:
         selection.add(one)
-    return [one for one, _ in selection.chosen(most)]
+    return [one for one, _ in selection.select(most)]
 
 
 LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(1.0, 2.0, 3.0)
@@ -59,7 +59,7 @@ LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(1.0, 2.0, 3.0)
         asked(b"1,0.5\n", CSV),
         asked(to_npy(np.ones((1, 2))), NPY),
         asked(
-            predict_message(model_spec_bytes("", None, "regress"), {"x": np.ones((1, 2))}), PROTOBUF
+            serialize_predict_request(serialize_model_spec("", None, "regress"), {"x": np.ones((1, 2))}), PROTOBUF
         ),
     ],
     ids=[
@@ -91,7 +91,7 @@ def test_requests_of_one_kind_are_few_and_those_first_that_cover_most() -> None:
 def test_what_golden_requests_cannot_hold_is_left_out(
     captured: CapturedRequest, reason: str
 ) -> None:
-    assert reason in str(why_not(captured))
+    assert reason in str(explain_unsuitable(captured))
 
 
 @pytest.fixture
@@ -140,14 +140,14 @@ def test_json_says_whether_one_can_be_golden(
 def test_numbers_of_golden_answers_are_compared_within_the_tolerance() -> None:
     for off, count in [(1e-6, 0), (1e-2, 1)]:
         before, after = (
-            CODECS[PROTOBUF].write_answer(
+            CODECS[PROTOBUF].write_response(
                 {"p": np.array([value], "<f4")}, rows=False, model_spec=wire.ModelSpec
             )
             for value in (0.5, 0.5 + off)
         )
-        assert len(list(differing(before, after, 1e-4))) == count
-    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.60001,2\n", 1e-4, CSV)) == []
-    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.7,2\n", 1e-4, CSV)) == [
+        assert len(list(find_differences(before, after, 1e-4))) == count
+    assert list(find_differences(b"0.5,1\n0.6,2\n", b"0.5,1\n0.60001,2\n", 1e-4, CSV)) == []
+    assert list(find_differences(b"0.5,1\n0.6,2\n", b"0.5,1\n0.7,2\n", 1e-4, CSV)) == [
         ("output[1][0]", 0.6, 0.7)
     ]
 
@@ -169,4 +169,4 @@ def as_json(value: object) -> bytes:
 def test_the_first_element_that_differs_is_named_with_both_values(
     wanted: object, actual: object, found: tuple[object, ...]
 ) -> None:
-    assert next(differing(as_json(wanted), as_json(actual), 1e-4)) == found
+    assert next(find_differences(as_json(wanted), as_json(actual), 1e-4)) == found

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
-from infra.parameters.placement import placement
+from infra.parameters.placement import find_placement
 from servable.rehearse import comparison
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
@@ -30,7 +30,7 @@ from servable.rehearse.comparison import (
     list_policies,
 )
 from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
-from servable.replay.compare.gate import judge
+from servable.replay.compare.gate import check_limits
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.checkouts import ROOT
@@ -49,7 +49,7 @@ SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
 @pytest.fixture
 def listed(environment: Write) -> Listed:
     def of(*options: str, text: str = SCALED) -> list[Policy]:
-        placed = placement(environment(text).environment, "primary")
+        placed = find_placement(environment(text).environment, "primary")
         assert placed is not None
         return list_policies(options, placed)
 
@@ -162,7 +162,7 @@ def test_the_best_is_the_cheapest_whose_interval_is_on_the_better_side() -> None
         ([(10, 5)] * 6, [(9, 5)] * 6, False),
     ]
     for file, best, holds in cases:
-        assert judge(result(*file), result(*best)).holds is holds
+        assert check_limits(result(*file), result(*best)).holds is holds
 
 
 def test_the_best_is_written_where_it_is_better(compared: Run, environment: Write) -> None:

@@ -40,14 +40,14 @@ def test_the_page_of_a_day_starts_with_the_verdict_and_enlarges_what_matters(
     environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     times: list[str] = []
-    drawn = document.png
+    drawn = document.render_png
 
     def draw(figure: Any) -> bytes:
         axis = figure.axes[-1].xaxis
         times.append(" ".join(axis.get_major_formatter().format_ticks(axis.get_ticklocs())))
         return drawn(figure)
 
-    monkeypatch.setattr(document, "png", draw)
+    monkeypatch.setattr(document, "render_png", draw)
     monkeypatch.chdir(environment(SPARSE).root)
     day = "".join(
         f"{minute},{HOUR.count('1') if minute != 700 else 30_000}\n" for minute in range(1440)
@@ -97,7 +97,7 @@ def test_what_matters_is_the_longest_run_outside_or_what_is_nearest_to_it(
     some = minutes(1440, **at)
     waiting = sum(minute.waiting for minute in some)
     day = SimpleNamespace(minutes=some, broken=broken, waiting=waiting)
-    found = page._find_what_matters(SimpleNamespace(day=day))  # type: ignore[arg-type]
+    found = page._find_relevant_minutes(SimpleNamespace(day=day))  # type: ignore[arg-type]
     assert found == (begin, end, why)
 
 

@@ -13,7 +13,7 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from servable.rehearse.command import read_captured, read_invocations
-from servable.replay.places import LocalPlace, SkippedLines, place_of
+from servable.replay.places import LocalPlace, SkippedLines, open_place
 from servable_scaling.rehearsal.traffic import TrafficError
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -33,7 +33,7 @@ def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[s
     found = read_captured(
         LocalPlace(place), str(place), skipped, variant="primary", percent=percent
     )
-    return found, [str(one) for one in skipped.all]
+    return found, [str(one) for one in skipped.counts]
 
 
 def test_requests_are_counted_by_the_minute(
@@ -91,7 +91,7 @@ def test_a_prefix_of_s3_is_counted() -> None:
         asked.add_response(
             "get_object", {"Body": body}, {"Bucket": "day", "Key": "captured/a.jsonl"}
         )
-        place = place_of("s3://day/captured", lambda: s3)
+        place = open_place("s3://day/captured", lambda: s3)
         name = "s3://day/captured"
         minutes = read_captured(place, name, SkippedLines(), variant="primary")
         assert minutes == [0, 1]

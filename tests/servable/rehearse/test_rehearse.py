@@ -16,7 +16,7 @@ from servable.load.measurement import CURVE
 from servable.project import account as aws_account
 from servable.rehearse import command, rehearsal
 from servable.rehearse.command import rehearse
-from servable_scaling.rehearsal.traffic import PROFILES, profile
+from servable_scaling.rehearsal.traffic import PROFILES, build_profile
 from tests.conftest import VALID
 from tests.servable.tune.example_content import content
 
@@ -46,8 +46,8 @@ def result(found: Result) -> Any:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_shape_reaches_its_peak_and_never_goes_below_its_base(name: str) -> None:
-    assert max(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(3000, rel=0.001)
-    assert min(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(300)
+    assert max(build_profile(name, peak_rps=50, base_rps=5)) == pytest.approx(3000, rel=0.001)
+    assert min(build_profile(name, peak_rps=50, base_rps=5)) == pytest.approx(300)
 
 
 def test_a_spike_breaks_the_objective_when_it_comes(run: Run) -> None:
@@ -195,7 +195,7 @@ def test_a_date_is_counted_by_cloudwatch_for_the_files_endpoint(
         return [600.0]
 
     monkeypatch.setattr(command, "read_invocations", count)
-    monkeypatch.setattr(aws_account.Account, "meant", lambda _: None)
+    monkeypatch.setattr(aws_account.Account, "check_credentials", lambda _: None)
     monkeypatch.setattr(aws_account.Account, "client", lambda *_: None)
     minutes = result(run("--day", "2026-11-20", "--json"))["minutes"]
     assert [one["requests"] for one in minutes] == [600]

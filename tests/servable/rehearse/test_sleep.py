@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import ValidFile, load_one
-from infra.parameters.scaling_properties import sleep_policies
+from infra.parameters.loading import ValidFile, load_environment
+from infra.parameters.scaling_properties import build_sleep_policies
 from servable.cost.command import cost
 from servable.rehearse import rehearsal
 from servable.rehearse.command import rehearse
 from servable_client.retries import WAKE_LOOK_SECONDS
 from servable_scaling.autoscaling import WatchedAlarm
 from servable_scaling.rehearsal.scenario import ASKS_AGAIN_SECONDS
-from servable_scaling.rehearsal.traffic import whole_requests
+from servable_scaling.rehearsal.traffic import draw_whole_requests
 from tests.conftest import VALID
 from tests.servable_scaling.minutes import Numbers, at
 
@@ -103,14 +103,14 @@ def test_a_key_without_a_value_is_as_if_no_file_had_it(
     root = environment(SLEEPING).root
     (root / "day.csv").write_text(DAY)
     key = {"variants.primary.sleep_after_minutes": "", "variants.primary.min_instances": ""}
-    loaded = load_one(root, root / "environments", "prod", key, "--set")
+    loaded = load_environment(root, root / "environments", "prod", key, "--set")
     assert isinstance(loaded, ValidFile)
-    assert not loaded.environment.variants["primary"].sleeps
+    assert not loaded.environment.variants["primary"].can_sleep
 
 
 def test_whole_requests_are_as_many_as_the_day_has() -> None:
-    assert {0.0, 1.0} <= set(whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
-    assert sum(whole_requests([0.25] * 20_000, 3)) == pytest.approx(5_000, rel=0.03)
+    assert {0.0, 1.0} <= set(draw_whole_requests([0.25] * 100, 3)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert sum(draw_whole_requests([0.25] * 20_000, 3)) == pytest.approx(5_000, rel=0.03)
     assert ASKS_AGAIN_SECONDS == WAKE_LOOK_SECONDS
 
 
@@ -148,14 +148,14 @@ def test_one_request_that_finds_no_copy_starts_one_and_not_two(rehearsed: Any) -
 
 def test_what_sleeps_can_be_woken_and_is_not_put_to_sleep_again_at_once() -> None:
     for minutes, seconds in [(4, 240), (5, 300), (60, 300)]:
-        wake, _ = sleep_policies(minutes)
+        wake, _ = build_sleep_policies(minutes)
         assert wake.policy["StepScalingPolicyConfiguration"]["Cooldown"] == seconds
 
-    _, asleep = sleep_policies(15)
+    _, asleep = build_sleep_policies(15)
     named = {"AlarmName": "sleep", "Namespace": "AWS/SageMaker", "MetricName": asleep.metric}
     alarm = WatchedAlarm({**named, "Statistic": "Sum", "Period": 60, **asleep.alarm})
     quiet = Numbers(InvocationsPerCopy=[0.0] * 15 + [None])
-    states = [alarm.look(quiet, at(minute))[1] for minute in range(1, 20)]
+    states = [alarm.check(quiet, at(minute))[1] for minute in range(1, 20)]
     assert (states[14], states[17:]) == ("ALARM", ["OK", "OK"])
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from servable.captured.lines import CapturedRequest, RecordedAnswer, write_line
+from servable.captured.lines import CapturedRequest, RecordedAnswer, format_line
 
 # 2026-11-21 09:00:00 UTC.
 NINE = 1795251600.0
@@ -29,5 +29,5 @@ def request(number: int = 0, **changed: Any) -> CapturedRequest:
 
 def written(file: Path, *requests: CapturedRequest) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(b"".join(write_line(one) + b"\n" for one in requests))
+    file.write_bytes(b"".join(format_line(one) + b"\n" for one in requests))
     return file

@@ -8,7 +8,7 @@ from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, ReplaySummary, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace
-from tests.servable.replay.captures import ANSWER, request
+from tests.servable.replay.is_capturing import ANSWER, request
 
 CAME = RecordedAnswer(body=b"\x00other", content_type="a/b", status=200, latency_ms=1.5)
 HERE = "captured/x.jsonl"
@@ -32,7 +32,7 @@ def kept(folder: Path, *numbers: int) -> Path:
 def test_what_is_kept_is_private_and_read_again(tmp_path: Path) -> None:
     kept(tmp_path, 0)
     (pair,) = read_pairs(tmp_path)
-    assert (pair.request.body, pair.expected, pair.answered, pair.send_lag_ms) == (
+    assert (pair.request.body, pair.expected_response, pair.answered, pair.send_lag_ms) == (
         captured(0).body, captured(0).answer, CAME, 0.25,
     )  # fmt: skip
     assert kept(tmp_path, 0).stat().st_mode & 0o777 == 0o600
@@ -43,7 +43,7 @@ def test_the_answer_of_another_target_is_the_expected_one(tmp_path: Path) -> Non
     with AnswerLog(tmp_path) as log:
         log.append(AnswerPair(request=captured(0), answered=CAME, other=other))
     (pair,) = read_pairs(tmp_path)
-    assert pair.expected == other
+    assert pair.expected_response == other
 
 
 @pytest.mark.parametrize("cut", [1, 2, 30, 200])

@@ -12,10 +12,10 @@ from servable.captured.lines import (
     CapturedRequest,
     CaptureLineError,
     RecordedAnswer,
+    format_line,
     read_line,
-    write_line,
 )
-from tests.servable.replay.captures import NINE, REQUEST
+from tests.servable.replay.is_capturing import NINE, REQUEST
 
 FILE = "s3://captured/prefix/ranker-prod/primary/2026/11/21/09/00-01-1.jsonl"
 INPUT = {"observedContentType": "text/csv", "mode": "INPUT", "data": "1,2\n", "encoding": "CSV"}
@@ -66,7 +66,7 @@ def read(content: Any, file: str = FILE) -> CapturedRequest:
 @settings(max_examples=60)
 @given(REQUESTS)
 def test_what_is_written_is_read_again(request: CapturedRequest) -> None:
-    again = read_line(write_line(request), file="here.jsonl", number=3)
+    again = read_line(format_line(request), file="here.jsonl", number=3)
     same = {name: getattr(again, name) for name in CapturedRequest.__slots__}
     assert same == {name: getattr(request, name) for name in same}
 
@@ -145,12 +145,12 @@ def test_a_foreign_line_is_refused_with_its_reason(content: Any, reason: str) ->
 
 def test_a_line_that_is_cut_off_says_so() -> None:
     with pytest.raises(CaptureLineError, match="cut off"):
-        read_line(write_line(REQUEST)[:-9], file=FILE, number=1)
+        read_line(format_line(REQUEST)[:-9], file=FILE, number=1)
 
 
 @given(st.data())
 def test_a_damaged_line_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
-    line = bytearray(write_line(REQUEST))
+    line = bytearray(format_line(REQUEST))
     for _ in range(data.draw(st.integers(1, 4))):
         line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
     try:

@@ -15,13 +15,13 @@ from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs
-from servable.replay.command import ReplayOptions, _choose_place, _objective_ms
+from servable.replay.command import ReplayOptions, _choose_place, _find_objective_ms
 from servable.replay.command import replay as command
 from servable.replay.compare import page
 from servable.replay.compare.output import WORST_FILE
 from servable.replay.run import RUNS, ReplayPace
 from tests.conftest import VALID, Environment
-from tests.servable.replay.captures import ANSWER, NINE, request, written
+from tests.servable.replay.is_capturing import ANSWER, NINE, request, written
 
 # What `servable replay prod` is given without an option.
 OPTIONS = ReplayOptions(
@@ -74,8 +74,8 @@ def sending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sending:
     sending = Sending([lambda captured: SLOW] * 2)
     monkeypatch.setattr(replay_run, "ReplaySender", sending)
     # Its pictures take a second; test_page.py is about them.
-    monkeypatch.setattr(page, "write", _written_page)
-    monkeypatch.setattr("servable.replay.command.as_ctrl_c", lambda: None)
+    monkeypatch.setattr(page, "write_page", _written_page)
+    monkeypatch.setattr("servable.replay.command.enable_ctrl_c", lambda: None)
     monkeypatch.chdir(tmp_path)
     several = [request(number, time=NINE + number + 0.5) for number in range(6)]
     several[1] = replace(several[1], content_type="text/csv")
@@ -128,7 +128,7 @@ def test_the_pace_is_captured_unless_as_fast_is_given(
         ran(*options)
         assert sending.pace == ReplayPace(as_fast=bool(options))
     alarms = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
-    assert [_objective_ms(loaded) for loaded in (alarms, None)] == [70.0, None]
+    assert [_find_objective_ms(loaded) for loaded in (alarms, None)] == [70.0, None]
 
 
 # --- options that cannot be combined, and values that are none

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.answers.outputs import outputs_of
+from servable.answers.outputs import read_outputs
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, WORST, Comparison
-from servable.replay.compare.gate import ReplayVerdict, judge, list_exceeded
-from servable.replay.compare.output import as_object, format_lines
+from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
+from servable.replay.compare.output import build_json, format_lines
 from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded, written
@@ -52,7 +52,7 @@ def test_lines_of_csv_and_json_are_rows() -> None:
     "content_type", ["application/json", CSV, PROTOBUF, "application/x-npy", ""]
 )
 def test_no_body_is_too_damaged_to_be_read(body: bytes, content_type: str) -> None:
-    assert outputs_of(body, content_type).rows >= 1
+    assert read_outputs(body, content_type).rows >= 1
 
 
 def test_another_shape_type_or_content_type_is_named() -> None:
@@ -104,22 +104,22 @@ def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
         )
         return pair_of(number, before, after)
 
-    worst = comparison_of(pair(number) for number in range(3 * WORST)).worst  # type: ignore[misc]
+    worst = comparison_of(pair(number) for number in range(3 * WORST)).worst_requests  # type: ignore[misc]
     numbers = [int(one.pair.request.event_id.removeprefix("event-")) for one in worst]
     assert numbers == list(reversed(range(2 * WORST, 3 * WORST)))
 
 
 def test_no_body_and_no_label_is_printed() -> None:
     found = of_json({"predictions": ["secret"]}, {"predictions": ["private"]})
-    printed = json.dumps(as_object(found, Replay(), ReplayVerdict()))
+    printed = json.dumps(build_json(found, Replay(), ReplayVerdict()))
     shown = "".join(format_lines(found))
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
 
 def test_nothing_compared_does_not_pass() -> None:
     nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
-    verdict = judge(nothing, Replay(), ReadLines())
-    assert (verdict.held, "No answer was compared" in verdict.missing[0]) == (
+    verdict = check_limits(nothing, Replay(), ReadLines())
+    assert (verdict.outcome, "No answer was compared" in verdict.missing[0]) == (
         "cannot be told",
         True,
     )
@@ -252,5 +252,5 @@ def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> Non
 
     comparison = ignoring("id", "output")
     comparison.finish()
-    verdict = judge(comparison, Replay(), ReadLines())
-    assert (verdict.held, len(verdict.missing)) == ("cannot be told", 1)
+    verdict = check_limits(comparison, Replay(), ReadLines())
+    assert (verdict.outcome, len(verdict.missing)) == ("cannot be told", 1)

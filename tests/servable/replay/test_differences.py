@@ -12,27 +12,27 @@ from infra.parameters.replay import OutputTolerance, Replay, TypeTolerances
 from servable.answers.differences import (
     ArrayDifference,
     Tolerance,
-    compared,
-    magnitude,
-    tolerance_of,
+    compare_arrays,
+    select_tolerance,
+    sum_magnitudes,
 )
-from servable.answers.outputs import WHOLE_BODY, outputs_of
+from servable.answers.outputs import WHOLE_BODY, read_outputs
 from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain
 from servable.replay.compare.gate import (
     ReplayVerdict,
-    answers,
+    check_limits,
     describe_difference,
-    judge,
+    format_difference,
+    format_percent,
+    format_percent_of,
+    format_responses,
+    format_rows,
     list_exceeded,
-    percent,
-    percent_of,
-    rows,
-    short,
 )
-from servable.replay.compare.output import as_object, format_lines
+from servable.replay.compare.output import build_json, format_lines
 from servable.replay.places import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
@@ -44,7 +44,7 @@ def numbers(
     expected: Any, answered: Any, tolerance: Tolerance | None = None, *, tops: tuple[int, ...] = ()
 ) -> ArrayDifference:
     was, now = (np.asarray(one, np.float32) for one in (expected, answered))
-    return compared(was, now, tolerance or EXACT, rows=len(was), typed=True, tops=tops)
+    return compare_arrays(was, now, tolerance or EXACT, rows=len(was), typed=True, tops=tops)
 
 
 # --- arrays
@@ -72,7 +72,7 @@ def test_nan_and_infinity_count_only_on_one_side() -> None:
     assert found.largest == 0
 
     values = [[math.nan, math.inf, -math.inf, 1.0]]
-    assert numbers(values, values).equal
+    assert numbers(values, values).is_equal
     assert numbers([[*values[0], 1.0]], [[*values[0], 1.0]]).severity == 0.0
 
 
@@ -88,7 +88,7 @@ def test_nan_and_infinity_count_only_on_one_side() -> None:
     ],
 )
 def test_the_magnitude_of_numbers_leaves_out_masks(array: Any, total: float, count: int) -> None:
-    assert magnitude(array) == pytest.approx((total, count))
+    assert sum_magnitudes(array) == pytest.approx((total, count))
 
 
 TYPES = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
@@ -116,12 +116,15 @@ def test_an_outputs_tolerance_is_its_own_else_its_types(
     dtype: str, typed: bool, bfloat16: bool, given_: OutputTolerance | None, expected: Tolerance
 ) -> None:
     array = np.zeros(1, dtype)
-    assert tolerance_of(array, TYPES, given_, typed=typed, bfloat16=bfloat16, scale=2.0) == expected
+    assert (
+        select_tolerance(array, TYPES, given_, typed=typed, bfloat16=bfloat16, scale=2.0)
+        == expected
+    )
 
 
 def labels(expected: list[Any], answered: list[Any], dtype: Any = np.int64) -> ArrayDifference:
     was, now = np.array(expected, dtype), np.array(answered, dtype)
-    return compared(was, now, None, rows=len(was), typed=True, tops=())
+    return compare_arrays(was, now, None, rows=len(was), typed=True, tops=())
 
 
 def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> None:
@@ -136,7 +139,7 @@ def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> N
         (np.zeros(2, "?"), np.zeros(2, "i4"), False, "type truth value became number"),
     ]
     for expected, answered, typed, problem in cases:
-        found = compared(expected, answered, EXACT, rows=2, typed=typed, tops=())
+        found = compare_arrays(expected, answered, EXACT, rows=2, typed=typed, tops=())
         assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
 
 
@@ -150,14 +153,14 @@ def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
         assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
 
     was, now = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])
-    assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
+    assert compare_arrays(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
     was = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     now = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
-    assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
+    assert compare_arrays(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
     was, now = np.array([[1 + 1j], [1 + 1j]]), np.array([[1 + 2j], [1 + 1j]])
-    found = compared(was, now, EXACT, rows=2, typed=True, tops=(1,))
+    found = compare_arrays(was, now, EXACT, rows=2, typed=True, tops=(1,))
     assert (found.differing.tolist(), found.top) == ([True, False], {})
 
 
@@ -179,16 +182,16 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
     for difference, reason in cases:
         assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
     for text, expected in [
-        (rows(1), "1 row"),
-        (rows(2), "2 rows"),
-        (answers(1), "1 answer"),
-        (answers(1000), "1,000 answers"),
-        (short(0.00612), "0.0061"),
-        (short(4.2e-8), "4.2e-8"),
-        (percent(0.1234), "12.3 %"),
-        (percent(0.0001), "0.01 %"),
-        (percent(0), "0 %"),
-        (percent(1), "100 %"),
+        (format_rows(1), "1 row"),
+        (format_rows(2), "2 rows"),
+        (format_responses(1), "1 answer"),
+        (format_responses(1000), "1,000 answers"),
+        (format_difference(0.00612), "0.0061"),
+        (format_difference(4.2e-8), "4.2e-8"),
+        (format_percent(0.1234), "12.3 %"),
+        (format_percent(0.0001), "0.01 %"),
+        (format_percent(0), "0 %"),
+        (format_percent(1), "100 %"),
     ]:
         assert text == expected
     for count, of, text in [
@@ -199,7 +202,7 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
         (1_000, 6_000, "17 %"),
         (500_000, 600_000, "83.3 %"),
     ]:
-        assert percent_of(count, of) == text
+        assert format_percent_of(count, of) == text
 
 
 def pairs_of(
@@ -257,7 +260,7 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
 
 
 def test_no_request_and_added_or_missing_outputs_are_said() -> None:
-    verdict = judge(comparison_of(iter([])), Replay(), ReadLines())
+    verdict = check_limits(comparison_of(iter([])), Replay(), ReadLines())
     assert verdict.missing == ("No request was replayed, so nothing is known of the answers.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
@@ -298,7 +301,7 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
         "expected errors: 1 failed again, 1 succeed now",
     ]
     assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")
-    stored = as_object(found, Replay(), ReplayVerdict(exceeded=("x",)))
+    stored = build_json(found, Replay(), ReplayVerdict(exceeded=("x",)))
     assert {
         name: stored[name]
         for name in ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
@@ -322,7 +325,7 @@ def test_the_worst_requests_are_listed_up_to_five_and_json_has_finite_numbers() 
     ]
 
     infinite = comparison_of(pairs_of(1.0, expected=0.0))
-    stored = as_object(infinite, Replay(), None)
+    stored = build_json(infinite, Replay(), None)
     assert stored["outputs"]["output"]["largest_difference"] == 1.7976931348623157e308
     assert json.loads(json.dumps(stored, allow_nan=False)) == stored
 
@@ -343,8 +346,8 @@ def test_answers_are_held_back_until_the_scale_is_known(monkeypatch: pytest.Monk
     assert _compute_scales(comparison._held) == {"output": 2.0}
 
     (pair,) = pairs_of(1.0)
-    assert pair.expected is not None
-    size = len(pair.expected.body) + len(pair.answered.body) + len(pair.request.body)
+    assert pair.expected_response is not None
+    size = len(pair.expected_response.body) + len(pair.answered.body) + len(pair.request.body)
     monkeypatch.setattr(comparison_module, "_HELD_BYTES", 2 * size)
     comparison = Comparison(Replay())
     for _ in range(2):
@@ -362,13 +365,13 @@ def test_error_kinds_and_the_worst_requests_are_bounded(monkeypatch: pytest.Monk
     assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
 
     found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
-    assert [one.pair.request.event_id for one in found.worst] == [
+    assert [one.pair.request.event_id for one in found.worst_requests] == [
         f"event-{n}" for n in range(WORST)
     ]
 
     monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
     found = comparison_of(pairs_of(2.0, 4.0, 3.0))
-    assert [one.pair.request.event_id for one in found.worst] == ["event-1"]
+    assert [one.pair.request.event_id for one in found.worst_requests] == ["event-1"]
     assert WORST == 20
 
 
@@ -393,7 +396,7 @@ def test_error_kinds_and_the_worst_requests_are_bounded(monkeypatch: pytest.Monk
 def test_bodies_are_read_by_their_content_type_or_their_first_bytes(
     body: bytes, content_type: str, rows_: int, arrays: dict[str, Any]
 ) -> None:
-    found = outputs_of(body, content_type)
+    found = read_outputs(body, content_type)
     assert (found.rows, {name: one.tolist() for name, one in found.arrays.items()}) == (
         rows_,
         arrays,
@@ -406,7 +409,7 @@ def test_npy_is_known_by_its_first_bytes_too(content_type: str) -> None:
 
     file = io.BytesIO()
     np.save(file, np.array([[1.0, 2.0]], np.float32))
-    found = outputs_of(file.getvalue(), content_type)
+    found = read_outputs(file.getvalue(), content_type)
     assert (found.typed, found.rows, [one.tolist() for one in found.arrays.values()]) == (
         True, 1, [[[1.0, 2.0]]],
     )  # fmt: skip

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import ValidFile, load
 from servable.replay.command import replay
 from servable.replay.compare.output import WORST_FILE
-from servable.serve.serve import prepared, serve_locally
+from servable.serve.serve import prepare_variant, serve_locally
 from servable_local.container.recording import Recording
 from tests.conftest import RANKER, VALID, valid
 
@@ -59,7 +59,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prod = next(one for one in load(root, root / "environments") if one.name == "prod")
     recording = Recording(file=str(root / "recorded.jsonl"), most_bytes=10**7)
     with serve_locally(
-        prepared(valid(prod)), port=0, log=root / "log.txt", record=recording
+        prepare_variant(valid(prod)), port=0, log=root / "log.txt", record=recording
     ) as container:
         for body in bodies():
             sent = urllib.request.Request(

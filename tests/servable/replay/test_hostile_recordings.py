@@ -12,19 +12,19 @@ from servable.captured.lines import (
     CapturedRequest,
     CaptureLineError,
     RecordedAnswer,
-    line_id,
+    build_line_id,
+    format_line,
     read_line,
-    write_line,
 )
 from servable.rehearse.command import read_captured
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace, SkippedLines
-from servable.replay.run import without_identity
-from tests.servable.replay.captures import request
+from servable.replay.run import remove_identity
+from tests.servable.replay.is_capturing import request
 from tests.servable.replay.test_capture_lines import INPUT, JSONS, METADATA, OUTPUT, record
 
-GOOD = write_line(request(1)) + b"\n"
+GOOD = format_line(request(1)) + b"\n"
 ESCAPES = "\x1b]0;owned\x07\x1b[45m\r\x9b2J\x7f"
 
 
@@ -156,10 +156,10 @@ def test_sixty_kinds_of_hostile_lines_are_tried() -> None:
 @each_hostile
 def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name: str) -> None:
     index = CaptureIndex(place_with(tmp_path, name))
-    named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skipped]
+    named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skip_counts]
     assert (named, len(list(index))) == ([f"{tmp_path / 'a.jsonl'}, line 2"], 2)
 
-    (skipped,) = CaptureIndex(place_with(tmp_path, name)).skipped
+    (skipped,) = CaptureIndex(place_with(tmp_path, name)).skip_counts
     assert len(skipped.reason) < 100
     assert skipped.reason.isprintable()
 
@@ -168,7 +168,7 @@ def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name
 def test_a_rehearsal_skips_only_a_line_without_a_time(tmp_path: Path, name: str) -> None:
     skipped = SkippedLines()
     counts = read_captured(place_with(tmp_path, name), "a.jsonl", skipped, variant="primary")
-    assert (sum(counts), len(skipped.all)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
+    assert (sum(counts), len(skipped.counts)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
 
 
 def read(content: dict[str, Any]) -> CapturedRequest | None:
@@ -196,7 +196,7 @@ ODD = st.fixed_dictionaries(
 def test_whatever_is_read_is_kept_so_that_it_is_read_again(odd: dict[str, Any]) -> None:
     before = read(record(eventMetadata=odd))
     if before is not None:
-        after = read_line(write_line(before) + b"\n", file=before.file, number=before.line)
+        after = read_line(format_line(before) + b"\n", file=before.file, number=before.line)
         assert [getattr(after, name) for name in ("event_id", "answer", "body", "variant")] == [
             before.event_id, before.answer, before.body, before.variant,
         ]  # fmt: skip
@@ -217,19 +217,21 @@ OF_A_PERSON = {"customAttributes": ["user=alice"], "inferenceId": "alice-7"}
 def test_redaction_keeps_no_attribute_and_no_inference_id(of_a_person: dict[str, Any]) -> None:
     before = read(record(eventMetadata=METADATA | of_a_person))
     assert before is not None
-    kept = without_identity(before)
-    assert b"alice" not in write_line(kept)
-    assert without_identity(kept) == kept
+    kept = remove_identity(before)
+    assert b"alice" not in format_line(kept)
+    assert remove_identity(kept) == kept
     own = (METADATA | of_a_person)["eventId"]
-    assert kept.event_id == (own or line_id(before.file, before.line))
+    assert kept.event_id == (own or build_line_id(before.file, before.line))
 
 
 @pytest.mark.parametrize("name", ["a\ngate: met.jsonl", f"{ESCAPES}.jsonl", "\udcff.jsonl"])
 def test_a_line_is_named_on_one_line_whatever_its_file_is_called(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"true\n" + write_line(request(1, event_id=None)) + b"\n")
+    (tmp_path / name).write_bytes(b"true\n" + format_line(request(1, event_id=None)) + b"\n")
     index = CaptureIndex(LocalPlace(tmp_path))
     (good,) = index
-    assert all(text.isprintable() for text in (str(index.skipped[0]), good.where, good.event_id))
+    assert all(
+        text.isprintable() for text in (str(index.skip_counts[0]), good.location, good.event_id)
+    )
 
 
 def test_a_line_without_an_id_is_kept_and_read_again(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servable.captured.lines import CapturedRequest, write_line
+from servable.captured.lines import CapturedRequest, format_line
 from servable.replay import places
-from servable.replay.index import CaptureIndex, capture_notes, spread
-from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of
-from tests.servable.replay.captures import NINE, request, written
+from servable.replay.index import CaptureIndex, list_capture_notes, spread_times
+from servable.replay.places import LocalPlace, PlaceError, S3Place, split_lines
+from tests.servable.replay.is_capturing import NINE, request, written
 
 HOURS = ("09", "10")
 
@@ -59,14 +59,14 @@ def test_requests_of_one_second_keep_their_order_and_are_spread(tmp_path: Path) 
         written(tmp_path / f"{name}.jsonl", *captured)
     assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
     times = np.array([5.0, 5.0, 5.0, 5.0, 6.25, 7.0])
-    assert spread(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
+    assert spread_times(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
 
 
 def test_damaged_lines_are_named_by_their_reason_and_the_others_are_read(tmp_path: Path) -> None:
     file = written(tmp_path / "x.jsonl", request(0))
-    file.write_bytes(b"{}\n" + file.read_bytes() + write_line(request(1))[:-5])
+    file.write_bytes(b"{}\n" + file.read_bytes() + format_line(request(1))[:-5])
     found = index(tmp_path)
-    assert [str(skipped) for skipped in found.skipped] == [
+    assert [str(skipped) for skipped in found.skip_counts] == [
         f"{file}, line 1: skipped: it is not a record of data capture",
         f"{file}, line 3: skipped: it is cut off",
     ]
@@ -74,13 +74,13 @@ def test_damaged_lines_are_named_by_their_reason_and_the_others_are_read(tmp_pat
 
     file = tmp_path / "x.jsonl"
     file.write_bytes(b"\n\xff\xfe\n" * 1200)
-    (skipped,) = index(tmp_path).skipped
+    (skipped,) = index(tmp_path).skip_counts
     assert str(skipped) == f"{file}: 1,200 lines skipped, the first is 2: it is not JSON"
 
 
 def test_lines_and_files_that_are_no_requests_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
-    (skipped,) = index(tmp_path).skipped
+    (skipped,) = index(tmp_path).skip_counts
     assert str(skipped).endswith("x.parquet: skipped: its name does not end in .jsonl")
     with pytest.raises(PlaceError, match="there is no such file or folder"):
         index(tmp_path / "nothing")
@@ -89,13 +89,13 @@ def test_lines_and_files_that_are_no_requests_are_named(tmp_path: Path) -> None:
     found = index(tmp_path)
     file.write_bytes(b"x" * file.stat().st_size)
     with pytest.raises(PlaceError, match="line 1: the file has changed"):
-        found.request(0)
+        found.read_request(0)
 
 
 def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "MOST_LINE_BYTES", 10)
     chunks = [b"ab\n", b"x" * 8, b"x" * 8, b"x\ncd", b"\n", b"e"]
-    assert list(lines_of(iter(chunks))) == [
+    assert list(split_lines(iter(chunks))) == [
         (1, 0, b"ab\n"),
         (2, 3, None),
         (3, 21, b"cd\n"),
@@ -106,16 +106,16 @@ def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.Monkey
 def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = written(tmp_path / "a.jsonl", request(0))
     written(tmp_path / "b.jsonl", request(1))
-    chunks = LocalPlace.chunks
+    chunks = LocalPlace.iterate_chunks
 
     def reading(place: LocalPlace, file: places.CaptureFile) -> Iterator[bytes]:
         if file.name == str(refused):
             raise places.UnreadableFileError(f"{refused}: cannot be read: Permission denied")
         return chunks(place, file)
 
-    monkeypatch.setattr(LocalPlace, "chunks", reading)
+    monkeypatch.setattr(LocalPlace, "iterate_chunks", reading)
     found = index(tmp_path)
-    assert [str(skipped) for skipped in found.skipped] == [
+    assert [str(skipped) for skipped in found.skip_counts] == [
         f"{refused}: skipped: cannot be read: Permission denied"
     ]
     assert ids(found) == ["event-1"]
@@ -158,7 +158,7 @@ class _Body:
 
 
 def notes(folder: Path, shadows: set[str]) -> list[str]:
-    return [*capture_notes(CaptureIndex(LocalPlace(folder)), shadows)]
+    return [*list_capture_notes(CaptureIndex(LocalPlace(folder)), shadows)]
 
 
 def test_requests_of_a_shadow_variant_are_said_to_repeat_others(tmp_path: Path) -> None:

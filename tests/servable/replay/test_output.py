@@ -10,13 +10,13 @@ import pytest
 
 from servable.captured.lines import RecordedAnswer
 from servable.console import lines as console
-from servable.console.lines import SILENT_SECONDS, duration, progress_line
+from servable.console.lines import SILENT_SECONDS, format_duration, show_progress_line
 from servable.replay import run as output
 from servable.replay.answers import AnswerPair, ReplayResult, ReplaySummary
 from servable.replay.index import CaptureIndex
-from servable.replay.places import SHOWN, LocalPlace, SkippedLines, skipped_lines
-from servable.replay.run import ReplayPace, announced, progress_of
-from tests.servable.replay.captures import NINE, request, written
+from servable.replay.places import SHOWN, LocalPlace, SkippedLines, format_skipped
+from servable.replay.run import ReplayPace, describe_plan, show_progress
+from tests.servable.replay.is_capturing import NINE, request, written
 
 OK = AnswerPair(
     request=request(),
@@ -47,7 +47,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> CaptureIndex:
     ],
 )  # fmt: skip
 def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> No
     ],
 )
 def test_a_replay_is_announced(index: CaptureIndex, pace: ReplayPace, text: str) -> None:
-    assert announced(index, pace) == (
+    assert describe_plan(index, pace) == (
         f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
         "Ctrl-C keeps what was answered"
     )
@@ -131,7 +131,7 @@ def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, cl
 
 
 def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_line() as show:
+    with show_progress_line() as show:
         for step in range(5):
             show(lambda step=step: f"line {step}")  # type: ignore[misc]
             clock.now += SILENT_SECONDS / 2
@@ -141,7 +141,7 @@ def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFi
     def text() -> str:
         raise AssertionError("it was made")
 
-    with progress_line() as show:
+    with show_progress_line() as show:
         show(text)
 
 
@@ -151,7 +151,7 @@ def test_the_progress_is_shown_in_the_gaps_between_answers_too(
     monkeypatch.setattr(output, "REFRESH_SECONDS", 0.005)
     monkeypatch.setattr(console, "SILENT_SECONDS", 0.0)
     lines: list[str] = []
-    with progress_of(index, ReplayPace()) as tick:
+    with show_progress(index, ReplayPace()) as tick:
         summary = ReplaySummary()
         summary.add(OK)
         tick(summary, NINE)
@@ -207,19 +207,19 @@ def test_the_result_is_json_or_lines(skipping: CaptureIndex, tmp_path: Path) -> 
         ],
     }
 
-    answered, failed, latency, folder = result(skipping, OK, LATE, LATE).lines()
+    answered, failed, latency, folder = result(skipping, OK, LATE, LATE).format_lines()
     assert (answered, failed) == ("3 of 2 requests answered", "2 failed: timeout")
     assert latency.endswith(" ms; sent late p50 1.0 ms, p99 1.0 ms")
     assert folder == "runs/a: requests and answers, readable by you alone"
     found = result(skipping, LATE)
-    assert (found.as_object()["latency_ms"], len(found.lines())) == (None, 3)
+    assert (found.as_object()["latency_ms"], len(found.format_lines())) == (None, 3)
 
 
 def test_no_more_files_that_were_skipped_are_named_than_a_screen_shows() -> None:
     skipped = SkippedLines()
     for number in range(SHOWN + 3):
         skipped.add(f"file {number:02}", 0, "it is odd")
-    assert skipped_lines(skipped.all) == [
+    assert format_skipped(skipped.counts) == [
         *(f"file {number:02}: skipped: it is odd" for number in range(SHOWN)),
         "and 3 more; --json lists all",
     ]
@@ -227,4 +227,4 @@ def test_no_more_files_that_were_skipped_are_named_than_a_screen_shows() -> None
     skipped = SkippedLines()
     for number in range(SHOWN):
         skipped.add(f"file {number}", 0, "it is odd")
-    assert len(skipped_lines(skipped.all)) == SHOWN
+    assert len(format_skipped(skipped.counts)) == SHOWN

@@ -11,12 +11,12 @@ import pytest
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.measured import document
-from servable.measured.document import Cell, Tab, shown
+from servable.measured.document import Cell, Tab, format_cell
 from servable.replay.answers import AnswerPair
-from servable.replay.command import _output_names
+from servable.replay.command import _list_output_names
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import ReplayVerdict, shown_line
+from servable.replay.compare.gate import ReplayVerdict, format_confidence
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
 from tests.servable.replay.pairs import DEFAULTS, comparison_of, pair_of, pairs, recorded
@@ -53,11 +53,13 @@ def tabs_of(
 
 
 def texts(tab: Tab, table: int = 0) -> list[list[str]]:
-    return [[shown(cell)[0] for cell in row.cells] for row in tab.tables[table].rows]
+    return [[format_cell(cell)[0] for cell in row.cells] for row in tab.tables[table].rows]
 
 
 def test_the_page_begins_with_the_verdict_in_color(tmp_path: Path, changed: Comparison) -> None:
-    file = page.write(tmp_path, changed, title="a against b", where="captured: x", gate=NOT_MET)
+    file = page.write_page(
+        tmp_path, changed, title="a against b", where="captured: x", gate=NOT_MET
+    )
     text = file.read_text()
     names = [*changed.outputs, "a against b", "captured: x", "too many"]
     assert [name for name in names if name not in text] == []
@@ -70,7 +72,7 @@ def test_the_page_begins_with_the_verdict_in_color(tmp_path: Path, changed: Comp
 
 def test_a_page_without_differences_has_no_chart(tmp_path: Path) -> None:
     same = comparison_of(pairs(lambda number, before: before, count=2))
-    text = page.write(tmp_path, same, title="t", where="", gate=None).read_text()
+    text = page.write_page(tmp_path, same, title="t", where="", gate=None).read_text()
     assert "<p>0 of 8 rows differ (0 %) in 2 compared answers." in text
     assert ("No output differs." in text, "No request differs." in text) == (True, True)
     assert "Requests that differ most" not in text
@@ -83,7 +85,7 @@ def test_the_first_tab_has_the_sentences_of_the_gate_and_the_chart(
 ) -> None:
     first, last = tabs_of(monkeypatch, changed, gate).values()
     sentences = [] if gate is None else gate.lines or ["Every limit of the gate is kept."]
-    assert first.texts == [*sentences, f"{shown_line(changed)}."]
+    assert first.texts == [*sentences, f"{format_confidence(changed)}."]
     assert [picture.name for picture in first.pictures] == ["outputs"]
     titles = [table.title for tab in (first, last) for table in tab.tables]
     assert titles == ["Requests that differ most", "By output"]
@@ -149,18 +151,20 @@ def test_the_result_is_one_sentence(gate: ReplayVerdict | None, failing: int, te
 
 
 def test_the_only_output_is_the_signature_s(environment: Environment, project: Path) -> None:
-    assert _output_names(environment(), None) == ["prob"]
+    assert _list_output_names(environment(), None) == ["prob"]
 
     sha = "0" * 64
     stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{sha}" }}'
     loaded: ValidFile = environment(**{'saved_model = "model"': stored})
-    assert _output_names(loaded, None) == []
+    assert _list_output_names(loaded, None) == []
     for variant in ["primary", "other"]:
-        assert _output_names(environment(), variant) == (["prob"] if variant == "primary" else [])
+        assert _list_output_names(environment(), variant) == (
+            ["prob"] if variant == "primary" else []
+        )
 
     loaded = environment()
     (project / "model" / "1" / "saved_model.pb").unlink()
-    assert _output_names(loaded, None) == []
+    assert _list_output_names(loaded, None) == []
 
     # --- the outputs of the model
     comparison = Comparison(DEFAULTS, only_output="prob")
@@ -171,7 +175,7 @@ def test_the_only_output_is_the_signature_s(environment: Environment, project: P
 
 def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
     cells: list[Cell] = [math.nan, 0.0, 1234.0, ("", math.inf)]
-    assert [shown(cell) for cell in cells] == [
+    assert [format_cell(cell) for cell in cells] == [
         ("", None),
         ("0", 0),
         ("1,234", 1234),
@@ -185,7 +189,7 @@ def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
     """Return the figure instead of its PNG."""
     with monkeypatch.context() as patch:
-        patch.setattr(document, "png", lambda figure: figure)
+        patch.setattr(document, "render_png", lambda figure: figure)
         return draw(*given)
 
 

@@ -18,7 +18,7 @@ from servable.load.load_target import LoadTarget
 from servable.load.options import TargetOptions
 from servable.replay import command as against
 from servable.replay import places, run
-from servable.replay.command import _question
+from servable.replay.command import _describe_run
 from servable.replay.index import CaptureIndex
 from servable.replay.places import (
     CaptureFile,
@@ -26,12 +26,12 @@ from servable.replay.places import (
     PlaceError,
     S3Place,
     UnreadableFileError,
-    lines_of,
-    place_of,
+    open_place,
+    split_lines,
 )
-from servable.replay.run import RUN, ReplayPace, run_folder
+from servable.replay.run import RUN, ReplayPace, prepare_run_folder
 from tests.conftest import VALID, Environment
-from tests.servable.replay.captures import ANSWER, NINE, request, written
+from tests.servable.replay.is_capturing import ANSWER, NINE, request, written
 from tests.servable.replay.test_command import OPTIONS, Sending
 
 # --- files
@@ -46,7 +46,7 @@ def test_lines_do_not_depend_on_chunks(lines: list[bytes], sizes: list[int]) -> 
         chunks.append(content[at : at + size])
         at += size
     chunks.append(content[at:])
-    found = list(lines_of(iter(chunks)))
+    found = list(split_lines(iter(chunks)))
     assert b"".join(line or b"" for *_, line in found) == content
     assert [number for number, *_ in found] == [*range(1, len(found) + 1)]
     for _, offset, line in found:
@@ -56,12 +56,12 @@ def test_lines_do_not_depend_on_chunks(lines: list[bytes], sizes: list[int]) -> 
 
 def test_a_file_or_a_folder_is_a_place_and_what_the_disk_refuses_is_named(tmp_path: Path) -> None:
     file = written(tmp_path / "a" / "b" / "x.jsonl", request(0))
-    assert LocalPlace(file).files() == LocalPlace(tmp_path).files()
-    assert LocalPlace(file).files() == [CaptureFile(str(file), file.stat().st_size)]
+    assert LocalPlace(file).list_files() == LocalPlace(tmp_path).list_files()
+    assert LocalPlace(file).list_files() == [CaptureFile(str(file), file.stat().st_size)]
 
     file = CaptureFile(str(tmp_path), 0)
     with pytest.raises(UnreadableFileError, match=r": cannot be read: Is a directory$"):
-        list(LocalPlace(tmp_path).chunks(file))
+        list(LocalPlace(tmp_path).iterate_chunks(file))
     with pytest.raises(UnreadableFileError):
         LocalPlace(tmp_path).read(file, 0, 1)
 
@@ -94,14 +94,14 @@ class Bucket:
 
 
 def test_objects_are_listed_and_their_parts_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = S3Place("s3://bucket/p", Bucket()).files()
+    files = S3Place("s3://bucket/p", Bucket()).list_files()
     assert [file.name for file in files] == ["s3://bucket/a/x.jsonl", "s3://bucket/b/x.jsonl"]
 
     place = S3Place("s3://bucket/p", Bucket(refused=True))
     with pytest.raises(
         PlaceError, match=r"s3://bucket/p: cannot be read: .*AccessDenied.*s3:ListBucket"
     ):
-        place.files()
+        place.list_files()
     with pytest.raises(
         PlaceError, match=r"s3://bucket/k: cannot be read: .*kms:Decrypt of its key"
     ):
@@ -123,9 +123,9 @@ def test_only_a_place_in_s3_has_a_client() -> None:
         return clients[-1]
 
     clients: list[Bucket] = []
-    assert isinstance(place_of("folder", client), LocalPlace)
+    assert isinstance(open_place("folder", client), LocalPlace)
     assert clients == []
-    assert isinstance(place_of("s3://bucket/p", client), S3Place)
+    assert isinstance(open_place("s3://bucket/p", client), S3Place)
     assert len(clients) == 1
 
 
@@ -137,7 +137,7 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
     captured = [request(number, time=NINE + number + 0.5) for number in range(3)]
     written(tmp_path / "captured" / "x.jsonl", *captured)
     index = CaptureIndex(LocalPlace(tmp_path / "captured"))
-    folder = run.run_folder(tmp_path, "a/b c", {})
+    folder = run.prepare_run_folder(tmp_path, "a/b c", {})
     target = [LoadTarget(url="http://127.0.0.1:9/")]
     told: list[tuple[int, float]] = []
     run.replay(
@@ -150,13 +150,13 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"question": {}}'])
 def test_an_unreadable_run_is_not_gone_on_with(tmp_path: Path, text: str | None) -> None:
-    folder = run.run_folder(tmp_path, "prod", {})
+    folder = run.prepare_run_folder(tmp_path, "prod", {})
     if text is None:
         (folder / run.RUN).unlink()
     else:
         (folder / run.RUN).write_text(text)
     if text != "[]":
-        assert run.run_folder(tmp_path, "prod", {}) != folder
+        assert run.prepare_run_folder(tmp_path, "prod", {}) != folder
 
 
 @pytest.mark.parametrize(("target", "models"), [("deployed", ["config-7"]), ("local", [None])])
@@ -172,11 +172,11 @@ def test_another_deployment_is_another_run(
             return {"EndpointConfigName": "config-7"}
 
     monkeypatch.setattr(
-        "servable.replay.command.account_of", lambda environment, **given: Account()
+        "servable.replay.command.open_account", lambda environment, **given: Account()
     )
     options = dataclasses.replace(OPTIONS, target=target, redact=True)
     reached: Any = type("Reached", (), {"asked": type("Asked", (), {"model_sha256": None})})
-    found = _question("prod", environment(), [reached], options)
+    found = _describe_run("prod", environment(), [reached], options)
     assert (found["models"], found["redact"], found["what"]) == (models, True, "prod")
 
 
@@ -204,7 +204,9 @@ class Prepared:
 
     def target(self, name: str, loaded: ValidFile | None, root: Path, **changes: Any) -> Any:
         options = dataclasses.replace(OPTIONS, **changes)
-        with against.other_target(name, loaded, "environments", root / "out", options) as reached:
+        with against.prepare_other_target(
+            name, loaded, "environments", root / "out", options
+        ) as reached:
             return reached
 
 
@@ -240,7 +242,7 @@ def test_a_revision_runs_on_this_computer(
     def checked_out(root: Path, files: Path, revision: str) -> Iterator[dict[str, ValidFile]]:
         yield {"prod": loaded} if revision == "main" else {}
 
-    monkeypatch.setattr(against, "checked_out", checked_out)
+    monkeypatch.setattr(against, "check_out_revision", checked_out)
     prepared.target("main", loaded, project, target="deployed", variant="primary")
     ((what, before, _, options),) = prepared.given
     assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
@@ -253,7 +255,7 @@ QUESTION = {"place": "captured", "models": ["a"]}
 
 @pytest.fixture
 def unfinished(tmp_path: Path) -> Path:
-    return run_folder(tmp_path, "prod", QUESTION)
+    return prepare_run_folder(tmp_path, "prod", QUESTION)
 
 
 def test_an_unfinished_run_goes_on(
@@ -261,9 +263,9 @@ def test_an_unfinished_run_goes_on(
 ) -> None:
     modes = [path.stat().st_mode & 0o777 for path in (unfinished, unfinished / RUN)]
     assert modes == [0o700, 0o600]
-    assert run_folder(tmp_path, "prod", QUESTION) == unfinished
-    assert run_folder(tmp_path, "prod", QUESTION | {"models": ["b"]}) != unfinished
+    assert prepare_run_folder(tmp_path, "prod", QUESTION) == unfinished
+    assert prepare_run_folder(tmp_path, "prod", QUESTION | {"models": ["b"]}) != unfinished
     monkeypatch.chdir(tmp_path)
-    assert run_folder(tmp_path, "prod", QUESTION) != unfinished
+    assert prepare_run_folder(tmp_path, "prod", QUESTION) != unfinished
     (unfinished / RUN).write_text(json.dumps({"finished": True}))
-    assert run_folder(tmp_path, "prod", QUESTION) != unfinished
+    assert prepare_run_folder(tmp_path, "prod", QUESTION) != unfinished

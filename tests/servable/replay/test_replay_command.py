@@ -15,13 +15,13 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from servable.captured.lines import write_line
+from servable.captured.lines import format_line
 from servable.replay import command
 from servable.replay.answers import read_pairs
 from servable.replay.command import replay
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
-from tests.servable.replay.captures import NINE, request, written
+from tests.servable.replay.is_capturing import NINE, request, written
 from tests.servable.replay.test_capture_lines import INPUT, METADATA
 from tests.servable.replay.test_hostile_recordings import HOSTILE
 from tests.servable.test_terminal_output import controls
@@ -137,14 +137,14 @@ def test_whole_answers_errors_and_failures_are_kept(place: Path) -> None:
         pair
         for run in (place / RUNS).glob("*/")
         for pair in read_pairs(run)
-        if pair.answered.failed
+        if pair.answered.has_failed
     ]
     assert (code, said["failures"]) == (1, {"500": 1})
     assert (pair.answered.status, pair.answered.body) == (500, b"out of order" * 1000)
 
 
 def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) -> None:
-    good = write_line(request(1)) + b"\n"
+    good = format_line(request(1)) + b"\n"
     recording = b"".join(good + hostile + b"\n" for hostile in HOSTILE.values())
     (tmp_path / "captured").mkdir()
     (tmp_path / "captured" / "x.jsonl").write_bytes(recording)

@@ -11,8 +11,14 @@ from infra.parameters.replay import OutputTolerance, Replay
 from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import ReplayVerdict, judge, least_rows, most_share, shown_line
-from servable.replay.compare.output import ignored_lines, unseen_lines
+from servable.replay.compare.gate import (
+    ReplayVerdict,
+    check_limits,
+    compute_largest_share,
+    compute_least_rows,
+    format_confidence,
+)
+from servable.replay.compare.output import list_ignored, list_unseen
 from servable.replay.places import ReadLines
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 
@@ -36,26 +42,26 @@ def alike(count: int, rows: int = ROWS) -> Iterator[AnswerPair]:
 def verdict(
     comparison: Comparison, limits: Replay | None = None, lines: ReadLines = ALL_READ
 ) -> ReplayVerdict:
-    return judge(comparison, limits or Replay(), lines)
+    return check_limits(comparison, limits or Replay(), lines)
 
 
 def test_rows_and_shares_follow_from_a_poisson_count() -> None:
     for share, rows in [(1e-4, 30_000), (1e-3, 3_000), (0.015, 200), (1, 3)]:
-        assert least_rows(Replay(detectable_share=share)) == rows
+        assert compute_least_rows(Replay(detectable_share=share)) == rows
     # 95 % limits of a Poisson count, from a table of chi-square (Pearson and Hartley, table 8): half of the
     # 95 % quantile of 2 k + 2 degrees of freedom.
     for differing, limit in [(0, 3.0), (1, 4.744), (4, 9.154), (14, 21.886)]:
-        assert most_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
+        assert compute_largest_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
 
 
 def test_enough_rows_without_a_difference_are_met_and_one_too_few_cannot_be_told() -> None:
-    assert verdict(comparison_of(alike(30))).held == "met"
+    assert verdict(comparison_of(alike(30))).outcome == "met"
     line = "0 of 3,000 rows show that fewer than 0.1 % of all rows differ, with 95 % confidence"
-    assert shown_line(comparison_of(alike(30))) == line
+    assert format_confidence(comparison_of(alike(30))) == line
 
     several = [*alike(29), next(alike(1, rows=99))]
     found = verdict(comparison_of(iter(several)))
-    assert (found.held, found.exit_code) == ("cannot be told", 3)
+    assert (found.outcome, found.exit_code) == ("cannot be told", 3)
     assert "takes 3,000 rows" in found.missing[0]
     assert "detectable_share = 0.0011." in found.missing[0]
 
@@ -66,17 +72,17 @@ def test_few_requests_cannot_be_told_however_many_rows_they_have() -> None:
     assert "0 rows of 0 answers cannot show" in found.missing[0]
 
     few = Replay(detectable_share=0.05)
-    assert verdict(comparison_of(alike(1)), few).held == "cannot be told"
-    assert verdict(comparison_of(alike(10, rows=10)), few).held == "met"
+    assert verdict(comparison_of(alike(1)), few).outcome == "cannot be told"
+    assert verdict(comparison_of(alike(10, rows=10)), few).outcome == "met"
 
 
 def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
     found = verdict(comparison_of(alike(30)), lines=ReadLines(read=31, skipped=8))
-    assert (found.held, "8 of 31 captured lines were skipped" in found.missing[0]) == (
+    assert (found.outcome, "8 of 31 captured lines were skipped" in found.missing[0]) == (
         "cannot be told",
         True,
     )
-    assert verdict(comparison_of(alike(30)), lines=ReadLines(read=100, skipped=1)).held == "met"
+    assert verdict(comparison_of(alike(30)), lines=ReadLines(read=100, skipped=1)).outcome == "met"
     lines = ReadLines(read=30, unread_files=("captured/a.jsonl",))
     assert (
         "captured/a.jsonl was not read" in verdict(comparison_of(alike(30)), lines=lines).lines[0]
@@ -89,7 +95,7 @@ def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
 
 def test_a_difference_is_not_met_and_a_share_near_to_its_limit_cannot_be_told() -> None:
     changed = pair_of(30, SAME, answer([*SCORES[:-1], 0.5]))
-    assert verdict(comparison_of(iter([changed]))).held == "NOT met"
+    assert verdict(comparison_of(iter([changed]))).outcome == "NOT met"
 
     changed = answer([*SCORES[:-27], *np.linspace(0.2, 0.3, 27).tolist()])
     several = [*alike(29), pair_of(29, SAME, changed)]
@@ -105,8 +111,8 @@ def test_added_outputs_are_allowed_where_the_file_says_so(added: bool, held: str
     limits = Replay(added_outputs=added)
     more = answer(SCORES, explanation="x")
     comparison = comparison_of((pair_of(n, SAME, more) for n in range(30)), limits)
-    assert verdict(comparison, limits).held == held
-    assert ignored_lines(comparison) == (
+    assert verdict(comparison, limits).outcome == held
+    assert list_ignored(comparison) == (
         ["not compared, allowed by [replay] added_outputs: explanation in 30"] if added else []
     )
 
@@ -117,7 +123,7 @@ def columns(relative: float | None = None, absolute: float | None = None) -> lis
     several = answer([[1e6, 0.5, 0.0, 2e4]] * ROWS)
     outputs = {"scores": tolerance}
     pairs = (pair_of(number, several, several) for number in range(3))
-    return unseen_lines(comparison_of(pairs, Replay(outputs=outputs)))
+    return list_unseen(comparison_of(pairs, Replay(outputs=outputs)))
 
 
 def test_a_column_far_below_its_rows_scale_is_named_unless_the_tolerance_sees_it() -> None:

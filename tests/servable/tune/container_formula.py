@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infra.parameters.placement import placements
+from infra.parameters.placement import list_placements
 from infra.policy.container import Batching, ContainerSettings
 from servable.tune.container_space import Machines, current, machines
 from servable.tune.search.space import BATCH_SIZE, Space
@@ -52,7 +52,7 @@ def make_space(processes: int) -> tuple[Machines, dict[str, NDArray[Any]]]:
     traffic = environment.traffic.model_copy(update={"peak_rps": None})
     update = {"traffic": traffic, "variants": {"primary": variant}}
     loaded = dataclasses.replace(loaded, draft=environment.model_copy(update=update))
-    found = machines(loaded, placements(loaded.environment)[0])
+    found = machines(loaded, list_placements(loaded.environment)[0])
     points = map(found.space.point, range(len(found.space)))
     fitting = (point for point in points if int(point["tfs_processes"] or 1) <= processes)
     grid = found.space.grid

@@ -21,8 +21,8 @@ def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> Lo
         "warm_up_seconds": 1.0,
         "seconds": 10.0,
         "throughput_rps": Interval(value=rps, low=rps * 0.98, high=rps * 1.02),
-        "latencies": Latencies.of(spread),
-        "send_lags": Latencies.of([0.1] * 101),
+        "latencies": Latencies.from_milliseconds(spread),
+        "send_lags": Latencies.from_milliseconds([0.1] * 101),
         "generator_cpu_share": 0.2,
     }
     return LoadStep(**(given | told))

@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 
 from servable.load.load_test import Schedule
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
-from servable.measured.precision import WINDOW_SECONDS, Latencies, percentile, throughput
-from servable_scaling.rehearsal.fleet import erlang_c
+from servable.measured.precision import (
+    WINDOW_SECONDS,
+    Latencies,
+    compute_percentile,
+    compute_throughput,
+)
+from servable_scaling.rehearsal.fleet import compute_erlang_c
 
 SIMULATED = MeasuredTarget(
     target="simulated",
@@ -84,16 +89,19 @@ def _step(run: SimulatedRun, loop: Loop, load: float) -> LoadStep:
         (run.finished_at / WINDOW_SECONDS).astype(int),
         minlength=round(run.seconds / WINDOW_SECONDS),
     )
-    blocks = [Latencies.of(block.tolist()) for block in np.array_split(run.latencies_ms, BLOCKS)]
+    blocks = [
+        Latencies.from_milliseconds(block.tolist())
+        for block in np.array_split(run.latencies_ms, BLOCKS)
+    ]
     return LoadStep(
         users=round(load) if loop == "closed" else None,
         rate_rps=load if loop == "open" else None,
         warm_up_seconds=run.seconds / 5,
         seconds=run.seconds,
-        throughput_rps=throughput(windows, WINDOW_SECONDS),
+        throughput_rps=compute_throughput(windows, WINDOW_SECONDS),
         latencies=sum(blocks, start=Latencies()),
-        p95_interval_ms=percentile(blocks, 95),
-        p99_interval_ms=percentile(blocks, 99),
+        p95_interval_ms=compute_percentile(blocks, 95),
+        p99_interval_ms=compute_percentile(blocks, 99),
         send_lags=Latencies(),
         generator_cpu_share=0.0,
     )
@@ -105,7 +113,7 @@ def _step(run: SimulatedRun, loop: Loop, load: float) -> LoadStep:
 
 def mmc_latency_above(seconds: float, *, rate: float, service_rate: float, servers: int) -> float:
     """P(waiting + service > seconds) in M/M/c, first come first served."""
-    waits = erlang_c(servers, rate / service_rate)
+    waits = compute_erlang_c(servers, rate / service_rate)
     spare = servers * service_rate - rate
     if math.isclose(spare, service_rate):
         grown = waits * service_rate * seconds

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infra.parameters.loading import ValidFile, load
-from infra.parameters.placement import placements
+from infra.parameters.placement import list_placements
 from servable.tune.container_space import Machines, machines
 from servable.tune.search.search import Search, rules_of_thumb
 from servable.tune.search.space import BATCH_SIZE, Budget, Measurement, Point, Space, Value
@@ -89,13 +89,13 @@ class QueueingFormula:
         self.crowding = float(of.uniform(0.01, 0.15))
         alone_s = self.handler_s + self.call_s + self.rows_s
         self.limit_s = alone_s * float(of.uniform(3, 15))
-        self.process_gib, self.memory_gib = float(of.uniform(0.3, 1.5)), 2.0 * cores
+        self.compute_process_gib, self.memory_gib = float(of.uniform(0.3, 1.5)), 2.0 * cores
 
     def rps(self, point: Point) -> float:
         """The highest load whose latency stays below the limit; 0 where memory does not suffice."""
         workers, processes = number(point, "gunicorn_workers"), number(point, "tfs_processes")
         inter, intra = number(point, "inter_op_threads"), number(point, "intra_op_threads")
-        if processes * self.process_gib + workers * 0.125 > 0.9 * self.memory_gib:
+        if processes * self.compute_process_gib + workers * 0.125 > 0.9 * self.memory_gib:
             return 0.0
         users = USERS_PER_CORE * self.cores
         alone_s = self.handler_s + self.rows_s + self.call_s
@@ -145,7 +145,7 @@ def _prod() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
     loaded = prod_environment()
     rows = loaded.environment.traffic.rows_per_request or 1
-    return machines(loaded, placements(loaded.environment)[0]), rows
+    return machines(loaded, list_placements(loaded.environment)[0]), rows
 
 
 def own_grid(seed: int) -> Surface:

@@ -8,10 +8,10 @@ import pytest
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, ValidFile, load
-from infra.parameters.placement import Placement, placements
+from infra.parameters.placement import Placement, list_placements
 from infra.policy.container import ContainerSettings
-from infra.policy.sizing import memory
-from infra.preflight.check import check, check_all, errors
+from infra.policy.sizing import compute_memory
+from infra.preflight.check import check, check_all, select_errors
 from servable.load.load_target import Body
 from servable.tune.container_space import (
     NEVER_PROPOSED,
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def placed(name: str, folder: str = "environments") -> tuple[ValidFile, Placement]:
     loaded = next(one for one in load(ROOT, ROOT / folder) if one.name == name)
     assert isinstance(loaded, ValidFile)
-    return loaded, placements(loaded.environment)[0]
+    return loaded, list_placements(loaded.environment)[0]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
 
     _, placement, tried = prod
     needed = [
-        memory(
+        compute_memory(
             placement.instance,
             placement.served,
             processes=settings.tfs_processes or 1,
@@ -62,7 +62,7 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
         for number in range(0, len(tried), 37)
         for settings in [settings_at(tried.point(number), placement)]
     ]
-    assert all(one is None or one.needed_gib <= placement.instance.memory_gib for one in needed)
+    assert all(one is None or one.total_gib <= placement.instance.memory_gib for one in needed)
     sizes = prod[2].grid["batching.max_batch_size"]
     assert min(int(size) for size in sizes if size is not None) >= 500
 
@@ -72,7 +72,7 @@ def test_every_point_of_prod_can_run(prod: Prod) -> None:
     variant = placement.variant.model_copy(update={"container": settings})
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
     other = ValidFile(**{**vars(loaded), "draft": changed})
-    assert not errors(check(other))
+    assert not select_errors(check(other))
 
 
 def test_no_point_has_settings_without_effect_or_that_check_rejects(prod: Prod) -> None:
@@ -84,7 +84,7 @@ def test_no_point_has_settings_without_effect_or_that_check_rejects(prod: Prod) 
     for point in points[:: len(points) // 12]:
         rules = {one.rule for one in check_all(machine.at(point))}
         assert not rules & NEVER_PROPOSED
-        assert not errors(check(machine.at(point)))
+        assert not select_errors(check(machine.at(point)))
 
 
 def changed(**container: object) -> Placement:
@@ -93,7 +93,7 @@ def changed(**container: object) -> Placement:
     variant = loaded.environment.variants["primary"]
     written = variant.container.model_copy(update=container)
     variants = {"primary": variant.model_copy(update={"container": written})}
-    return placements(loaded.environment.model_copy(update={"variants": variants}))[0]
+    return list_placements(loaded.environment.model_copy(update={"variants": variants}))[0]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     lines = f'models.ranker.saved_model = "{exported}"\ntraffic.rows_per_request = 1'
     loaded = overlaid(project, lines)
     assert isinstance(loaded, ValidFile)
-    placement = placements(loaded.environment)[0]
+    placement = list_placements(loaded.environment)[0]
     assert grid(loaded, placement).left_out[BATCH_SIZE].startswith("`servable check` rejects it")
 
 

@@ -13,7 +13,7 @@ from servable.load.measurement import LoadStep
 from servable.load.objective import Objective, knee, saturation
 from servable.load.page import format_knee
 from servable.measured.precision import Interval, Latencies
-from servable_scaling.rehearsal.fleet import erlang_c
+from servable_scaling.rehearsal.fleet import compute_erlang_c
 from tests.servable.tune.measured import ASKED, curve, step
 from tests.servable.tune.queueing import curve as simulated
 from tests.servable.tune.queueing import mmc_highest_rate, mmc_latency_above, simulate
@@ -96,7 +96,7 @@ def test_failing_and_refused_steps_do_not_meet_the_objective() -> None:
     assert found is not None
     assert found.load.value < 2
 
-    refused = step(2, 200.0, 500.0, send_lags=Latencies.of([100.0] * 99))
+    refused = step(2, 200.0, 500.0, send_lags=Latencies.from_milliseconds([100.0] * 99))
     found = knee(curve(step(1, 100.0), refused), HUNDRED)
     assert found is not None
     assert not found.bounded
@@ -191,7 +191,11 @@ class LateOnce(LoadGenerator):
 
     def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
         self.steps += 1
-        return step(round(load), 100.0, send_lags=Latencies.of([60.0 if self.steps == 1 else 0.1]))
+        return step(
+            round(load),
+            100.0,
+            send_lags=Latencies.from_milliseconds([60.0 if self.steps == 1 else 0.1]),
+        )
 
 
 def test_a_step_that_was_sent_late_is_measured_once_more() -> None:
@@ -202,7 +206,7 @@ def test_a_step_that_was_sent_late_is_measured_once_more() -> None:
 
 def test_the_simulator_agrees_with_erlang() -> None:
     # Source: Erlang C table, 5 servers and 4 erlangs offered: 0.5541.
-    assert erlang_c(5, 4.0) == pytest.approx(0.5541, abs=5e-5)
+    assert compute_erlang_c(5, 4.0) == pytest.approx(0.5541, abs=5e-5)
     for percent in [50, 95]:
         run = simulate(4, 10.0, load=320, loop="open", seconds=150, seed=1)
         measured = float(np.percentile(run.latencies_ms, percent)) / 1000

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from infra.parameters.loading import ValidFile, load
-from infra.parameters.placement import placements
+from infra.parameters.placement import list_placements
 from servable.load.bodies import read
 from servable.load.load_target import Pace
 from servable.load.measurement import CURVE, LoadCurve
@@ -28,7 +28,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
     assert isinstance(loaded, ValidFile)
-    (placement,) = placements(loaded.environment)
+    (placement,) = list_placements(loaded.environment)
     body = RANKER.parent / "golden" / "request-rows.json"
     options = TuneOptions(bodies=read(body), body_names=(body.name,), only=("inter_op_threads",))
     silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())

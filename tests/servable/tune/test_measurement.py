@@ -12,8 +12,14 @@ from servable.load.load_generator import LoadError
 from servable.load.load_target import Arrivals, times
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective, knee
-from servable.measured.precision import Interval, Latencies, percentile, readable, throughput
-from servable.measured.student_t import t975
+from servable.measured.precision import (
+    Interval,
+    Latencies,
+    compute_percentile,
+    compute_throughput,
+    format_number,
+)
+from servable.measured.student_t import compute_t975
 from servable.tune.trials import lateness, limit_beside
 from tests.servable.tune.measured import curve, step
 
@@ -23,12 +29,16 @@ MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)
 @given(MILLISECONDS, st.sampled_from([50, 90, 95, 99]))
 def test_a_percentile_is_within_a_hundredth(values: list[float], percent: int) -> None:
     exact = float(np.percentile(values, percent, method="inverted_cdf"))
-    assert Latencies.of(values).percentile_ms(percent) == pytest.approx(exact, rel=0.0101)
+    assert Latencies.from_milliseconds(values).compute_percentile_ms(percent) == pytest.approx(
+        exact, rel=0.0101
+    )
 
 
 @given(MILLISECONDS, MILLISECONDS)
 def test_latencies_of_two_processes_add_up(one: list[float], other: list[float]) -> None:
-    assert (Latencies.of(one) + Latencies.of(other)).bins == Latencies.of(one + other).bins
+    assert (
+        Latencies.from_milliseconds(one) + Latencies.from_milliseconds(other)
+    ).bins == Latencies.from_milliseconds(one + other).bins
 
 
 def test_a_file_gives_back_the_curve_that_was_written(tmp_path: Path) -> None:
@@ -47,13 +57,13 @@ def test_a_step_says_whether_it_is_known_or_refused_and_what_was_sent() -> None:
         (9.8, 100.0, False),
         (10.3, 100.0, True),
     ]:
-        late = step(1, 100.0, p50_ms, send_lags=Latencies.of([lag_ms] * 100))
+        late = step(1, 100.0, p50_ms, send_lags=Latencies.from_milliseconds([lag_ms] * 100))
         assert (late.refused is not None) is refused
     assert step(1, 100.0, errors={"500": 3}, timeouts=2).sent == 101 + 5
 
 
 HUNDRED = Objective(most_ms=100.0)
-LATE = Latencies.of([50.0] * 100)
+LATE = Latencies.from_milliseconds([50.0] * 100)
 
 
 def late(found: LoadCurve) -> bool:
@@ -69,7 +79,9 @@ def test_only_the_highest_load_that_may_be_the_knee_must_not_be_late() -> None:
 
 
 def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
-    broken = step(1, 0.0, latencies=Latencies.of([]), errors={"500 Internal Server Error": 3})
+    broken = step(
+        1, 0.0, latencies=Latencies.from_milliseconds([]), errors={"500 Internal Server Error": 3}
+    )
     wanted = r"none of 3 requests \(3 500 Internal Server Error\).*servable invoke"
     with pytest.raises(LoadError, match=wanted):
         limit_beside([broken], None)
@@ -89,22 +101,25 @@ WINDOW_SECONDS = 0.1
 
 def test_a_throughput_s_interval_holds_the_truth_in_19_of_20_runs() -> None:
     random = np.random.default_rng(0)
-    found = [throughput(random.poisson(30, 100), WINDOW_SECONDS) for _ in range(400)]
+    found = [compute_throughput(random.poisson(30, 100), WINDOW_SECONDS) for _ in range(400)]
     held = sum(one.low <= 300 <= one.high for one in found)
     assert 0.92 <= held / 400 <= 0.98
 
 
 def test_of_too_little_nothing_is_known() -> None:
-    assert throughput([30] * 19, WINDOW_SECONDS).half_width_share >= 1
-    assert throughput([0] * 40, WINDOW_SECONDS).value == 0
-    assert percentile([Latencies()], 99) is None
+    assert compute_throughput([30] * 19, WINDOW_SECONDS).half_width_share >= 1
+    assert compute_throughput([0] * 40, WINDOW_SECONDS).value == 0
+    assert compute_percentile([Latencies()], 99) is None
 
 
 def test_a_percentile_s_interval_holds_the_truth_in_most_runs() -> None:
     random = np.random.default_rng(0)
     truth_ms = 10 * np.log(100)
     found = [
-        percentile([Latencies.of(random.exponential(10, 300).tolist()) for _ in range(10)], 99)
+        compute_percentile(
+            [Latencies.from_milliseconds(random.exponential(10, 300).tolist()) for _ in range(10)],
+            99,
+        )
         for _ in range(100)
     ]
     held = sum(one is not None and one.low <= truth_ms <= one.high for one in found)
@@ -112,9 +127,11 @@ def test_a_percentile_s_interval_holds_the_truth_in_most_runs() -> None:
 
 
 def test_latencies_that_drift_are_known_less_well_than_those_that_do_not() -> None:
-    steady = [Latencies.of([10.0, 11.0, 12.0] * 50)] * 10
-    drifting = [Latencies.of([10.0 * number, 11.0, 12.0] * 50) for number in range(1, 11)]
-    one, other = percentile(steady, 95), percentile(drifting, 95)
+    steady = [Latencies.from_milliseconds([10.0, 11.0, 12.0] * 50)] * 10
+    drifting = [
+        Latencies.from_milliseconds([10.0 * number, 11.0, 12.0] * 50) for number in range(1, 11)
+    ]
+    one, other = compute_percentile(steady, 95), compute_percentile(drifting, 95)
     assert one is not None
     assert other is not None
     assert other.half_width_share > one.half_width_share
@@ -135,7 +152,7 @@ def test_numbers_are_written_as_people_do_and_not_beyond_the_interval() -> None:
         (0.01236, "0.01236"),
         (0.0, "0"),
     ]:
-        assert readable(value) == written
+        assert format_number(value) == written
     for value, half, written in [
         (351.234, 19.3, "351 (332 to 371)"),
         (75_123.0, 4_200.0, "75,100 (70,900 to 79,300)"),
@@ -145,7 +162,7 @@ def test_numbers_are_written_as_people_do_and_not_beyond_the_interval() -> None:
     ]:
         interval = Interval(value=value, low=value - half, high=value + half)
         assert str(interval) == written
-        assert interval.short == written.partition(" ")[0]
+        assert interval.short_text == written.partition(" ")[0]
 
 
 # Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
@@ -164,4 +181,4 @@ TABLE = {
 
 @pytest.mark.parametrize("degrees", TABLE)
 def test_the_quantile_is_the_tables_within_1_percent(degrees: int) -> None:
-    assert t975(degrees) == pytest.approx(TABLE[degrees], rel=0.01)
+    assert compute_t975(degrees) == pytest.approx(TABLE[degrees], rel=0.01)

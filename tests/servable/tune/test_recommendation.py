@@ -46,7 +46,7 @@ def recommended(
         choice=choice,
         effects=EFFECTS,
         knee=Knee(objective=OBJECTIVE, load=interval(8), rps=interval(100.0), bounded=True),
-        latencies=Latencies.of([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2]),
+        latencies=Latencies.from_milliseconds([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2]),
         force_local_numbers=force,
     )
 

@@ -14,7 +14,7 @@ from servable.load.page import write_load_report
 from servable.measured import document
 from servable.measured.document import About, ReportTable, Row, Tab
 from servable.measured.precision import Latencies
-from servable.report.command import distinguished, report
+from servable.report.command import add_start_labels, report
 from servable.tune import page
 from servable.tune.page import RUN, Content
 from tests.chromium import chromium
@@ -58,7 +58,7 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     assert (tmp_path / "pictures" / "throughput.png").exists()
 
     curve = content().curve
-    late = dataclasses.replace(curve.steps[0], send_lags=Latencies.of([60.0] * 101))
+    late = dataclasses.replace(curve.steps[0], send_lags=Latencies.from_milliseconds([60.0] * 101))
     refused = dataclasses.replace(curve, steps=(late,))
     written = write_load_report(tmp_path, refused, OBJECTIVE)
     assert written is not None
@@ -68,7 +68,7 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
 
     curve = content().curve
     failed = dataclasses.replace(
-        curve.steps[0], latencies=Latencies.of([]), errors={"400 Bad Request": 1_796}
+        curve.steps[0], latencies=Latencies.from_milliseconds([]), errors={"400 Bad Request": 1_796}
     )
     written = write_load_report(tmp_path, dataclasses.replace(curve, steps=(failed,)), OBJECTIVE)
     assert written is not None
@@ -84,7 +84,7 @@ def test_two_runs_of_the_same_are_distinguished_by_when_they_began() -> None:
     one = content()
     later = dataclasses.replace(one.curve.asked, started_at="2026-11-22T09:30:00Z")
     other = dataclasses.replace(one, curve=dataclasses.replace(one.curve, asked=later))
-    assert [each.label for each in distinguished([one, other])] == [
+    assert [each.label for each in add_start_labels([one, other])] == [
         "ranker, simulated, 2026-11-21 00:00",
         "ranker, simulated, 2026-11-22 09:30",
     ]

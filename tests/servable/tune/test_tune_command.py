@@ -115,7 +115,7 @@ def test_what_cannot_be_tuned_is_said_at_once(
     assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
     assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
-    monkeypatch.setattr("infra.parameters.environment.Prices.instance", lambda *_: None)
+    monkeypatch.setattr("infra.parameters.environment.Prices.find_instance_price", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert (
         "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"
@@ -171,7 +171,7 @@ def test_settings_that_do_not_start_are_named(
 
 
 def test_on_a_busy_computer_it_stops(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    late = step(1, 50.0, 200.0, send_lags=Latencies.of([90.0] * 101))
+    late = step(1, 50.0, 200.0, send_lags=Latencies.from_milliseconds([90.0] * 101))
 
     def busy(trials: FormulaTrials, *asked: Any) -> LoadCurve:
         return curve(late)

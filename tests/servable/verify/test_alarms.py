@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from servable.verify.alarms import compare
+from servable.verify.alarms import compare_alarms
 from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
@@ -40,7 +40,7 @@ def find(*resources: Resource, live: list[Mapping[str, Any]]) -> list[Difference
             "CompositeAlarms": [alarm for alarm in named if "AlarmRule" in alarm],
         }
 
-    return list(compare(stack(AnsweringAccount(DescribeAlarms=describe), *resources)))
+    return list(compare_alarms(stack(AnsweringAccount(DescribeAlarms=describe), *resources)))
 
 
 def test_alarms_as_deployed_have_no_difference() -> None:

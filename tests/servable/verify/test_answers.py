@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
 from servable.verify import alarms, golden, model
-from servable.verify.command import judge_patching
+from servable.verify.command import check_patching
 from servable.verify.difference import Difference, Report
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import Answer, AnsweringAccount, body, resource, stack
@@ -49,7 +49,7 @@ def loaded(root: Path, text: str = VALID) -> ValidFile:
 def ask(environment: Environment, **answers: Answer) -> tuple[Report, AnsweringAccount]:
     account = AnsweringAccount(**answers)
     report = Report(environment="prod")
-    report.add(golden.compare(account, environment, report))
+    report.add(golden.compare_responses(account, environment, report))
     return report, account
 
 
@@ -266,7 +266,9 @@ def check_archive(
 ) -> tuple[list[Difference], list[str]]:
     notes: list[str] = []
     deployed = resource("SageMaker::Model", "m", PrimaryContainer=container)
-    found = model.archives(stack(AnsweringAccount(**answers), deployed), loaded(root), notes.append)
+    found = model.compare_archives(
+        stack(AnsweringAccount(**answers), deployed), loaded(root), notes.append
+    )
     return list(found), notes
 
 
@@ -335,7 +337,9 @@ def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: 
         notes: list[str] = []
         image = {"Image": f"r/tensorflow-inference:{tag}-cpu"} if tag else {}
         deployed = resource("SageMaker::Model", "m", PrimaryContainer=image)
-        found = model.patched_images(stack(AnsweringAccount(), deployed), environment, notes.append)
+        found = model.check_image_patches(
+            stack(AnsweringAccount(), deployed), environment, notes.append
+        )
         return [each.kind for each in found], notes
 
     environment = loaded(files).environment
@@ -373,9 +377,9 @@ def test_what_keeps_aws_from_patching_is_named(kind: str, name: str, begins: str
         resource("IAM::Policy", "policy", Roles=["serving"]),
         resource("IAM::Policy", "else", Roles=["another"]),
     )
-    said = judge_patching(deployed, [Difference(kind=kind, resource=name, remedy="")])
+    said = check_patching(deployed, [Difference(kind=kind, resource=name, remedy="")])
     assert said.startswith(begins)
     assert said.startswith("yes") or f"{kind} ({name})" in said
-    assert "nor is" not in judge_patching(deployed, [])
+    assert "nor is" not in check_patching(deployed, [])
     alone = stack(AnsweringAccount(), *deployed.resources[:1])
-    assert judge_patching(alone, []).endswith("; nor is serving, which is not the stack's")
+    assert check_patching(alone, []).endswith("; nor is serving, which is not the stack's")

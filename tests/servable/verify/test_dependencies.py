@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable.verify.dependencies import compare
+from servable.verify.dependencies import compare_dependencies
 from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
@@ -89,7 +89,7 @@ LIVE: dict[str, Any] = {
 
 def find(*resources: Resource, **live: Any) -> list[Difference]:
     account = AnsweringAccount(**{**LIVE, **live})
-    return list(compare(stack(account, *(resources or DEPLOYED.values()))))
+    return list(compare_dependencies(stack(account, *(resources or DEPLOYED.values()))))
 
 
 def test_what_is_as_deployed_has_no_difference() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import ValidFile, load
-from infra.preflight.batch.jobs import batch_example
+from infra.preflight.batch.jobs import build_batch_example
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command
-from servable.verify.deployed import DeployedStack, deployed
+from servable.verify.deployed import DeployedStack, read_stack
 from servable.verify.difference import KEEP, Difference
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import NUMBER, REGION, AnsweringAccount
@@ -66,7 +66,7 @@ def account(status: str = "UPDATE_COMPLETE", **more: Any) -> AnsweringAccount:
 
 
 def read(**more: Any) -> DeployedStack:
-    found = deployed(account(**more), "prod-endpoint")
+    found = read_stack(account(**more), "prod-endpoint")
     assert found is not None
     return found
 
@@ -83,9 +83,9 @@ def test_a_deployed_stack_has_its_resources_with_resolved_properties() -> None:
         "Of": f"{REGION} {NUMBER} amazonaws.com",
         "From": "captures",
     }
-    assert [each.logical for each in found.of("AWS::IAM::Role")] == ["Role"]
+    assert [each.logical for each in found.find_resources("AWS::IAM::Role")] == ["Role"]
     assert found.overrides == {}
-    assert deployed(account(DescribeStacks=None), "prod-endpoint") is None
+    assert read_stack(account(DescribeStacks=None), "prod-endpoint") is None
 
 
 def test_a_name_of_sagemaker_is_the_end_of_its_arn() -> None:
@@ -119,8 +119,11 @@ def test_the_reason_of_a_rollback_is_the_first_failure_that_nothing_cancelled() 
         {"ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "older"},
     ]
     told = [{**EVENT, "LogicalResourceId": "Endpoint", **event} for event in events]
-    assert read(DescribeStackEvents={"StackEvents": told}).reason() == "Endpoint: no capacity"
-    assert read().reason() == "no event says why"
+    assert (
+        read(DescribeStackEvents={"StackEvents": told}).find_rollback_reason()
+        == "Endpoint: no capacity"
+    )
+    assert read().find_rollback_reason() == "no event says why"
 
 
 @pytest.mark.parametrize(
@@ -221,23 +224,23 @@ class Compared:
 
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "dependencies": ("compare", "compare_roles"),
-    "endpoint": ("compare", "batch_models"),
-    "scaling": ("compare",),
-    "alarms": ("compare", "compare_latency"),
-    "model": ("archives", "patched_images"),
-    "golden": ("compare",),
+    "dependencies": ("compare_dependencies", "compare_roles"),
+    "endpoint": ("compare_endpoints", "compare_batch_models"),
+    "scaling": ("compare_scaling",),
+    "alarms": ("compare_alarms", "compare_latency"),
+    "model": ("compare_archives", "check_image_patches"),
+    "golden": ("compare_responses",),
 }
 EVERY = [
-    "dependencies.compare",
+    "dependencies.compare_dependencies",
     "dependencies.compare_roles",
-    "endpoint.compare",
-    "endpoint.batch_models",
-    "scaling.compare",
-    "alarms.compare",
-    "model.archives",
-    "model.patched_images",
-    "golden.compare",
+    "endpoint.compare_endpoints",
+    "endpoint.compare_batch_models",
+    "scaling.compare_scaling",
+    "alarms.compare_alarms",
+    "model.compare_archives",
+    "model.check_image_patches",
+    "golden.compare_responses",
     "alarms.compare_latency",
 ]
 
@@ -263,14 +266,14 @@ def test_every_part_is_asked_and_every_difference_is_in_the_report(compared: Com
 def test_without_invoking_no_request_is_sent(compared: Compared) -> None:
     report = compared.report(invoke=False)
     assert (report.invoke, report.verdict) == (False, "holds")
-    assert compared.asked == [name for name in EVERY if name != "golden.compare"]
+    assert compared.asked == [name for name in EVERY if name != "golden.compare_responses"]
 
 
 @pytest.mark.parametrize("kind", ["endpoint missing", "inference components"])
 def test_an_endpoint_that_is_not_compared_is_neither_asked_nor_called_patchable(
     compared: Compared, kind: str
 ) -> None:
-    compared.found = {"endpoint.compare": [difference(kind)]}
+    compared.found = {"endpoint.compare_endpoints": [difference(kind)]}
     report = compared.report()
     assert (report.patchable, [each.kind for each in report.differences]) == (None, [kind])
     assert compared.asked == EVERY[:-2]
@@ -278,21 +281,21 @@ def test_an_endpoint_that_is_not_compared_is_neither_asked_nor_called_patchable(
 
 def test_an_environment_of_batches_alone_has_no_endpoint_to_ask(compared: Compared) -> None:
     root = compared.loaded.root
-    batches = f"{batch_example()}\n{VALID[: VALID.index('[variants.')]}"
+    batches = f"{build_batch_example()}\n{VALID[: VALID.index('[variants.')]}"
     (root / "environments" / "prod.toml").write_text(batches)
     (found,) = load(root, root / "environments")
     compared.loaded = valid(found)
     report = compared.report()
     assert (report.invoke, report.patchable) == (False, None)
     assert report.notes == ["there is no endpoint: nothing answers a golden request"]
-    assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.compare"]
+    assert compared.asked == [name for name in EVERY[:-2] if name != "scaling.compare_scaling"]
 
 
 def test_the_data_stack_has_no_endpoint_and_an_absent_stack_is_one_difference(
     compared: Compared,
 ) -> None:
     compared.report(synthesised("data"))
-    assert compared.asked == ["dependencies.compare", "dependencies.compare_roles"]
+    assert compared.asked == ["dependencies.compare_dependencies", "dependencies.compare_roles"]
     report = compared.report(synthesised("data"), synthesised(), DescribeStacks=None)
     assert [str(each) for each in report.differences] == [
         "prod-endpoint: not deployed; `cdk deploy 'prod/*'`"

@@ -9,11 +9,11 @@ from servable.verify.difference import (
     RESTORE,
     Difference,
     Report,
-    added,
-    gone,
-    same,
-    undeclared,
-    unequal,
+    build_missing,
+    find_undeclared,
+    find_unequal,
+    is_same,
+    report_added_keys,
 )
 
 
@@ -37,7 +37,7 @@ from servable.verify.difference import (
     ],
 )
 def test_numbers_and_booleans_may_be_text(wanted: object, actual: object, equal: bool) -> None:
-    assert same(wanted, actual) is equal
+    assert is_same(wanted, actual) is equal
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_numbers_and_booleans_may_be_text(wanted: object, actual: object, equal:
 def test_leaves_that_differ_have_their_path(
     wanted: object, actual: object, found: list[tuple[str, Any, Any]]
 ) -> None:
-    assert list(unequal(wanted, actual)) == found
+    assert list(find_unequal(wanted, actual)) == found
 
 
 def test_a_default_counts_where_the_template_is_silent() -> None:
     defaults: dict[str, object] = {"A": 1, "B": None}
 
     def found(wanted: dict[str, Any], actual: dict[str, Any]) -> list[tuple[str, object, object]]:
-        several = undeclared("kind", "name", wanted, actual, defaults, "fix")
+        several = find_undeclared("kind", "name", wanted, actual, defaults, "fix")
         return [(each.key, each.wanted, each.found) for each in several]
 
     assert found({}, {}) == found({}, {"A": 1}) == found({"A": 2}, {"A": 2}) == []
@@ -79,13 +79,13 @@ def test_a_default_counts_where_the_template_is_silent() -> None:
 
 
 def test_what_nobody_deployed_is_a_difference_for_each_key() -> None:
-    (found,) = added("kind", "name", {"A": 1, "B": 2}, ["B"], "fix", "none")
+    (found,) = report_added_keys("kind", "name", {"A": 1, "B": 2}, ["B"], "fix", "none")
     assert (found.key, found.wanted, found.found, found.remedy) == ("B", "none", 2, "fix")
 
 
 def test_a_report_writes_the_environments_name_into_its_commands() -> None:
     report = Report(environment="prod")
-    report.add([gone("alarm", "a"), gone("alarm", "b", "`aws`")])
+    report.add([build_missing("alarm", "a"), build_missing("alarm", "b", "`aws`")])
     assert [each.remedy for each in report.differences] == [
         "it was deleted outside CloudFormation; restore it: `cdk deploy 'prod/*' --revert-drift`",
         "it was deleted outside CloudFormation; `aws`",
@@ -110,8 +110,8 @@ def test_a_report_has_three_verdicts(
     count: int, answers: Any, invoke: bool, verdict: str, words: str
 ) -> None:
     report = Report(environment="prod", answers=answers, invoke=invoke)
-    report.add([gone("alarm", "a")] * count)
-    assert (report.verdict, report.words) == (verdict, words)
+    report.add([build_missing("alarm", "a")] * count)
+    assert (report.verdict, report.summary) == (verdict, words)
     told = report.as_json()
     assert (told["ok"], told["verdict"]) == (verdict == "holds", verdict)
 

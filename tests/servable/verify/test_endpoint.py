@@ -8,7 +8,7 @@ import pytest
 
 from servable.verify.deployed import Resource
 from servable.verify.difference import RESTORE, Difference
-from servable.verify.endpoint import batch_models, compare, fleets
+from servable.verify.endpoint import compare_batch_models, compare_endpoints, describe_fleets
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 ARN, TIME = "arn:aws:sagemaker:us-east-1:111111111111", "2026-11-29T00:00:00Z"
@@ -98,7 +98,7 @@ class Live:
         return stack(account, *self.resources)
 
     def find(self) -> list[Difference]:
-        return list(compare(self.stack()))
+        return list(compare_endpoints(self.stack()))
 
     def named(self) -> list[tuple[str, str, str]]:
         return [(each.kind, each.resource, each.key) for each in self.find()]
@@ -327,15 +327,15 @@ def test_an_inference_component_is_compared_with_what_its_copies_run(live: Live)
 
 
 def test_models_that_no_endpoint_serves_are_compared_too(live: Live) -> None:
-    assert list(batch_models(live.stack())) == []
+    assert list(compare_batch_models(live.stack())) == []
     live.models["model-1"]["PrimaryContainer"]["Image"] = "served, and compared with its endpoint"
     live.resources.append(resource("SageMaker::Model", "of-batch", PrimaryContainer=CONTAINER))
-    (missing,) = batch_models(live.stack())
+    (missing,) = compare_batch_models(live.stack())
     assert (missing.kind, missing.resource) == ("model missing", "of-batch")
     live.models["of-batch"] = {**live.models["by-hand"]}
-    assert list(batch_models(live.stack())) == []
+    assert list(compare_batch_models(live.stack())) == []
     live.models["of-batch"]["PrimaryContainer"] = {**CONTAINER, "Image": "i:2.19"}
-    assert [each.key for each in batch_models(live.stack())] == ["PrimaryContainer.Image"]
+    assert [each.key for each in compare_batch_models(live.stack())] == ["PrimaryContainer.Image"]
 
 
 def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -> None:
@@ -349,7 +349,7 @@ def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -
         ]
         live.running.pop("InstancePools", None)
         live.running.update({"InstancePools": pools} if pools else {})
-        return list(fleets(live.stack()))
+        return list(describe_fleets(live.stack()))
 
     assert said(c5=0, m5=2) == ["primary runs on 2 x ml.m5.large, 0 x ml.c5.large"]
     (elsewhere,) = said(c5=1, m5=2)
@@ -358,4 +358,4 @@ def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -
     )
     assert said() == []
     live.endpoint = None
-    assert list(fleets(live.stack())) == []
+    assert list(describe_fleets(live.stack())) == []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from servable.verify.difference import RESTORE, Difference
-from servable.verify.scaling import compare
+from servable.verify.scaling import compare_scaling
 from tests.servable.verify.answering import AnsweringAccount, resource, stack
 
 ID, DIMENSION = "endpoint/ranker/variant/primary", "sagemaker:variant:DesiredInstanceCount"
@@ -73,7 +73,7 @@ class Live:
             ),
         ]
         endpoint = resource("SageMaker::Endpoint", "ranker", EndpointName="ranker")
-        return list(compare(stack(account, endpoint, *(resources if scaled else []))))
+        return list(compare_scaling(stack(account, endpoint, *(resources if scaled else []))))
 
 
 @pytest.fixture

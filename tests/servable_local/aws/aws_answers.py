@@ -26,7 +26,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.local_aws import REGION
-from servable_local.aws.loopback import botocore_session
+from servable_local.aws.loopback import load_botocore_session
 from tests.servable_local.aws.local_account import Account
 
 FILE = Path(__file__).with_suffix(".jsonl")
@@ -82,7 +82,7 @@ def _archive() -> bytes:
 
 def client(account: Account, service: str, region: str = REGION) -> Any:
     """One that sends what it is given: what is malformed too."""
-    return botocore_session().create_client(
+    return load_botocore_session().create_client(
         service,
         region_name=region,
         endpoint_url=account.aws.url,
@@ -127,7 +127,9 @@ class Asked:
                 yield f"{operation}: {refused}"
                 return
             if operation in _WAITED_FOR:
-                for stack in CloudFormationApi.regions.of(self.account.number, REGION).all():
+                for stack in CloudFormationApi.regions.find_service(
+                    self.account.number, REGION
+                ).list_stacks():
                     self.account.settled(stack.id)
         expected = row["answer"]
         error: Mapping[str, Any] = {}

@@ -30,7 +30,7 @@ class Container:
         self.busy = self.healed = 0
         self.closed = False
 
-    def heal(self) -> None:
+    def restart_if_ended(self) -> None:
         self.healed += 1
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Case:
         )
         self.endpoint = HostedEndpoint("ranker", "arn:ranker", config("first", **settings), around)
         # Its steps happen at once and in order, in the place of a thread for each.
-        self.endpoint._run = lambda work: work()  # type: ignore[method-assign]
+        self.endpoint._run_in_background = lambda work: work()  # type: ignore[method-assign]
 
     def another(self) -> "Case":
         return Case(Path(tempfile.mkdtemp(dir=self._folder))).created()
@@ -93,8 +93,8 @@ class Case:
         return self.endpoint.status
 
     def routed(self, requests: int) -> list[str]:
-        routes = [self.endpoint.route(None) for _ in range(requests)]
+        routes = [self.endpoint.choose_route(None) for _ in range(requests)]
         return [route.config_name or "" for route in routes if route]
 
     def containers(self, name: str) -> list[Any]:
-        return [one for v in self.fleets[name].everybody() for one in v.instances.containers]
+        return [one for v in self.fleets[name].list_variants() for one in v.instances.containers]

@@ -49,7 +49,7 @@ class Case:
         self.formation = CloudFormation(aws)
 
     def deploy(self, resources: dict[str, Any], name: str = "stack", **more: Any) -> Stack:
-        stack = self.formation.find(name) or self.formation.register(name)
+        stack = self.formation.find_stack(name) or self.formation.register(name)
         self.formation.deploy(stack, json.dumps({"Resources": resources, **more}), {})
         return self.settled(stack)
 
@@ -60,7 +60,7 @@ class Case:
     @staticmethod
     def settled(stack: Stack) -> Stack:
         deadline = time.monotonic() + 20
-        while stack.in_progress and time.monotonic() < deadline:
+        while stack.is_in_progress and time.monotonic() < deadline:
             time.sleep(0.001)
         return stack
 

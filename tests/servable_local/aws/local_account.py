@@ -111,11 +111,11 @@ class Account:
 
     def settled(self, name: str = "stack") -> str:
         # Looked at from inside: asking all the time slows down what is waited for.
-        stack = CloudFormationApi.regions.of(self.number, REGION).get(name)
+        stack = CloudFormationApi.regions.find_service(self.number, REGION).require_stack(name)
         deadline = time.monotonic() + self.settled_within_seconds
-        while stack.in_progress and time.monotonic() < deadline:
+        while stack.is_in_progress and time.monotonic() < deadline:
             time.sleep(0.005)
-        assert not stack.in_progress, f"{name} is still {stack.status}"
+        assert not stack.is_in_progress, f"{name} is still {stack.status}"
         return self.status(name)
 
     def delete(self, name: str = "stack") -> str:

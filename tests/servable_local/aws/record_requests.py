@@ -199,7 +199,7 @@ def main() -> None:
     def made(kind: str) -> Callable[[], str]:
         return lambda: f"recorded-{kind}-{next(numbers)}"
 
-    setattr(patched_iam, "new_secret", made("secret"))  # noqa: B010
+    setattr(patched_iam, "generate_secret", made("secret"))  # noqa: B010
     setattr(moto.sts.models, "random_session_token", made("token"))  # noqa: B010
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -40,7 +40,7 @@ class WaitedClock(ScaledClock):
 def main(cases: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="servable-alike-") as temporary:
         folder, clock = Path(temporary), WaitedClock(SECONDS_PER_MINUTE)
-        models = {"small": endpoints.make_model(folder / "model")}
+        models = {"small": endpoints.export_model(folder / "model")}
         archive = endpoints.pack(folder / "model.tar.gz", models).read_bytes()
         (folder / "aws").mkdir()
         server = Server(folder=folder / "aws", clock=clock)

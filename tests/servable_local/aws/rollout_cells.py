@@ -14,9 +14,9 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.presets import synthesised
+from tests.list_presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher, StandIn
-from tests.servable_local.aws.synthesised import Deployed, is_baking
+from tests.servable_local.aws.synthesised import DeployedNames, is_baking
 from tests.servable_local.aws.watched_endpoint import Watched
 
 FOLDER = ROOT / "examples" / "updates"
@@ -65,7 +65,7 @@ class Cells:
 
     def measured(self, strategy: str, fault: str) -> Outcome:
         before, after = templates(strategy)
-        deployed = Deployed(self.aws, self.launcher, before)
+        deployed = DeployedNames(self.aws, self.launcher, before)
         watched = Watched(deployed.account, self.clock, self.server)
         watched.align()
         deployed.deploy(after, wait=False)
@@ -84,7 +84,7 @@ class Cells:
         alarms = re.findall(r"-rollback-(?:primary-)?([\w-]+)-[0-9a-f]{8}", reason)
         return Outcome(minutes, tuple(alarms))
 
-    def _updating(self, deployed: Deployed) -> Callable[[], dict[str, Any]]:
+    def _updating(self, deployed: DeployedNames) -> Callable[[], dict[str, Any]]:
         """A look at the endpoint, once its new fleet has traffic."""
         sagemaker = deployed.account.client("sagemaker")
 
@@ -102,7 +102,7 @@ def predicted(strategy: str, fault: str) -> Outcome:
     """What `plan` says; the local AWS sends no golden requests, whose alarm is the first."""
     loaded = environment(strategy).environment
     assert loaded.rollout is not None
-    seen = loaded.rollout.seen(fault, loaded.alarms, kind=loaded.kind)
+    seen = loaded.rollout.list_alarms_for_fault(fault, loaded.alarms, kind=loaded.kind)
     kinds = tuple(kind for kind in seen if kind != "golden-requests")
     return Outcome(loaded.window_minutes, kinds) if kinds else Outcome()
 

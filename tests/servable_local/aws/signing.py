@@ -58,7 +58,7 @@ class Unsigned:
 
         return self.by(signer)
 
-    def in_query(self, expires: int = 60) -> Sent:
+    def is_signed_in_query(self, expires: int = 60) -> Sent:
         signer = S3SigV4QueryAuth if self.service == "s3" else SigV4QueryAuth
         # botocore would move a body into the query; S3 takes any, the others none.
         signed = replace(self, body=b"").by(

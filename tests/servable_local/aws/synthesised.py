@@ -8,22 +8,22 @@ import random
 from typing import Any
 
 from infra.parameters.loading import load
-from infra.parameters.sources import names
-from servable.plan.synthesis import endpoint_template
+from infra.parameters.sources import list_environment_names
+from servable.plan.synthesis import synthesise_endpoint
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
-ENVIRONMENTS = names(ROOT / "environments")
+ENVIRONMENTS = list_environment_names(ROOT / "environments")
 
 
 def synthesise(**overrides: dict[str, str]) -> dict[str, dict[str, Any]]:
     """{environment: its template}; of those that are overridden alone, where any are."""
     found = load(ROOT, ROOT / "environments", overrides)
     return {
-        one.name: endpoint_template(valid(one))
+        one.name: synthesise_endpoint(valid(one))
         for one in found
         if one.name in (overrides or ENVIRONMENTS)
     }
@@ -39,7 +39,7 @@ def is_baking(described: dict[str, Any]) -> bool:
     )
 
 
-class Deployed:
+class DeployedNames:
     """One environment in an account of its own, whatever account its file names."""
 
     def __init__(self, aws: LocalAws, launcher: Launcher, template: dict[str, Any]) -> None:

@@ -13,12 +13,16 @@ import pytest
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
-from servable.init.adoption.expressed import Expressed, expressed
-from servable.init.adoption.live_picture import LivePicture, live_picture
-from servable.init.adoption.live_template import COMPARED, live_template, same_in_effect
-from servable.init.from_live import bring, environment_text
-from servable.plan.synthesis import endpoint_template
-from servable.plan.template_changes import TemplateChange, changes
+from servable.init.adoption.expressed import Expressed, convert_live_endpoint
+from servable.init.adoption.live_picture import LivePicture, read_live_snapshot
+from servable.init.adoption.live_template import (
+    COMPARED,
+    build_live_template,
+    explain_harmless_change,
+)
+from servable.init.from_live import fetch_models, render_environment
+from servable.plan.synthesis import synthesise_endpoint
+from servable.plan.template_changes import TemplateChange, list_changes
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
@@ -43,7 +47,9 @@ class Adopted:
         """What the file's stack would change of what is live."""
         return [
             change
-            for change in changes(live_template(self.picture, self.template), self.template)
+            for change in list_changes(
+                build_live_template(self.picture, self.template), self.template
+            )
             if change.resource in COMPARED
         ]
 
@@ -75,17 +81,17 @@ def case(
 
 def adopt(account: Account, root: Path) -> Adopted:
     reads: Any = Reading(account)
-    picture = live_picture(reads, "endpoint", NAME)
-    result = bring(expressed(picture), reads, root)
+    picture = read_live_snapshot(reads, "endpoint", NAME)
+    result = fetch_models(convert_live_endpoint(picture), reads, root)
     (root / "environments").mkdir()
     (root / "cdk.json").write_text("{}")
-    text = environment_text(result, source=f"endpoint {NAME}")
+    text = render_environment(result, source=f"endpoint {NAME}")
     (root / "environments" / "dev.toml").write_text(text)
     (loaded,) = load(root, root / "environments")
     assert isinstance(loaded, ValidFile), loaded.findings
     found = [str(each) for each in check(loaded) if each.severity is Severity.ERROR]
     with contextlib.redirect_stderr(io.StringIO()):
-        template = endpoint_template(loaded)
+        template = synthesise_endpoint(loaded)
     return Adopted(picture, result, loaded, found, template)
 
 
@@ -107,7 +113,7 @@ def test_the_written_file_passes_the_checks_and_lists_what_it_changes(case: Adop
     silent = [
         change
         for change in case.changes
-        if same_in_effect(change.what, change.before, change.after, case.picture) is None
+        if explain_harmless_change(change.what, change.before, change.after, case.picture) is None
         and not _is_listed(change, listed)
     ]
     assert silent == []
@@ -142,12 +148,12 @@ def test_what_no_template_shows_is_listed(
     live = LiveEndpoint(Account(embedded, launcher))
     LIVE[name](live)
     live.make()
-    picture = live_picture(Reading(live.account), "endpoint", NAME)  # type: ignore[arg-type]
-    assert row in [each.where for each in expressed(picture).not_carried]
+    picture = read_live_snapshot(Reading(live.account), "endpoint", NAME)  # type: ignore[arg-type]
+    assert row in [each.where for each in convert_live_endpoint(picture).not_carried]
 
 
 def test_a_secret_is_left_out_and_named(adopted_secret: Adopted) -> None:
-    text = environment_text(adopted_secret.expressed, source="endpoint ranker")
+    text = render_environment(adopted_secret.expressed, source="endpoint ranker")
     assert [secret in text for secret in ("hunter2", "xyzzy")] == [False, False]
     assert [name in text for name in ("DB_PASSWORD", "API_TOKEN")] == [True, True]
 

@@ -16,7 +16,7 @@ from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_scaling.alarms.query import Metric
 
 TOPIC, SCALE = "arn:aws:sns:us-east-1:1:alarms", "arn:aws:autoscaling:us-east-1:1:policy"
-METRIC = Metric.of("Own", "Load", {})
+METRIC = Metric.from_dimensions("Own", "Load", {})
 
 
 class Aws:
@@ -38,7 +38,7 @@ class Aws:
             raise self.error
         self.published.append(message)
 
-    def tell_event_bridge(self, **event: Any) -> None:
+    def send_event(self, **event: Any) -> None:
         self.events.append(event)
 
 
@@ -61,10 +61,10 @@ class Case:
             "Threshold": 10.0,
             "ComparisonOperator": "GreaterThanThreshold",
         }
-        self.alarms.put("MetricAlarm", request | more, {})
+        self.alarms.put_alarm("MetricAlarm", request | more, {})
 
     def composite(self, name: str, rule: str, **more: Any) -> None:
-        self.alarms.put("CompositeAlarm", {"AlarmName": name, "AlarmRule": rule, **more}, {})
+        self.alarms.put_alarm("CompositeAlarm", {"AlarmName": name, "AlarmRule": rule, **more}, {})
 
     def minute(self, value: float | None = None) -> None:
         if value is not None:
@@ -72,7 +72,7 @@ class Case:
         self.clock.advance(minutes=1)
 
     def state(self, name: str) -> str:
-        alarm = self.alarms.get(name)
+        alarm = self.alarms.find_alarm(name)
         assert alarm is not None
         return alarm.state
 
@@ -80,7 +80,7 @@ class Case:
         self.alarms.set_state(name, state, "by hand", "{}")
 
     def items(self, name: str, kind: str) -> list[str]:
-        alarm = self.alarms.get(name)
+        alarm = self.alarms.find_alarm(name)
         assert alarm is not None
         return [one["HistorySummary"] for one in alarm.history if one["HistoryItemType"] == kind]
 
@@ -130,7 +130,7 @@ def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
     case = new_case()
     case.composite("c", "ALARM(a)")
     case.set("a", "ALARM")
-    alarm = case.alarms.get("c")
+    alarm = case.alarms.find_alarm("c")
     assert alarm is not None
     arn = alarm.arn.replace(":alarm:c", ":alarm:a")
     assert (
@@ -143,16 +143,16 @@ def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
     before = case.state("c")
     case.alarms.delete(["a", "absent"])
     case.minute()
-    assert (before, case.state("c"), case.alarms.get("a")) == ("OK", "ALARM", None)
+    assert (before, case.state("c"), case.alarms.find_alarm("a")) == ("OK", "ALARM", None)
 
 
 def test_what_cannot_be_an_alarm_is_refused(case: Case) -> None:
     with pytest.raises(ValueError, match=r"as alarms \[x, y\] in the alarm rule do not exist"):
         case.composite("c", "ALARM(y) OR ALARM(a) OR ALARM(x)")
-    assert case.alarms.get("c") is None
+    assert case.alarms.find_alarm("c") is None
     with pytest.raises(ValueError, match="a is already the name of a MetricAlarm"):
         case.composite("a", "TRUE")
-    assert len(case.alarms.all()) == 1
+    assert len(case.alarms.list_alarms()) == 1
 
 
 # --- times
@@ -176,11 +176,11 @@ def test_when_alarms_are_looked_at(case: Case) -> None:
     case = new_case()
     case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
     case.clock.advance(minutes=180)
-    kept = case.watch.metrics.metrics()
+    kept = case.watch.metrics.list_metrics()
     case.clock.advance(minutes=9, seconds=50)
-    late = case.watch.metrics.metrics()
+    late = case.watch.metrics.list_metrics()
     case.clock.advance(seconds=10)
-    assert (kept, late, case.watch.metrics.metrics()) == ([METRIC], [METRIC], [])
+    assert (kept, late, case.watch.metrics.list_metrics()) == ([METRIC], [METRIC], [])
 
     # --- alarms whose scaling acts
     case = new_case()
@@ -261,7 +261,7 @@ def test_the_history_says_which_action_was_carried_out(
 ) -> None:
     case.put("a", AlarmActions=[action], OKActions=[action])
     case.set("a", state)
-    alarm = case.alarms.get("a")
+    alarm = case.alarms.find_alarm("a")
     assert alarm is not None
     data = json.loads(alarm.history[-1]["HistoryData"])
     done = "Failed to execute" if failure else "Successfully executed"
@@ -278,7 +278,7 @@ def test_the_history_has_every_change(case: Case) -> None:
     case = new_case()
     case.alarms.set_state("a", "OK", "first", '{"n": 1}')
     case.alarms.set_state("a", "ALARM", "second", "no JSON")
-    alarm = case.alarms.get("a")
+    alarm = case.alarms.find_alarm("a")
     assert alarm is not None
     assert json.loads(alarm.history[-1]["HistoryData"]) == {
         "version": "1.0",
@@ -290,7 +290,7 @@ def test_the_history_has_every_change(case: Case) -> None:
         },
     }
     for number in range(1001):
-        alarm.record(case.clock.now(), "Action", str(number), {})
+        alarm.add_history_item(case.clock.now(), "Action", str(number), {})
     assert (len(alarm.history), alarm.history[0]["HistorySummary"]) == (1000, "1")
 
     case = new_case()
@@ -304,7 +304,7 @@ def test_an_alarm_put_again_is_updated_and_described(case: Case) -> None:
     created = case.clock.now()
     case.clock.advance(seconds=5)
     case.put("a", Threshold=1.0)
-    alarm = case.alarms.get("a")
+    alarm = case.alarms.find_alarm("a")
     assert alarm is not None
     shown = alarm.describe()
     assert case.items("a", "ConfigurationUpdate") == ['Alarm "a" created', 'Alarm "a" updated']
@@ -313,7 +313,7 @@ def test_an_alarm_put_again_is_updated_and_described(case: Case) -> None:
     )  # fmt: skip
 
     case.composite("c", "TRUE")
-    metric, composite = case.alarms.get("a"), case.alarms.get("c")
+    metric, composite = case.alarms.find_alarm("a"), case.alarms.find_alarm("c")
     assert metric is not None
     assert composite is not None
     shown = metric.describe()
@@ -339,11 +339,11 @@ def test_samples_are_those_that_begin_in_the_window(seconds: int, count: int, ot
     store, start = MetricStore(), ManualClock().now()
     for number in range(-others, 6):
         store.add(METRIC, 1.0, unit="None", at=start + timedelta(seconds=10 * number + 3))
-    assert store.between(METRIC, start, start + timedelta(seconds=seconds)).count == count
+    assert store.collect_samples(METRIC, start, start + timedelta(seconds=seconds)).count == count
 
 
 def test_a_metric_has_the_unit_that_it_was_published_in() -> None:
     store, at = MetricStore(), ManualClock().now()
-    before = store.units(METRIC)
+    before = store.list_units(METRIC)
     store.add(METRIC, 1.0, unit="Percent", at=at)
-    assert (before, store.units(METRIC)) == ([], ["Percent"])
+    assert (before, store.list_units(METRIC)) == ([], ["Percent"])

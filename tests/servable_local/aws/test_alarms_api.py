@@ -8,8 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
-from servable_local.aws.resources.storage import _lifecycle_rule
-from servable_local.aws.sagemaker.endpoint_api import refuse_change
+from servable_local.aws.resources.storage import _convert_lifecycle_rule
+from servable_local.aws.sagemaker.endpoint_api import reject_change
 from tests.servable_local.aws.deployed_templates import role
 from tests.servable_local.aws.local_account import Account
 
@@ -108,10 +108,10 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
 ) -> None:
     endpoint: Any = SimpleNamespace(name="ranker", config=old)
     if problem is None:
-        refuse_change(endpoint, new, deployment)
+        reject_change(endpoint, new, deployment)
     else:
         with pytest.raises(SageMakerError, match=problem):
-            refuse_change(endpoint, new, deployment)
+            reject_change(endpoint, new, deployment)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_update_that_sagemaker_refuses_is_refused_here(
     ],
 )
 def test_a_lifecycle_rule_is_spelt_as_in_s3(rule: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert _lifecycle_rule({"Status": "Enabled", **rule}) == {
+    assert _convert_lifecycle_rule({"Status": "Enabled", **rule}) == {
         "Status": "Enabled", "Filter": {"Prefix": ""}, **expected,
     }  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.metrics import unit
+from infra.catalog.metrics import find_unit
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.api import CloudWatchApi
 from servable_local.aws.cloudwatch.metric_store import MetricStore
@@ -32,7 +32,7 @@ class Weather:
 
     @property
     def _store(self) -> MetricStore:
-        return CloudWatchApi.cloudwatches.of(self._account, REGION).metrics
+        return CloudWatchApi.cloudwatches.find_service(self._account, REGION).metrics
 
     def sample(self, alarm: Mapping[str, Any], *, bad: bool) -> None:
         """`alarm`: its properties in the template."""
@@ -79,9 +79,9 @@ class Weather:
         }
         namespace, name = metric["Namespace"], metric["MetricName"]
         self._store.add(
-            Metric.of(namespace, name, dimensions),
+            Metric.from_dimensions(namespace, name, dimensions),
             value,
-            unit=unit(name),
+            unit=find_unit(name),
             at=self._clock.now(),
         )
 

@@ -17,7 +17,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from infra.parameters.loading import load
-from servable.plan.synthesis import endpoint_template
+from servable.plan.synthesis import synthesise_endpoint
 from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import add_pipelines
 from tests.checkouts import PATH, ROOT
@@ -251,7 +251,7 @@ def test_what_is_merged_serves_the_approved_version(repository: Repository) -> N
     repository.git("switch", "--quiet", "main")
     repository.git("merge", "--quiet", "origin/approved-model-staging")
     (loaded,) = load(repository.folder, repository.folder / "environments")
-    template = endpoint_template(valid(loaded))
+    template = synthesise_endpoint(valid(loaded))
     account = repository.account
     bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
     account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")

@@ -11,8 +11,12 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.loopback import FAULT_PATH, Access, Loopback
 from servable_local.aws.request_router import Controls
-from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
-from servable_local.aws.sagemaker.stored_invocations import is_captured, put_captured
+from servable_local.aws.sagemaker.container import (
+    Container,
+    VariantStartError,
+    launch_local_container,
+)
+from servable_local.aws.sagemaker.stored_invocations import is_captured, store_capture
 from servable_local.container import launch
 
 AT = datetime(2026, 11, 23, 9, 5, 7, 250_000)
@@ -41,7 +45,7 @@ class S3:
 
 def captured(s3: S3, headers: dict[str, str] | None = None, **capture: Any) -> dict[str, Any]:
     aws: Any = s3
-    put_captured(
+    store_capture(
         aws,
         CAPTURE | capture,
         AT,
@@ -121,7 +125,7 @@ def test_an_event_that_event_bridge_does_not_take_is_printed(
 
     monkeypatch.setattr(Access, "client", refuses)
     aws = Loopback(Access("http://127.0.0.1:1", "secret"), account="1" * 12, region="eu-west-1")
-    aws.tell_event_bridge(source="s", kind="State Change", detail={}, resources=["a", "b"], at=AT)
+    aws.send_event(source="s", kind="State Change", detail={}, resources=["a", "b"], at=AT)
     printed = capsys.readouterr().err
     assert "EventBridge did not take State Change of a, b" in printed
     assert "OSError: closed" in printed
@@ -158,10 +162,10 @@ def test_a_container_is_launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
     monkeypatch.setattr(launch, "launch", fails)
     with pytest.raises(VariantStartError, match="^no ping$"):
-        launch_double(None, {})
+        launch_local_container(None, {})
 
     monkeypatch.setattr(launch, "launch", lambda *given, **more: (given, more))
-    given: Any = launch_double(tmp_path, {"A": "1"}, ready_timeout_seconds=5, log=tmp_path)
+    given: Any = launch_local_container(tmp_path, {"A": "1"}, ready_timeout_seconds=5, log=tmp_path)
     assert given == ((tmp_path, {"A": "1"}), {"ready_timeout_seconds": 5, "log": tmp_path})
 
 
@@ -173,4 +177,4 @@ def test_a_container_is_launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 )
 def test_what_is_no_control_is_not_answered(path: str, body: dict[str, Any] | None) -> None:
     target: Any = None
-    assert Controls(target, target).answer(path, body) is None
+    assert Controls(target, target).respond(path, body) is None

@@ -106,7 +106,7 @@ def test_an_object_without_a_result_fails(deployed: DeployedBatch, batch: Servab
 def test_an_estimate_in_aws_is_of_its_rate_and_price(
     deployed: DeployedBatch, batch: Servable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aws_account.Account, "embedded", False)
+    monkeypatch.setattr(aws_account.Account, "has_custom_endpoint", False)
     deployed.put("in/a.csv", b"1,2\n" * 60)
     deployed.put("in/b.csv", b"1,2\n" * 40)
     run_of(deployed.root, "job", where="aws", rows_in=1000, seconds=100.0)
@@ -121,7 +121,7 @@ def test_an_estimate_in_aws_is_of_its_rate_and_price(
     ])  # fmt: skip
     code, output, _ = batch("--estimate", "--json", "--limit", "40")
     assert (code, json.loads(output)["rows"]) == (0, 40)
-    monkeypatch.setattr(aws_account.Account, "embedded", True)
+    monkeypatch.setattr(aws_account.Account, "has_custom_endpoint", True)
     assert json.loads(batch("--estimate", "--json")[1])["rate"]["source"] == "here, local AWS"
 
 
@@ -169,7 +169,7 @@ def test_an_interruption_says_whether_the_job_goes_on(
     goes_on = f"{job} goes on; `servable batch rows nightly --attach {job}` comes back to it"
     assert (code, goes_on in errors) == (130, True), errors
     assert f"`aws sagemaker stop-transform-job --transform-job-name {job}` ends it" in errors
-    monkeypatch.setattr(command.BatchCommand, "_model", interrupt)
+    monkeypatch.setattr(command.BatchCommand, "_find_model", interrupt)
     code, _, errors = batch()
     assert (code, errors.startswith("interrupted before rows-nightly-")) == (130, True)
 

@@ -96,7 +96,7 @@ class Table:
 
 @pytest.fixture
 def table(account: LocalAccount, monkeypatch: pytest.MonkeyPatch) -> Table:
-    monkeypatch.setattr(Account, "embedded", False)
+    monkeypatch.setattr(Account, "has_custom_endpoint", False)
     monkeypatch.setattr(watched, "_PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(watched, "_POLL_SECONDS", 0.01)
     return Table(account)
@@ -114,14 +114,14 @@ def test_the_result_has_rows_time_and_the_cost_of_every_instance(
     watch = table.watch(TransformStartTime=NOW + timedelta(minutes=4),
         TransformEndTime=NOW + timedelta(minutes=34), CreationTime=NOW,
     )  # fmt: skip
-    result = watch.result(environment)
+    result = watch.fetch_result(environment)
     assert (result.rows_in, result.rows_out, result.not_counted) == (4, 4, None)
     assert (result.objects_in, result.objects_out, result.bytes_in) == (2, 2, 8)
     assert (result.seconds, result.seconds_with_start) == (1800.0, 34 * 60.0)
-    price = environment.prices.instance("ml.c5.xlarge", REGION)
+    price = environment.prices.find_instance_price("ml.c5.xlarge", REGION)
     assert price is not None
     assert result.usd == pytest.approx(2 * price.usd_per_hour / 2)
-    assert (result.where, result.instances, result.holds) == ("aws", 2, True)
+    assert (result.where, result.instances, result.is_complete) == ("aws", 2, True)
     assert (result.failed, result.output) == ((), f"s3://{table.bucket}/out/")
 
 
@@ -132,9 +132,9 @@ def test_a_job_that_never_ran_has_neither_time_nor_cost(
     watch = table.watch(TransformStartTime=None, TransformEndTime=NOW, CreationTime=NOW,
         TransformJobStatus="Stopped",
     )  # fmt: skip
-    result = watch.result(environment)
+    result = watch.fetch_result(environment)
     assert (result.status, result.seconds, result.usd) == ("Stopped", None, None)
-    assert (result.seconds_with_start, result.rows_out, result.holds) == (0.0, 0, False)
+    assert (result.seconds_with_start, result.rows_out, result.is_complete) == (0.0, 0, False)
 
 
 def test_the_log_of_a_failed_job_names_what_failed(table: Table, environment: Environment) -> None:
@@ -148,14 +148,14 @@ def test_the_log_of_a_failed_job_names_what_failed(table: Table, environment: En
     table.logs.add_response("filter_log_events", {"events": events}, asked)
     with table.logs:
         watch = table.watch(TransformJobStatus="Failed", FailureReason="ClientError")
-        result = watch.result(environment)
+        result = watch.fetch_result(environment)
     table.logs.assert_no_pending_responses()
     assert [(each.place, each.kind) for each in result.failed] == [
         (f"{table.bucket}/in/a.csv", "ClientError: 400")
     ]
     assert (result.status, result.reason) == ("Failed", "ClientError")
     watch.shown["TransformJobStatus"] = "Stopped"
-    assert watch.result(environment).failed == ()
+    assert watch.fetch_result(environment).failed == ()
 
 
 def test_a_failed_job_without_a_log_has_no_named_failures(
@@ -166,9 +166,9 @@ def test_a_failed_job_without_a_log_has_no_named_failures(
     table.logs.add_client_error("filter_log_events", "ResourceNotFoundException")
     table.logs.add_client_error("filter_log_events", "AccessDeniedException")
     with table.logs:
-        assert watch.result(environment).failed == ()
+        assert watch.fetch_result(environment).failed == ()
         with pytest.raises(UnknownJobError, match="AccessDenied"):
-            watch.result(environment)
+            watch.fetch_result(environment)
 
 
 def test_a_job_is_followed_to_its_end(
@@ -201,7 +201,7 @@ def test_why_rows_are_not_counted_is_told(
     table: Table, environment: Environment, sent: dict[str, Any], body: bytes, answer: bytes, why: str
 ) -> None:  # fmt: skip
     table.put(in_a=body, out_a=answer)
-    result = table.watch(table.request(**sent)).result(environment)
+    result = table.watch(table.request(**sent)).fetch_result(environment)
     assert (result.not_counted, result.rows_in is None or result.rows_out is None) == (why, True)
 
 
@@ -211,11 +211,11 @@ def test_a_large_input_or_result_is_not_counted(
 ) -> None:
     table.put(in_a=b"1\n2\n", out_a=b"10\n20\n")
     monkeypatch.setattr(watched, "MOST_COUNTED_BYTES", most)
-    result = table.watch().result(environment)
+    result = table.watch().fetch_result(environment)
     assert (result.rows_in, result.rows_out) == (None, None)
     assert result.not_counted == f"the input has more than {most / 1e9:g} GB"
     monkeypatch.setattr(watched, "MOST_COUNTED_BYTES", 6)
-    assert table.watch().result(environment).rows_out == 2
+    assert table.watch().fetch_result(environment).rows_out == 2
 
 
 def test_only_results_since_the_job_s_creation_are_its_own(
@@ -223,7 +223,7 @@ def test_only_results_since_the_job_s_creation_are_its_own(
 ) -> None:
     table.put(in_a=b"1\n", out_a=b"1\n")
     soon = datetime.now(UTC) + timedelta(seconds=5)
-    assert table.watch(CreationTime=soon).result(environment).objects_out == 0
+    assert table.watch(CreationTime=soon).fetch_result(environment).objects_out == 0
 
 
 def test_the_progress_counts_the_objects_that_have_their_result(table: Table) -> None:
@@ -231,15 +231,17 @@ def test_the_progress_counts_the_objects_that_have_their_result(table: Table) ->
     began = datetime.now(UTC) - timedelta(hours=3)
     watch = table.watch(TransformJobStatus="InProgress", TransformStartTime=began)
     watch._counting.join()
-    assert watch._progress({"a.csv"}) == (
+    assert watch._describe_progress({"a.csv"}) == (
         "InProgress: 1 of 2 objects, 3 of 4 rows; 3 h 0 min; about 1 h 0 min left"
     )
     waits = "; 3 h 0 min; an object has its result when all of it has"
-    assert watch._progress(set()) == f"InProgress: 0 of 2 objects, 0 of 4 rows{waits}"
-    assert watch._progress({"a.csv", "b.csv"}).endswith(f"2 of 2 objects, 4 of 4 rows{waits}")
+    assert watch._describe_progress(set()) == f"InProgress: 0 of 2 objects, 0 of 4 rows{waits}"
+    assert watch._describe_progress({"a.csv", "b.csv"}).endswith(
+        f"2 of 2 objects, 4 of 4 rows{waits}"
+    )
     watch._rows.pop("b.csv")
     del watch.shown["TransformStartTime"]
-    assert watch._progress({"a.csv"}) == (
+    assert watch._describe_progress({"a.csv"}) == (
         "InProgress: 1 of 2 objects; instances are started, which takes 3 to 5 minutes in AWS"
     )
 
@@ -302,7 +304,7 @@ def test_a_local_aws_that_has_ended_took_the_job_with_it(
 ) -> None:
     table.put(in_a=b"1\n")
     watch = table.watch()
-    monkeypatch.setattr(Account, "embedded", True)
+    monkeypatch.setattr(Account, "has_custom_endpoint", True)
     monkeypatch.setattr(watched, "_PATIENCE_SECONDS", 60.0)
     error = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
     calls = table.lose("DescribeTransformJob", error, 100)
@@ -321,7 +323,10 @@ def test_the_input_is_the_objects_below_the_prefix(table: Table) -> None:
     objects = TransformObjects(table.s3, table.request())
     assert [(each.key, each.name, each.size) for each in objects.inputs] == [
         ("in/a.csv", "a.csv", 4), ("in/day/b.csv", "day/b.csv", 2)]  # fmt: skip
-    assert (objects.size, [objects.records(each) for each in objects.inputs]) == (6, [2, 1])
+    assert (objects.size, [objects.count_input_records(each) for each in objects.inputs]) == (
+        6,
+        [2, 1],
+    )
 
 
 def test_a_prefix_without_objects_and_a_manifest_are_refused(table: Table) -> None:
@@ -341,31 +346,34 @@ def test_results_are_found_below_the_output_and_counted(table: Table, path: str)
         table.s3.put_object(Bucket=table.bucket, Key=f"{folder}{name}", Body=b"1\n2\n")
     sent = table.request(gives={"S3OutputPath": f"s3://{table.bucket}/{path}"})
     objects = TransformObjects(table.s3, sent)
-    results = objects.results(datetime.now(UTC))
-    assert (results, objects.answers(results)) == ({"a.csv": 4}, 2)
-    assert objects.results(datetime.now(UTC) + timedelta(seconds=3)) == {}
+    results = objects.list_results(datetime.now(UTC))
+    assert (results, objects.count_output_records(results)) == ({"a.csv": 4}, 2)
+    assert objects.list_results(datetime.now(UTC) + timedelta(seconds=3)) == {}
 
 
 def test_one_result_that_cannot_be_counted_leaves_the_sum_unknown(table: Table) -> None:
     table.put(in_a=b"1\n", in_b=b"1\n", out_a=b'{"predictions": [1]}', out_b=b'{"outputs": [1]}')
     sent = table.request(gives={"Accept": "application/json"}) | {"BatchStrategy": "MultiRecord"}
     objects = TransformObjects(table.s3, sent)
-    assert (objects.answers(["a.csv"]), objects.answers(["a.csv", "b.csv"])) == (1, None)
+    assert (
+        objects.count_output_records(["a.csv"]),
+        objects.count_output_records(["a.csv", "b.csv"]),
+    ) == (1, None)
 
 
 @pytest.mark.parametrize("key", [None, "alias/own"])
 def test_a_trial_copies_the_first_rows_with_the_batch_s_key(table: Table, key: str | None) -> None:
     table.put(in_a=b"1\n2\n", in_b=b"3\n4\n", in_c=b"5\n")
     objects = TransformObjects(table.s3, table.request())
-    assert objects.copy_first(4, f"s3://{table.bucket}/trial/in/", key) == 4
+    assert objects.copy_first_records(4, f"s3://{table.bucket}/trial/in/", key) == 4
     listed = [key for key in table.names() if key.startswith("trial/")]
     assert listed == ["trial/in/a.csv", "trial/in/b.csv"]
     copied = table.s3.get_object(Bucket=table.bucket, Key=listed[1])
     assert (copied["Body"].read(), copied.get("SSEKMSKeyId")) == (b"3\n4\n", key)
-    assert objects.copy_first(9, f"s3://{table.bucket}/trial/in/", key) == 5
+    assert objects.copy_first_records(9, f"s3://{table.bucket}/trial/in/", key) == 5
 
 
 def test_a_compressed_input_of_aws_is_counted(table: Table) -> None:
     table.put(in_a=gzip.compress(b"1\n2\n"))
     objects = TransformObjects(table.s3, table.request(takes={"CompressionType": "Gzip"}))
-    assert objects.records(objects.inputs[0]) == 2
+    assert objects.count_input_records(objects.inputs[0]) == 2

@@ -24,7 +24,7 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalAws:
 
 
 def test_up_says_where_it_is_and_how_long_its_minute_lasts(aws: LocalAws) -> None:
-    lines = command.started("tool", minute=2.0, port=81).splitlines()
+    lines = command.start_local_aws("tool", minute=2.0, port=81).splitlines()
     assert lines[:3] == [
         "# local AWS at http://127.0.0.1:81, process 7, already up",
         "# account 123456789012, Region us-east-1: bootstrapped, ready for `cdk deploy`",
@@ -43,7 +43,7 @@ def test_up_refuses_what_the_running_one_is_not(
     aws: LocalAws, minute: float, port: int, problem: str
 ) -> None:
     with pytest.raises(LocalAwsStartError, match=problem):
-        command.started("tool", minute=minute, port=port)
+        command.start_local_aws("tool", minute=minute, port=port)
 
 
 @pytest.mark.parametrize(("most", "lines"), [(0, 1), (1, 0)])
@@ -51,7 +51,7 @@ def test_up_says_in_one_line_what_containers_need_where_there_are_none(
     aws: LocalAws, monkeypatch: pytest.MonkeyPatch, most: int, lines: int
 ) -> None:
     monkeypatch.setattr(command, "up", lambda **_: replace(aws, most_containers=most))
-    printed = command.started("tool").splitlines()
+    printed = command.start_local_aws("tool").splitlines()
     assert len([line for line in printed if "'servable-local[run]'" in line]) == lines
 
 
@@ -61,19 +61,19 @@ def test_up_and_status_as_json_are_one_description(aws: LocalAws) -> None:
         "most_containers": 1, "environment": aws.environment(),
     }  # fmt: skip
     added = {"already_up": True, "bootstrapped": True}
-    assert json.loads(command.started("tool", as_json=True)) == described | added
-    text, runs = command.shown("tool", as_json=True)
+    assert json.loads(command.start_local_aws("tool", as_json=True)) == described | added
+    text, runs = command.format_status("tool", as_json=True)
     assert (json.loads(text), runs) == (described | {"up": True}, True)
 
 
 def test_status_as_json_of_one_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "status", lambda **given: None)
-    text, runs = command.shown("tool", as_json=True)
+    text, runs = command.format_status("tool", as_json=True)
     assert (json.loads(text), runs) == ({"up": False}, False)
 
 
 def test_status_says_since_when_it_runs(aws: LocalAws) -> None:
-    text, runs = command.shown("tool")
+    text, runs = command.format_status("tool")
     assert (text.splitlines()[0], runs) == (
         "# local AWS at http://127.0.0.1:81, process 7, since today", True,
     )  # fmt: skip
@@ -84,7 +84,7 @@ def test_lines_for_the_shell_unset_what_leads_elsewhere_and_quote_values(
 ) -> None:
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_PAGER", "AWS_REGION"):
         monkeypatch.setenv(name, "x")
-    lines = command.shown("tool")[0].splitlines()
+    lines = command.format_status("tool")[0].splitlines()
     unset = [line for line in lines if line.startswith("unset ")]
     assert unset[-2:] == ["unset AWS_ENDPOINT_URL_S3", "unset AWS_PROFILE"]
     assert not {"unset AWS_PAGER", "unset AWS_REGION"} & {*lines}
@@ -103,12 +103,12 @@ def test_down_says_whether_the_terminal_still_names_it(
     aws: LocalAws, monkeypatch: pytest.MonkeyPatch, url: str, said: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-    text = command.stopped()
+    text = command.stop_local_aws()
     assert (said in text, text == "local AWS: stopped") == (True, not url.startswith("http:"))
 
 
 def test_down_as_json_says_whether_one_ended(aws: LocalAws) -> None:
-    assert json.loads(command.stopped(as_json=True)) == {"ended": True}
+    assert json.loads(command.stop_local_aws(as_json=True)) == {"ended": True}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_failure_has_its_exit_code_and_its_reason(
     def fail(*_: Any, **__: Any) -> str:
         raise error
 
-    monkeypatch.setattr(command, "started", fail)
+    monkeypatch.setattr(command, "start_local_aws", fail)
     assert command.main(["up"]) == code
     assert capsys.readouterr() == ("false\n", said)
 
@@ -153,7 +153,7 @@ def test_an_option_takes_both_ends_of_its_range(monkeypatch: pytest.MonkeyPatch)
         given.append((port, minute, containers, as_json))
         return ""
 
-    monkeypatch.setattr(command, "started", start)
+    monkeypatch.setattr(command, "start_local_aws", start)
     for port, minute, containers in (("65535", "0.1", "64"), ("0", "60", "1")):
         words = ["up", "--port", port, "--minute", minute, "--containers", containers]
         assert command.main(words) == 0
@@ -167,4 +167,4 @@ def test_an_option_outside_of_its_range_is_refused(text: str) -> None:
 
 def test_a_minute_that_is_not_a_number_starts_nothing(aws: LocalAws) -> None:
     with pytest.raises(LocalAwsStartError, match="allowed: 0.1 to 60"):
-        command.started("tool", minute=float("nan"))
+        command.start_local_aws("tool", minute=float("nan"))

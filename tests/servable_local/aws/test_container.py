@@ -9,7 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
+from servable_local.aws.sagemaker.container import (
+    Container,
+    VariantStartError,
+    launch_local_container,
+)
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 
 
@@ -43,7 +47,7 @@ def _kill(container: Container) -> int:
 
 def _heal(container: Container, before: int) -> None:
     deadline = time.monotonic() + 10
-    container.heal()
+    container.restart_if_ended()
     while container.pid == before and time.monotonic() < deadline:
         time.sleep(0.01)
 
@@ -54,13 +58,13 @@ def test_a_container_is_started_again_only_when_it_was_killed(container: Contain
     assert container.pid != before
 
     before = container.pid
-    container.heal()
+    container.restart_if_ended()
     time.sleep(0.1)
     assert container.pid == before
 
     before = container.pid
     container.close()
-    container.heal()
+    container.restart_if_ended()
     time.sleep(0.1)
     assert container.pid == before
 
@@ -77,7 +81,7 @@ def test_a_busy_container_takes_time_and_memory() -> None:
     try:
         while not found.get("CPUUtilization") and time.monotonic() < deadline:
             time.sleep(0.6)
-            found = utilisation.look(container)
+            found = utilisation.measure(container)
     finally:
         container.close()
     assert found["CPUUtilization"] > 0
@@ -87,4 +91,4 @@ def test_a_busy_container_takes_time_and_memory() -> None:
 def test_without_its_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "servable_local.container.launch", None)
     with pytest.raises(VariantStartError, match=r"pip install 'servable-local\[run\]'"):
-        launch_double(None, {})
+        launch_local_container(None, {})

@@ -24,10 +24,10 @@ from servable_local.aws.sagemaker.published_metrics import (
     Utilisation,
     publish_async_failure,
     publish_invocation,
-    publish_scaled,
+    publish_scaling_metrics,
     publish_utilisation,
 )
-from servable_local.aws.sagemaker.stored_invocations import _record
+from servable_local.aws.sagemaker.stored_invocations import _build_record
 from servable_scaling.alarms.query import Metric
 
 AT = datetime(2026, 1, 1)
@@ -37,15 +37,15 @@ NAMES = {"EndpointName": "ranker", "VariantName": "primary"}
 class Store(MetricStore):
     """Samples by metric and the dimensions beyond endpoint and variant."""
 
-    def samples_of(self, **dimensions: str) -> dict[str, tuple[float, str]]:
+    def parse_samples(self, **dimensions: str) -> dict[str, tuple[float, str]]:
         """{metric: (the sum of its samples, its unit)}"""
         wanted = {**NAMES, **dimensions}
         return {
             metric.name: (
-                self.between(metric, AT, AT + timedelta(days=1)).total,
-                self.units(metric)[0],
+                self.collect_samples(metric, AT, AT + timedelta(days=1)).total,
+                self.list_units(metric)[0],
             )
-            for metric in self.metrics()
+            for metric in self.list_metrics()
             if dict(metric.dimensions) == wanted
         }
 
@@ -61,7 +61,7 @@ def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
 # --- requests
 def test_one_request_is_counted_timed_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     none, micro = "None", "Microseconds"
-    assert invoked().samples_of() == {
+    assert invoked().parse_samples() == {
         "Invocations": (1, none),
         "InvocationsPerInstance": (0.25, none),
         "Invocation4XXErrors": (0, none),
@@ -72,15 +72,15 @@ def test_one_request_is_counted_timed_and_shared(monkeypatch: pytest.MonkeyPatch
     }
 
     store = invoked(config="second")
-    of_fleet = store.samples_of(EndpointConfigName="second")
-    assert of_fleet == store.samples_of()
-    found = invoked(pool=("ml.c5.xlarge", 2)).samples_of(InstanceType="ml.c5.xlarge")
+    of_fleet = store.parse_samples(EndpointConfigName="second")
+    assert of_fleet == store.parse_samples()
+    found = invoked(pool=("ml.c5.xlarge", 2)).parse_samples(InstanceType="ml.c5.xlarge")
     assert (found["InvocationsPerInstance"][0], found["Invocations"][0]) == (0.5, 1)
 
     monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", {"Invocations"})
     store = invoked(config="second")
-    of_fleet = store.samples_of(EndpointConfigName="second")
-    assert {*store.samples_of()} - {*of_fleet} == {"Invocations"}
+    of_fleet = store.parse_samples(EndpointConfigName="second")
+    assert {*store.parse_samples()} - {*of_fleet} == {"Invocations"}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_one_request_is_counted_timed_and_shared(monkeypatch: pytest.MonkeyPatch
     ],
 )  # fmt: skip
 def test_an_answer_counts_as_the_error_that_it_is(status: int, errors: tuple[int, ...]) -> None:
-    found = invoked(status).samples_of()
+    found = invoked(status).parse_samples()
     names = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
     assert tuple(found[name][0] for name in names) == errors
 
@@ -108,7 +108,7 @@ def test_an_answer_counts_as_the_error_that_it_is(status: int, errors: tuple[int
     ],
 )
 def test_other_kinds_of_endpoints_have_fewer_metrics(kind: str, left_out: set[str]) -> None:
-    assert {*invoked().samples_of()} - {*invoked(kind=kind).samples_of()} == left_out
+    assert {*invoked().parse_samples()} - {*invoked(kind=kind).parse_samples()} == left_out
 
 
 # --- without a request
@@ -122,7 +122,7 @@ def test_a_minute_without_a_request_has_a_zero(
     request_after_seconds: int | None, minute_ends: bool, samples: int
 ) -> None:
     store, minute = Store(), AT + timedelta(minutes=5)
-    metric = Metric.of(
+    metric = Metric.from_dimensions(
         "AWS/SageMaker",
         "InvocationsPerInstance",
         {"EndpointName": "ranker", "VariantName": "primary"},
@@ -131,21 +131,21 @@ def test_a_minute_without_a_request_has_a_zero(
         at = minute + timedelta(seconds=request_after_seconds)
         store.add(metric, 1.0, unit="None", at=at)
     # The last second of the minute, in which it is published.
-    publish_scaled(
+    publish_scaling_metrics(
         store,
         minute + timedelta(seconds=59),
         dimensions=NAMES,
         concurrency=2.5,
         minute_ends=minute_ends,
     )
-    assert store.between(metric, AT, AT + timedelta(days=1)).count == samples
-    assert store.samples_of()["ConcurrentRequestsPerModel"] == (2.5, "None")
+    assert store.collect_samples(metric, AT, AT + timedelta(days=1)).count == samples
+    assert store.parse_samples()["ConcurrentRequestsPerModel"] == (2.5, "None")
 
 
 def test_a_failure_of_the_queue_is_one_count() -> None:
     store = Store()
     publish_async_failure(store, ManualClock(AT), "InvocationFailures", dimensions=NAMES)
-    assert store.samples_of() == {"InvocationFailures": (1, "Count")}
+    assert store.parse_samples() == {"InvocationFailures": (1, "Count")}
 
 
 # --- what containers take
@@ -160,19 +160,20 @@ def test_what_a_container_takes_is_published() -> None:
         kind="real_time",
         pools=["a", "a", "b"],
     )
-    of_variant, of_type = store.samples_of(), store.samples_of(InstanceType="a")
+    of_variant, of_type = store.parse_samples(), store.parse_samples(InstanceType="a")
     assert (of_variant["CPUUtilization"], of_type["CPUUtilization"]) == (
         (50, "Percent"), (100, "Percent"),
     )  # fmt: skip
     first = [
-        store.between(metric, AT, AT + timedelta(minutes=1)).count for metric in store.metrics()
+        store.collect_samples(metric, AT, AT + timedelta(minutes=1)).count
+        for metric in store.list_metrics()
     ]
     assert sorted(first) == [1, 1, 1, 1, 2, 2]
 
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0, "DiskUtilization": 1.0}
     publish_utilisation(store, AT, percents, dimensions=NAMES, kind="serverless")
-    assert [metric.name for metric in store.metrics()] == ["MemoryUtilization"]
+    assert [metric.name for metric in store.list_metrics()] == ["MemoryUtilization"]
 
 
 @pytest.fixture
@@ -193,12 +194,12 @@ def test_a_container_s_memory_and_files_are_measured(moments: list[float], tmp_p
     container: Any = SimpleNamespace(pid=os.getpid(), folder=tmp_path)
     utilisation = used(moments)
     moments.append(0.5)
-    first = utilisation.look(container)
+    first = utilisation.measure(container)
     began = time.process_time()
     while time.process_time() - began < 0.03:
         pass
     moments.append(10.5)
-    second = utilisation.look(container)
+    second = utilisation.measure(container)
     total = psutil.disk_usage(str(tmp_path)).total
     assert "CPUUtilization" not in first
     assert second["CPUUtilization"] >= 0.2  # of 0.03 s in 10 s, to the 10 ms of the kernel
@@ -210,12 +211,12 @@ def test_nothing_to_measure_is_nothing(moments: list[float]) -> None:
     utilisation = used(moments)
     moments.append(60.0)
     container: Any = SimpleNamespace(pid=2**22 + 1, folder=None)
-    assert utilisation.look(container) == {"MemoryUtilization": 0}
+    assert utilisation.measure(container) == {"MemoryUtilization": 0}
     for seconds, pid in [(0.4, os.getpid()), (60.0, None)]:
         utilisation = used(moments)
         moments.append(seconds)
         container = SimpleNamespace(pid=pid, folder=None)
-        assert utilisation.look(container) == {}
+        assert utilisation.measure(container) == {}
 
 
 def test_instances_of_pools_are_shared_out_among_the_containers() -> None:
@@ -226,8 +227,8 @@ def test_instances_of_pools_are_shared_out_among_the_containers() -> None:
     instances = VariantInstances([start(), start()], 3, start, ("a", "b"), most_containers=2)
     instances.by_type.update(a=2, b=1)
     variant = HostedVariant("primary", 1.0, "image", instances)
-    assert [types for _, types in variant.utilisation()] == [["a", "b"], ["a"]]
-    assert [variant.answering() for _ in range(3)].count(("a", 2)) == 2
+    assert [types for _, types in variant.measure_utilisation()] == [["a", "b"], ["a"]]
+    assert [variant.choose_instance_type() for _ in range(3)].count(("a", 2)) == 2
 
 
 # --- the container itself
@@ -248,7 +249,7 @@ class Process:
 
 def replaced(container: Container) -> None:
     """Heals it, and waits for the replacement."""
-    container.heal()
+    container.restart_if_ended()
     deadline = time.monotonic() + 20
     while container._healing and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -287,7 +288,7 @@ def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:
     while not processes[1].closed and time.monotonic() < deadline:
         time.sleep(0.001)
     assert [process.closed for process in processes] == [True, True]
-    container.heal()
+    container.restart_if_ended()
     assert len(processes) == 2
 
 
@@ -306,7 +307,7 @@ def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:
 def test_a_record_holds_the_sides_that_are_captured(modes: list[str], sides: list[str]) -> None:
     capture = {"CaptureOptions": [{"CaptureMode": mode} for mode in modes]}
     message = ("text/csv", b"1,2")
-    record = _record(capture, AT, {}, message, message)
+    record = _build_record(capture, AT, {}, message, message)
     assert list(record["captureData"]) == sides
     assert (record["eventVersion"], record["eventMetadata"]["inferenceTime"]) == (
         "0", "2026-01-01T00:00:00Z",
@@ -325,7 +326,7 @@ def test_a_side_is_text_only_where_its_content_type_is_listed(
     listed: dict[str, Any], kind: str, data: str, encoding: str
 ) -> None:
     capture = {"CaptureOptions": [{"CaptureMode": "Input"}], "CaptureContentTypeHeader": listed}
-    record = _record(capture, AT, {}, (kind, b"1,2"), ("", b""))
+    record = _build_record(capture, AT, {}, (kind, b"1,2"), ("", b""))
     assert record["captureData"]["endpointInput"] == {
         "observedContentType": kind, "mode": "INPUT", "data": data, "encoding": encoding,
     }  # fmt: skip
@@ -342,10 +343,10 @@ def test_what_goes_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     monkeypatch.setattr(psutil, "Process", lambda pid: Ended())
     container: Any = SimpleNamespace(pid=1, folder=None)
-    found = Utilisation(_looked=time.monotonic() - 60).look(container)
+    found = Utilisation(_looked=time.monotonic() - 60).measure(container)
     assert found == {"MemoryUtilization": 0}
 
     (tmp_path / "kept").write_bytes(b"abc")
     listed = [tmp_path / "gone", tmp_path / "kept"]
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter(listed))
-    assert published_metrics._size_bytes(tmp_path) == 3
+    assert published_metrics._compute_size_bytes(tmp_path) == 3

@@ -16,8 +16,8 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.contents import ObjectContent, ObjectFolder, StoredFile, fast_crc
-from servable_local.aws.moto_patches.s3 import content_of
+from servable_local.aws.contents import ObjectContent, ObjectFolder, StoredFile, find_fast_crc
+from servable_local.aws.moto_patches.s3 import find_content
 from servable_local.aws.server import Server
 from tests.servable_local.aws.local_account import Account
 
@@ -35,7 +35,7 @@ def test_a_slice_of_joined_contents_is_the_slice_of_their_bytes(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], start: int, stop: int
 ) -> None:
     folder = ObjectFolder(tmp_path_factory.getbasetemp() / "slices")
-    joined = ObjectContent.joined([stored(folder, part) for part in parts])
+    joined = ObjectContent.join([stored(folder, part) for part in parts])
     assert bytes(joined[start:stop]) == b"".join(parts)[start:stop]
 
 
@@ -50,7 +50,7 @@ def test_slices_of_two_contents_joined_in_any_order_are_their_bytes(
     folder = ObjectFolder(tmp_path_factory.getbasetemp() / "slices")
     bodies = (b"abcdef", b"ghijkl")
     contents = [stored(folder, body) for body in bodies]
-    joined = ObjectContent.joined(contents[which][start:stop] for which, start, stop in cuts)
+    joined = ObjectContent.join(contents[which][start:stop] for which, start, stop in cuts)
     assert bytes(joined) == b"".join(bodies[which][start:stop] for which, start, stop in cuts)
 
 
@@ -60,14 +60,14 @@ def test_neighbours_that_are_a_whole_file_are_linked_as_it_is(
 ) -> None:
     content = stored(ObjectFolder(tmp_path / "objects"), b"abcdef")
     (own,) = files(tmp_path / "objects")
-    joined = ObjectContent.joined(content[start:stop] for start, stop in cuts)
+    joined = ObjectContent.join(content[start:stop] for start, stop in cuts)
     joined.link(tmp_path / "linked")
     assert (tmp_path / "linked").samefile(own) == linked
 
 
 def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
     content = ObjectFolder(tmp_path).receive(io.BytesIO(b"abc"), 3, ["CRC32"])
-    found = [content.digest(name) for name in ("MD5", "SHA256", "SHA1", "CRC32")]
+    found = [content.compute_digest(name) for name in ("MD5", "SHA256", "SHA1", "CRC32")]
     assert found == [
         hashlib.md5(b"abc", usedforsecurity=False).digest(),
         hashlib.sha256(b"abc").digest(),
@@ -79,9 +79,9 @@ def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
 @pytest.fixture(autouse=True)
 def _packages_are_looked_for() -> Iterator[None]:
     """What is installed is looked for once in a process."""
-    fast_crc.cache_clear()
+    find_fast_crc.cache_clear()
     yield
-    fast_crc.cache_clear()
+    find_fast_crc.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_other_checksums_are_computed_by_their_packages_where_they_are_installed
     step = SimpleNamespace(**{algorithm.lower(): lambda part, before: most - before - len(part)})
     monkeypatch.setitem(sys.modules, module.partition(".")[0], step)
     monkeypatch.setitem(sys.modules, module, step)
-    content = ObjectContent.of(b"abc")
-    assert content.digest(algorithm) == (most - 3).to_bytes(bits // 8, "big")
+    content = ObjectContent.from_bytes(b"abc")
+    assert content.compute_digest(algorithm) == (most - 3).to_bytes(bits // 8, "big")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_without_their_packages_they_are_what_their_catalogue_says(
     """The sums are of nine digits: https://reveng.sourceforge.io/crc-catalogue/all.htm (2026-11-28)."""
     for module in ("crc32c", "awscrt"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert ObjectContent.of(b"123456789").digest(algorithm).hex() == check
+    assert ObjectContent.from_bytes(b"123456789").compute_digest(algorithm).hex() == check
 
 
 def test_a_file_goes_with_the_last_content_of_it(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def uploaded(folder: ObjectFolder, *parts: tuple[int, bytes]) -> ObjectContent:
         number: folder.receive(io.BytesIO(body), len(body), part=("upload", number))
         for number, body in parts
     }
-    return ObjectContent.joined(received[number] for number in sorted(received))
+    return ObjectContent.join(received[number] for number in sorted(received))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_linked_file_stays_when_its_object_goes(tmp_path: Path) -> None:
 
 
 def test_bytes_in_memory_can_be_linked(tmp_path: Path) -> None:
-    ObjectContent.of(b"abc").link(tmp_path / "linked")
+    ObjectContent.from_bytes(b"abc").link(tmp_path / "linked")
     assert (tmp_path / "linked").read_bytes() == b"abc"
 
 
@@ -214,7 +214,7 @@ def test_what_was_uploaded_is_one_file_that_is_downloaded_linked_and_copied(
     first, last = _PART_BYTES - 3, _PART_BYTES + 4
     assert body(s3, Range=f"bytes={first}-{last}") == BODY[first : last + 1]
 
-    content_of(account.number, "us-east-1", _BUCKET, "large").link(tmp_path / "archive")
+    find_content(account.number, "us-east-1", _BUCKET, "large").link(tmp_path / "archive")
     assert (tmp_path / "archive").stat().st_nlink == 2
     assert (tmp_path / "archive").read_bytes() == BODY
 

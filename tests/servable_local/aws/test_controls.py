@@ -48,7 +48,7 @@ def test_a_clock_that_stands_still_is_moved_from_outside(still: LocalAws) -> Non
 
 def test_what_cannot_be_controlled_is_refused(still: LocalAws) -> None:
     controls = Controls(ScaledClock(seconds_per_minute=1), lambda *whose: None)  # type: ignore[arg-type]
-    assert controls.answer(CLOCK_PATH, {"seconds": 60}) == (
+    assert controls.respond(CLOCK_PATH, {"seconds": 60}) == (
         "409 Conflict",
         {"error": "this clock goes by itself and cannot be moved"},
     )
@@ -97,7 +97,7 @@ class Region:
 
     def inject(self, **kinds: Any) -> tuple[str, dict[str, Any]]:
         given = {"account": "1", "region": "eu-west-1", "endpoint": "ranker", **kinds}
-        answer = self.controls.answer(FAULT_PATH, given)
+        answer = self.controls.respond(FAULT_PATH, given)
         assert answer is not None
         return answer
 
@@ -154,14 +154,14 @@ def test_faults_of_sagemaker_and_its_instances_are_set_and_ended(region: Region)
 
 
 def test_a_shortage_is_of_the_whole_region_and_ends_with_another(region: Region) -> None:
-    answer = region.controls.answer(
+    answer = region.controls.respond(
         FAULT_PATH, {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
     )
     types = ("ml.c5.xlarge", "ml.c6i.xlarge")
-    assert (answer, region.shortage.first_free(types)) == (("200 OK", {}), "ml.c6i.xlarge")
+    assert (answer, region.shortage.find_available(types)) == (("200 OK", {}), "ml.c6i.xlarge")
     for kind in ("a", "b"):
-        region.controls.answer(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
-    assert [region.shortage.first_free((kind,)) for kind in ("a", "b")] == ["a", None]
+        region.controls.respond(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
+    assert [region.shortage.find_available((kind,)) for kind in ("a", "b")] == ["a", None]
 
 
 def test_what_is_no_control_is_not_answered(region: Region) -> None:
@@ -173,19 +173,21 @@ def test_what_is_no_control_is_not_answered(region: Region) -> None:
         },
     )
 
-    answer = region.controls.answer(FAULT_PATH, {"account": "1", "region": "r"})
+    answer = region.controls.respond(FAULT_PATH, {"account": "1", "region": "r"})
     assert answer is not None
     assert answer[0] == "400 Bad Request"
-    assert region.controls.answer(FAULT_PATH, None) is None
-    assert region.controls.answer("/servable/absent", {}) is None
+    assert region.controls.respond(FAULT_PATH, None) is None
+    assert region.controls.respond("/servable/absent", {}) is None
 
 
 def test_health_and_clock_are_answered(region: Region) -> None:
-    answer = region.controls.answer(HEALTH_PATH, None)
+    answer = region.controls.respond(HEALTH_PATH, None)
     assert answer is not None
     assert (answer[0], answer[1]["pid"] > 1) == ("200 OK", True)
 
-    before, after = (region.controls.answer(CLOCK_PATH, asked) for asked in (None, {"seconds": 90}))
+    before, after = (
+        region.controls.respond(CLOCK_PATH, asked) for asked in (None, {"seconds": 90})
+    )
     assert before is not None
     assert after is not None
     seconds = [one[1]["now"][17:19] for one in (before, after)]
@@ -209,9 +211,9 @@ def test_a_manual_clock_is_moved_by_hand() -> None:
     assert seen == [True] * 6
 
     clock = ManualClock()
-    before = clock.measured()
+    before = clock.measure_seconds()
     clock.pause(100)
-    assert clock.measured() - before == 100
+    assert clock.measure_seconds() - before == 100
 
 
 def test_a_scaled_clock_is_faster_and_its_latency_is_real() -> None:
@@ -221,9 +223,9 @@ def test_a_scaled_clock_is_faster_and_its_latency_is_real() -> None:
     assert clock.now() - before >= timedelta(seconds=5)
 
     clock = ScaledClock(seconds_per_minute=0.1)
-    before, real = clock.measured(), time.monotonic()
+    before, real = clock.measure_seconds(), time.monotonic()
     clock.pause(0.01)
-    assert 0.01 <= clock.measured() - before <= time.monotonic() - real + 0.001
+    assert 0.01 <= clock.measure_seconds() - before <= time.monotonic() - real + 0.001
 
 
 def test_a_scaled_clock_leaves_no_tick_out() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.metrics import log_filters
+from infra.catalog.metrics import load_log_filters
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.moto_patches.log_patterns import compile_pattern
@@ -112,7 +112,7 @@ LINES = {
 def counters(line: str) -> list[str]:
     return [
         log_filter.metric
-        for log_filter in log_filters()
+        for log_filter in load_log_filters()
         if compile_pattern(log_filter.pattern)(line)
     ]
 

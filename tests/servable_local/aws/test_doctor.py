@@ -11,10 +11,17 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from infra.parameters.environment import Environment
 from servable import __version__
-from servable.doctor.account import account, assets, endpoint_stack, needed, network, quotas
-from servable.doctor.machine import CheckResult, machine
-from servable.doctor.machine import project_files as project_files_look
-from servable.new.project_files import STAMP, project_files, write_all
+from servable.doctor.account import (
+    check_account,
+    check_archive_key,
+    check_endpoint_stack,
+    check_network,
+    check_quotas,
+    count_needed_instances,
+)
+from servable.doctor.machine import CheckResult, check_machine
+from servable.doctor.machine import check_project_files as project_files_look
+from servable.new.project_files import STAMP, build_project_files, write_all
 from servable.project.account import Account
 from servable_local.aws import LocalAws
 from tests.checkouts import ROOT
@@ -23,18 +30,18 @@ from tests.servable.test_cost import environment
 
 def asked(embedded: LocalAws, number: str = "111111111111") -> dict[str, CheckResult]:
     told = Account(region="us-west-2", number=number, aws=embedded)
-    return {one.name: one for one in account("prod", environment(rps=10), told)}
+    return {one.name: one for one in check_account("prod", environment(rps=10), told)}
 
 
 def test_this_machine_has_what_it_takes() -> None:
-    assert [one.name for one in machine(ROOT) if one.state != "ok"] == []
+    assert [one.name for one in check_machine(ROOT) if one.state != "ok"] == []
 
 
 def test_a_machine_without_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    looks = {one.name: one for one in machine(tmp_path)}
+    looks = {one.name: one for one in check_machine(tmp_path)}
     assert (looks["Node"].state, looks["Node"].mend) == (
         "problem",
         "`make install`",
@@ -45,10 +52,10 @@ def images_python(monkeypatch: pytest.MonkeyPatch, folder: Path) -> CheckResult:
     """What doctor says of the image's Python on a computer whose path is `folder`,
     where the image has a Python that does not run here.
     """
-    monkeypatch.setattr("servable.doctor.machine.images.python", lambda version: "3.99")
+    monkeypatch.setattr("servable.doctor.machine.images.find_python", lambda version: "3.99")
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("HOME", str(folder))
-    return next(one for one in machine(folder) if one.name == "image's Python")
+    return next(one for one in check_machine(folder) if one.name == "image's Python")
 
 
 def test_the_image_s_python_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +81,7 @@ def test_a_python_of_the_image_that_is_not_there_or_does_not_start_is_no_problem
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    write_all(tmp_path, project_files("mine"))
+    write_all(tmp_path, build_project_files("mine"))
     return tmp_path
 
 
@@ -144,7 +151,7 @@ def stack_look(status: str, protected: bool) -> CheckResult:
     arn = "arn:aws:cloudformation:us-west-2:111111111111:stack/prod-endpoint/1"
     stack = {"StackId": arn, "StackName": "prod-endpoint", "StackStatus": status}
     told = Told(describe_stacks={"Stacks": [stack | {"EnableTerminationProtection": protected}]})
-    (look,) = endpoint_stack("prod", environment(), told)
+    (look,) = check_endpoint_stack("prod", environment(), told)
     return look
 
 
@@ -169,7 +176,7 @@ def test_a_log_group_of_another_is_a_problem_with_its_command(embedded: LocalAws
 def test_the_local_aws_is_known(embedded: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in embedded.environment().items():
         monkeypatch.setenv(name, value)
-    assert Account(region="us-west-2", number="111111111111").embedded
+    assert Account(region="us-west-2", number="111111111111").has_custom_endpoint
 
 
 class Silent(Account):
@@ -178,34 +185,34 @@ class Silent(Account):
     def __init__(self, wrong: Exception) -> None:
         self.wrong, self.endpoint_url = wrong, None
 
-    def identity(self) -> dict[str, str]:
+    def fetch_identity(self) -> dict[str, str]:
         raise self.wrong
 
 
 def test_without_credentials_or_offline_it_says_what_could_not_be_asked() -> None:
-    looks = list(account("prod", environment(), Silent(NoCredentialsError())))
+    looks = list(check_account("prod", environment(), Silent(NoCredentialsError())))
     assert [(one.name, one.state) for one in looks] == [("credentials", "problem")]
 
     wrong = EndpointConnectionError(endpoint_url="https://sts")
-    (look,) = account("prod", environment(), Silent(wrong))
+    (look,) = check_account("prod", environment(), Silent(wrong))
     assert (look.state, look.said.startswith("could not be checked")) == ("unknown", True)
 
 
 def test_the_quota_must_hold_both_fleets_of_an_update() -> None:
-    found = needed(environment(2, 12, rollout={"strategy": "canary"}))
+    found = count_needed_instances(environment(2, 12, rollout={"strategy": "canary"}))
     assert found == {"ml.c5.xlarge": 24}
 
     told = Told(list_service_quotas=quota(23))
-    (look,) = quotas(environment(2, 12, rollout={"strategy": "canary"}), told)
+    (look,) = check_quotas(environment(2, 12, rollout={"strategy": "canary"}), told)
     assert look.state == "problem"
     assert look.mend.startswith("ask for 24 of 'ml.c5.xlarge for endpoint usage'")
 
     told = Told(list_aws_default_service_quotas=quota(0))
-    (look,) = quotas(environment(), told)
+    (look,) = check_quotas(environment(), told)
     assert look.state == "problem"
 
     told = Told(list_aws_default_service_quotas=quota(0), list_service_quotas=quota(2))
-    (look,) = quotas(environment(), told)
+    (look,) = check_quotas(environment(), told)
     assert look.state == "ok"
 
 
@@ -215,7 +222,7 @@ class Told(Silent):
     def __init__(self, **answers: Any) -> None:
         self.answers, self.endpoint_url = answers, None
 
-    def pages(self, service: str, operation: str, key: str, **asked: Any) -> Iterator[Any]:
+    def iterate_items(self, service: str, operation: str, key: str, **asked: Any) -> Iterator[Any]:
         yield from self.answers.get(operation, [])
 
     def client(self, service: str) -> Any:
@@ -235,14 +242,14 @@ def in_subnets() -> Environment:
 
 def test_subnets_and_vpc_endpoints_must_suffice_for_an_update() -> None:
     one = {"AvailableIpAddressCount": 3, "VpcId": "vpc-1"}
-    looks = list(network(in_subnets(), Told(describe_subnets={"Subnets": [one]})))
+    looks = list(check_network(in_subnets(), Told(describe_subnets={"Subnets": [one]})))
     assert (looks[0].name, looks[0].state) == ("subnets", "problem")
     assert "4 addresses are needed at once" in looks[0].mend
 
     one = {"AvailableIpAddressCount": 250, "VpcId": "vpc-1"}
     there = [{"ServiceName": "com.amazonaws.us-west-2.s3"}]
     told = Told(describe_subnets={"Subnets": [one]}, describe_vpc_endpoints=there)
-    looks = {look.name: look for look in network(in_subnets(), told)}
+    looks = {look.name: look for look in check_network(in_subnets(), told)}
     assert looks["VPC endpoint s3"].state == "ok"
     assert "com.amazonaws.us-west-2.logs" in looks["VPC endpoint logs"].mend
 
@@ -267,5 +274,7 @@ def test_the_key_of_the_bootstraps_bucket_is_held_to_the_files(
     bucket = {"ServerSideEncryptionConfiguration": {"Rules": rules}}
     told = environment(2).model_dump(exclude_unset=True)
     told["endpoint"] |= {"archive_kms_keys": named}
-    (look,) = assets(Environment.model_validate(told), Told(get_bucket_encryption=bucket))
+    (look,) = check_archive_key(
+        Environment.model_validate(told), Told(get_bucket_encryption=bucket)
+    )
     assert look.state == state

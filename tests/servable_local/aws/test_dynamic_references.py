@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws import lifecycle
-from servable_local.aws.local_aws import _function_permissions
+from servable_local.aws.local_aws import _list_function_permissions
 from servable_local.aws.server import Server
 from tests.servable_local.aws.deployed_templates import role
 from tests.servable_local.aws.local_account import Account
@@ -133,7 +133,7 @@ class Functions:
 
 
 def test_permissions_of_functions_are_counted_one_by_one() -> None:
-    assert list(_function_permissions(Functions().client)) == ["first", "second"]
+    assert list(_list_function_permissions(Functions().client)) == ["first", "second"]
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
@@ -162,4 +162,4 @@ def test_a_process_has_one_local_aws(tmp_path: Path) -> None:
 
 def test_without_psutil_none_is_starting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(lifecycle.sys.modules, "psutil", None)  # type: ignore[attr-defined]
-    assert lifecycle._starting(tmp_path) is None
+    assert lifecycle._find_starting_process(tmp_path) is None

@@ -11,9 +11,9 @@ pytestmark = pytest.mark.long
 
 BEGINNING = """
 import sys
-from servable_local.aws.moto_patches.every_service import without_ec2
+from servable_local.aws.moto_patches.every_service import import_without_ec2
 for module in ("moto.ssm.urls", "moto.applicationautoscaling.urls"):
-    without_ec2(module)
+    import_without_ec2(module)
 """
 
 

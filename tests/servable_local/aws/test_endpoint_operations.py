@@ -52,10 +52,10 @@ class Hosted:
                 pass
 
             @property
-            def here(self) -> Any:
+            def regional_service(self) -> Any:
                 return here
 
-            def _asked(self) -> dict[str, Any]:
+            def _read_request(self) -> dict[str, Any]:
                 return request
 
         getattr(Asked(), operation)()
@@ -111,7 +111,7 @@ def test_weights_and_counts_are_set_for_shadows_too(hosted: Hosted) -> None:
     fleet = hosted.case.endpoint.fleet
     assert fleet is not None
     variants = [
-        (hosted.name, hosted.weight, hosted.instances.desired) for hosted in fleet.everybody()
+        (hosted.name, hosted.weight, hosted.instances.desired) for hosted in fleet.list_variants()
     ]
     assert variants == [("primary", 0.5, 3), ("shadow", 0.25, 4)]
 
@@ -187,10 +187,10 @@ def models() -> Definitions:
 
 def test_a_definition_is_found_in_any_case_of_its_name(models: Definitions) -> None:
     models.add("Ranker", {"ModelName": "Ranker"})
-    shown = models.get("RANKER").describe()
+    shown = models.find_definition("RANKER").describe()
     models.remove("ranker")
     assert (shown["ModelArn"], shown["ModelName"]) == ("arn:Ranker", "Ranker")
-    assert (models.find("Ranker"), models.summaries()) == (None, [])
+    assert (models.find_request("Ranker"), models.list_summaries()) == (None, [])
     with pytest.raises(SageMakerError) as caught:
         models.remove("absent")
     assert caught.value.message == 'Could not find model "arn:absent".'
@@ -239,7 +239,7 @@ def test_a_policy_is_put_again_deleted_and_goes_with_its_target(scaled: Scaled) 
     scaled.case.clock.advance(minutes=5)
     scaled.put_policy()
     second = scaled.scaling.policies["arn:policy"]
-    alarms = [alarm["AlarmName"] for alarm in scaled.scaling.alarms_of("arn:policy")]
+    alarms = [alarm["AlarmName"] for alarm in scaled.scaling.list_alarms("arn:policy")]
     assert second.shown["CreationTime"] == first.shown["CreationTime"]
     assert (sorted(alarms), set(first.alarms) & set(alarms)) == (sorted(second.alarms), set())
 
@@ -263,9 +263,9 @@ def test_a_target_is_moved_inside_its_bounds_or_has_failed(scaled: Scaled) -> No
     scaled = Scaled(scaled.case.another())
     scaler, at = scaled.registered.scaler, scaled.scaling.now()
     scaler.register(1, 2, scaler.target.suspended)
-    resource = scaled.scaling._resource(scaled.key)
+    resource = scaled.scaling._build_resource(scaled.key)
     assert resource is not None
-    decision = scaler.move_inside(at, resource)
+    decision = scaler.move_inside_bounds(at, resource)
     scaled.case.update(blue_green(ALL_AT_ONCE))
     scaled.scaling._carry_out(scaled.key, scaler, decision, at)
     shown = scaled.scaling.activities[-1][1].describe("1")
@@ -273,13 +273,15 @@ def test_a_target_is_moved_inside_its_bounds_or_has_failed(scaled: Scaled) -> No
 
     scaled = Scaled(scaled.case.another())
     scaled.case.update(blue_green(ALL_AT_ONCE))
-    resource = scaled.scaling._resource(scaled.key)
+    resource = scaled.scaling._build_resource(scaled.key)
     assert resource is not None
     assert (resource.updating, resource.desired, resource.current) == (True, 4, 4)
 
 
 def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> None:
-    hosted = scaled.scaling._variant(("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES))
+    hosted = scaled.scaling._find_variant(
+        ("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES)
+    )
     assert hosted is not None
     assert hosted[1].name == "shadow"
     cases: list[tuple[str, str, str]] = [
@@ -289,12 +291,12 @@ def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> No
         ("sagemaker", "endpoint/ranker/variant/absent", INSTANCES),
     ]
     for key in cases:
-        assert scaled.scaling._variant(key) is None
-    assert Scaled(Case(tmp_path)).scaling._variant(Scaled.key) is None
+        assert scaled.scaling._find_variant(key) is None
+    assert Scaled(Case(tmp_path)).scaling._find_variant(Scaled.key) is None
 
 
 def test_an_account_without_that_endpoint_names_it() -> None:
     hosting: Any = SimpleNamespace(endpoints={}, arn=lambda kind, name: f"arn:{kind}/{name}")
     with pytest.raises(SageMakerError) as caught:
-        RegionalHosting.endpoint(hosting, "absent")
+        RegionalHosting.find_endpoint(hosting, "absent")
     assert caught.value.message == 'Could not find endpoint "arn:endpoint/absent".'

@@ -13,7 +13,11 @@ import pytest
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import VariantStartError
-from servable_local.aws.sagemaker.described import deployed_image, described, event_detail
+from servable_local.aws.sagemaker.described import (
+    build_event_detail,
+    describe_hosted_endpoint,
+    resolve_image,
+)
 from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, STATE
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
 
@@ -28,7 +32,7 @@ def test_an_endpoint_is_created_and_then_in_service(case: Case) -> None:
     assert case.events == [(STATE, "Creating"), (STATE, "InService")]
     assert case.routed(2) == ["", ""]
     with pytest.raises(KeyError):
-        case.endpoint.route("absent")
+        case.endpoint.choose_route("absent")
     before = list(case.events)
     assert (case.after(60), case.events) == ("InService", before)
 
@@ -52,7 +56,7 @@ def test_an_endpoint_that_does_not_start_has_failed_with_the_reason(tmp_path: Pa
 
 
 def test_before_anything_serves_nothing_is_routed_or_left(tmp_path: Path) -> None:
-    assert Case(tmp_path).endpoint.route(None) is None
+    assert Case(tmp_path).endpoint.choose_route(None) is None
 
     case = Case(tmp_path)
     case.endpoint.close()
@@ -101,7 +105,7 @@ def test_an_update_bakes_and_ends_once(case: Case) -> None:
     assert update is not None
     case.after(180)
     before = list(case.events)
-    case.endpoint._proceed(update, case.clock.now())
+    case.endpoint._advance_rollout(update, case.clock.now())
     assert (case.events, case.endpoint.status) == (before, "InService")
 
 
@@ -110,7 +114,7 @@ def test_a_canary_takes_its_share_and_says_which_stage_is_pending(case: Case) ->
     assert sorted(case.routed(8)) == ["first"] * 6 + ["second"] * 2
     started = case.clock.now()
     case.after(60)
-    pending = described(case.endpoint)["PendingDeploymentSummary"]
+    pending = describe_hosted_endpoint(case.endpoint)["PendingDeploymentSummary"]
     (variant,) = pending["ProductionVariants"]
     assert (pending["EndpointConfigName"], pending["StartTime"]) == ("second", started)
     assert variant["VariantStatus"] == [
@@ -128,11 +132,11 @@ def test_a_deployment_is_pending_to_its_end(case: Case, tmp_path: Path) -> None:
     start, endpoint = case._start, case.endpoint
 
     def starting(name: str) -> Any:
-        seen.append(described(endpoint)["PendingDeploymentSummary"])
+        seen.append(describe_hosted_endpoint(endpoint)["PendingDeploymentSummary"])
         return start(name)
 
     object.__setattr__(endpoint._around, "start", starting)
-    assert "PendingDeploymentSummary" not in described(endpoint)
+    assert "PendingDeploymentSummary" not in describe_hosted_endpoint(endpoint)
     case.update()  # at once, without a policy
     (pending,) = seen
     assert pending["EndpointConfigName"] == "second"
@@ -142,13 +146,13 @@ def test_a_deployment_is_pending_to_its_end(case: Case, tmp_path: Path) -> None:
             "VariantStatus": [{"Status": "Creating", "StartTime": pending["StartTime"]}],
         }
     ]
-    assert "PendingDeploymentSummary" not in described(endpoint)
+    assert "PendingDeploymentSummary" not in describe_hosted_endpoint(endpoint)
 
     new = Case(tmp_path)
-    summary = described(new.endpoint)["PendingDeploymentSummary"]
+    summary = describe_hosted_endpoint(new.endpoint)["PendingDeploymentSummary"]
     assert summary["EndpointConfigName"] == "first"
     new.error = VariantStartError("no")
-    assert "PendingDeploymentSummary" not in described(new.created().endpoint)
+    assert "PendingDeploymentSummary" not in describe_hosted_endpoint(new.created().endpoint)
 
 
 @pytest.mark.parametrize(
@@ -160,19 +164,19 @@ def test_a_deployment_is_pending_to_its_end(case: Case, tmp_path: Path) -> None:
     ],
 )
 def test_a_deployed_image_is_resolved_to_a_digest(image: str, repository: str) -> None:
-    found = deployed_image(image)
+    found = resolve_image(image)
     resolved, digest = found["ResolvedImage"].split("@sha256:")
     assert (found["SpecifiedImage"], resolved, len(digest)) == (image, repository, 64)
-    again = deployed_image(found["ResolvedImage"])["ResolvedImage"]
+    again = resolve_image(found["ResolvedImage"])["ResolvedImage"]
     assert again == found["ResolvedImage"]
 
 
 def test_a_deleted_endpoint_is_there_until_its_containers_have_ended(case: Case) -> None:
     steps: list[Any] = []
-    case.endpoint._run = steps.append  # type: ignore[method-assign, assignment]
+    case.endpoint._run_in_background = steps.append  # type: ignore[method-assign, assignment]
     gone: list[str] = []
     case.endpoint.delete(lambda: gone.append(case.endpoint.name))
-    assert (described(case.endpoint)["EndpointStatus"], gone) == ("Deleting", [])
+    assert (describe_hosted_endpoint(case.endpoint)["EndpointStatus"], gone) == ("Deleting", [])
     assert [container.closed for container in case.containers("first")] == [False, False]
     with pytest.raises(SageMakerError, match="in-progress"):
         case.endpoint.delete(lambda: None)
@@ -251,7 +255,7 @@ def test_an_update_keeps_what_it_retains(case: Case) -> None:
     case = case.another()
     capture = {"InitialSamplingPercentage": 50, "DestinationS3Uri": "s3://b"}
     case.update(None, DataCaptureConfig=capture)
-    assert described(case.endpoint)["DataCaptureConfig"] == {
+    assert describe_hosted_endpoint(case.endpoint)["DataCaptureConfig"] == {
         "EnableCapture": True,
         "CaptureStatus": "Started",
         "CurrentSamplingPercentage": 50,
@@ -264,7 +268,7 @@ def test_an_update_keeps_what_it_retains(case: Case) -> None:
 def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
     case.endpoint.instance_faults.start_seconds = 60
     case.endpoint.scale({"primary": 6})
-    (variant,) = described(case.endpoint)["ProductionVariants"]
+    (variant,) = describe_hosted_endpoint(case.endpoint)["ProductionVariants"]
     assert (case.endpoint.status, variant["VariantStatus"]) == (
         "Updating",
         [{"Status": "Updating", "StatusMessage": "Scaling out desired instance count to 6."}],
@@ -276,14 +280,14 @@ def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
     ]  # fmt: skip
 
     case.endpoint.scale({"primary": 2})
-    (variant,) = described(case.endpoint)["ProductionVariants"]
+    (variant,) = describe_hosted_endpoint(case.endpoint)["ProductionVariants"]
     assert (case.endpoint.status, "VariantStatus" in variant) == ("InService", False)
     assert case.events[-1] == (DEPLOYMENT, "InService")
 
 
 # --- descriptions
 def test_an_endpoints_event_and_its_serverless_variant_are_described(case: Case) -> None:
-    detail = event_detail(case.endpoint, {"team": "search"})
+    detail = build_event_detail(case.endpoint, {"team": "search"})
     assert (detail["EndpointStatus"], detail["Tags"]) == ("IN_SERVICE", {"team": "search"})
     # 2026-01-01 in UTC
     assert detail["CreationTime"] == 1_767_225_600_000
@@ -293,7 +297,7 @@ def test_an_endpoints_event_and_its_serverless_variant_are_described(case: Case)
     assert case.endpoint.fleet is not None
     variant = case.endpoint.fleet.variants["primary"]
     variant.serverless = {"MaxConcurrency": 5}
-    (shown,) = described(case.endpoint)["ProductionVariants"]
+    (shown,) = describe_hosted_endpoint(case.endpoint)["ProductionVariants"]
     assert (shown["CurrentServerlessConfig"], shown["DesiredServerlessConfig"]) == (
         {"MaxConcurrency": 5}, {"MaxConcurrency": 5},
     )  # fmt: skip
@@ -316,19 +320,19 @@ def test_the_kind_of_an_endpoint(tmp_path: Path, settings: dict[str, Any], kind:
 def test_a_shadow_copies_its_share(case: Case) -> None:
     fleet = case.fleets["first"]
     fleet.shadows["shadow"].weight = 0.25
-    copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(8)]
+    copied = [fleet.choose_shadow(fleet.variants["primary"]) for _ in range(8)]
     assert [one is not None for one in copied].count(True) == 2
     for weight, copies in [(0.0, 0), (0.5, 4)]:
         case = case.another()
         fleet = case.fleets["first"]
         fleet.variants["primary"].weight = weight
-        copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(4)]
+        copied = [fleet.choose_shadow(fleet.variants["primary"]) for _ in range(4)]
         assert [one is not None for one in copied].count(True) == copies
 
 
 def test_an_endpoints_steps_run_beside_their_caller(tmp_path: Path) -> None:
     case = Case(tmp_path)
-    del case.endpoint.__dict__["_run"]
+    del case.endpoint.__dict__["_run_in_background"]
     case.created()
     deadline = time.monotonic() + 20
     while case.endpoint.status == "Creating" and time.monotonic() < deadline:

@@ -13,7 +13,7 @@ from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.synthesised import ENVIRONMENTS, Deployed
+from tests.servable_local.aws.synthesised import ENVIRONMENTS, DeployedNames
 from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
@@ -21,27 +21,27 @@ pytestmark = pytest.mark.long
 MICROSECONDS = 1e6
 
 
-def _slow(deployed: Deployed, watched: Watched, threshold: float) -> None:
+def _slow(deployed: DeployedNames, watched: Watched, threshold: float) -> None:
     for container in deployed.containers():
         container.seconds = threshold / MICROSECONDS
 
 
-def _failing(deployed: Deployed, watched: Watched, threshold: float) -> None:
+def _failing(deployed: DeployedNames, watched: Watched, threshold: float) -> None:
     for container in deployed.containers():
         container.status = 503 if threshold else 200
 
 
-def _refusing(deployed: Deployed, watched: Watched, threshold: float) -> None:
+def _refusing(deployed: DeployedNames, watched: Watched, threshold: float) -> None:
     for container in deployed.containers():
         container.status = 400 if threshold else 200
 
 
-def _delayed(deployed: Deployed, watched: Watched, threshold: float) -> None:
+def _delayed(deployed: DeployedNames, watched: Watched, threshold: float) -> None:
     watched.inside(deployed.endpoint).overhead_seconds = threshold / MICROSECONDS
 
 
 # {metric: how to bring it above a threshold; a threshold of 0 mends it}
-TROUBLES: dict[str, Callable[[Deployed, Watched, float], None]] = {
+TROUBLES: dict[str, Callable[[DeployedNames, Watched, float], None]] = {
     "ModelLatency": _slow,
     "OverheadLatency": _delayed,
     "Invocation4XXErrors": _refusing,
@@ -60,21 +60,21 @@ def deployed(
     project_templates: dict[str, dict[str, Any]],
     embedded: LocalAws,
     launcher: Launcher,
-) -> Iterator[Deployed]:
-    made = Deployed(embedded, launcher, project_templates[environment])
+) -> Iterator[DeployedNames]:
+    made = DeployedNames(embedded, launcher, project_templates[environment])
     yield made
     made.account.delete()
 
 
 @pytest.fixture
-def watched(deployed: Deployed, clock: ManualClock, server: Server) -> Watched:
+def watched(deployed: DeployedNames, clock: ManualClock, server: Server) -> Watched:
     watched = Watched(deployed.account, clock, server)
     watched.align()
     watched.minutes(2, endpoint=deployed.endpoint)  # what is there is no longer new
     return watched
 
 
-def test_every_alarms_trouble_is_known(deployed: Deployed) -> None:
+def test_every_alarms_trouble_is_known(deployed: DeployedNames) -> None:
     of_requests = [
         alarm for alarm in deployed.alarms() if alarm.get("Namespace") == "AWS/SageMaker"
     ]
@@ -82,7 +82,9 @@ def test_every_alarms_trouble_is_known(deployed: Deployed) -> None:
 
 
 @pytest.mark.parametrize("metric", TROUBLES)
-def test_an_alarm_fires_and_recovers(deployed: Deployed, watched: Watched, metric: str) -> None:
+def test_an_alarm_fires_and_recovers(
+    deployed: DeployedNames, watched: Watched, metric: str
+) -> None:
     for alarm in deployed.alarms(metric):
         states = []
         for bad in [True] * alarm["EvaluationPeriods"] + [False]:
@@ -93,7 +95,9 @@ def test_an_alarm_fires_and_recovers(deployed: Deployed, watched: Watched, metri
 
 
 @pytest.mark.parametrize("metric", ["ModelLatency", "OverheadLatency"])
-def test_half_a_threshold_fires_no_alarm(deployed: Deployed, watched: Watched, metric: str) -> None:
+def test_half_a_threshold_fires_no_alarm(
+    deployed: DeployedNames, watched: Watched, metric: str
+) -> None:
     for alarm in deployed.alarms(metric):
         TROUBLES[metric](deployed, watched, alarm["Threshold"] * 0.5)
         watched.minutes(alarm["EvaluationPeriods"] + 1, endpoint=deployed.endpoint)
@@ -101,7 +105,9 @@ def test_half_a_threshold_fires_no_alarm(deployed: Deployed, watched: Watched, m
         assert watched.state(alarm["AlarmName"]) == "OK"
 
 
-def test_no_traffic_or_one_bad_minute_wakes_nobody(deployed: Deployed, watched: Watched) -> None:
+def test_no_traffic_or_one_bad_minute_wakes_nobody(
+    deployed: DeployedNames, watched: Watched
+) -> None:
     watched.clock.advance(minutes=10)
     assert {alarm["StateValue"] for alarm in deployed.alarms()} == {"OK"}
 
@@ -112,7 +118,7 @@ def test_no_traffic_or_one_bad_minute_wakes_nobody(deployed: Deployed, watched: 
     assert {alarm["StateValue"] for alarm in deployed.alarms()} == {"OK"}
 
 
-def test_a_firing_alarm_tells_its_topic(deployed: Deployed, watched: Watched) -> None:
+def test_a_firing_alarm_tells_its_topic(deployed: DeployedNames, watched: Watched) -> None:
     (alarm,) = deployed.alarms("Invocation5XXErrors")
     _failing(deployed, watched, 1)
     watched.minutes(alarm["EvaluationPeriods"], endpoint=deployed.endpoint)

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.limits import table
-from infra.parameters.environment import stack_name
-from infra.policy.execution_policy import policies
-from servable.permissions.command import deployed
+from infra.catalog.limits import load_table
+from infra.parameters.environment import build_stack_name
+from infra.policy.execution_policy import build_policies
+from servable.permissions.command import collect_policy_inputs
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudformation import operations
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.local_aws import REGION, LocalAws
 from servable_local.aws.loopback import Loopback
-from tests.presets import environments, templates
+from tests.list_presets import environments, templates
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 
@@ -273,13 +273,15 @@ class Named(Preset):
         super().__init__(aws, launcher, name)
 
     def _name(self, stack: str) -> str:
-        return stack_name(self._loaded.name, self._loaded.environment, stack)
+        return build_stack_name(self._loaded.name, self._loaded.environment, stack)
 
     def documents(self) -> list[dict[str, Any]]:
         """The policies for this environment, in the account and region that it is deployed to."""
-        own = replace(deployed(self._loaded), account=self.account.number, region=REGION)
+        own = replace(
+            collect_policy_inputs(self._loaded), account=self.account.number, region=REGION
+        )
         owner = f":{self._loaded.environment.account}:"
-        text = json.dumps(policies([own])).replace(owner, f":{self.account.number}:")
+        text = json.dumps(build_policies([own])).replace(owner, f":{self.account.number}:")
         found: list[dict[str, Any]] = json.loads(text)
         return found
 
@@ -356,10 +358,12 @@ def test_these_make_every_type_that_the_policies_are_for() -> None:
         for template in templates(name).values()
         for resource in template["Resources"].values()
     }
-    assert made == set(table("handler_permissions")["types"])
+    assert made == set(load_table("handler_permissions")["types"])
 
 
 def test_a_call_that_the_policies_lack_is_found() -> None:
     call = Call("sagemaker", "DeleteEndpoint", {"EndpointName": "another"}, "123456789012", REGION)
-    own = replace(deployed(environments()[NAMES[0]]), account=call.account, region=REGION)
-    assert len(outside([call], policies([own]))) == 1
+    own = replace(
+        collect_policy_inputs(environments()[NAMES[0]]), account=call.account, region=REGION
+    )
+    assert len(outside([call], build_policies([own]))) == 1

@@ -17,10 +17,10 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.resources.resource_type import ResourceError, ResourceType
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.presets import synthesised
+from tests.list_presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.synthesised import Deployed
+from tests.servable_local.aws.synthesised import DeployedNames
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -35,7 +35,7 @@ def template(*, protect: bool, stack: str) -> dict[str, Any]:
     return synthesised(valid(loaded))[stack]
 
 
-class Failing(Deployed):
+class Failing(DeployedNames):
     """A stack whose creation fails at one resource after another, and succeeds at last."""
 
     def __init__(
@@ -56,14 +56,16 @@ class Failing(Deployed):
         self.names = list(types.values())[begins:]
         bootstrap = asked["Parameters"]["BootstrapVersion"]["Default"]
         self.account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
-        type_of = ResourceCalls.type_of
+        type_of = ResourceCalls.find_type
 
         def failing(calls: ResourceCalls, resource: StackResource) -> ResourceType:
             if resource.logical_id == self.at:
-                raise calls._failed(resource, "CREATE", str(ResourceError("refused by a test")))
+                raise calls._record_failure(
+                    resource, "CREATE", str(ResourceError("refused by a test"))
+                )
             return type_of(calls, resource)
 
-        made.setattr(ResourceCalls, "type_of", failing)
+        made.setattr(ResourceCalls, "find_type", failing)
         self.asked = asked
 
     def create(self, at: str) -> str:

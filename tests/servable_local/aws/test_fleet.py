@@ -91,18 +91,18 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
 
 
 def test_a_variant_is_started_as_its_configuration_says(launcher: Launcher) -> None:
-    (started,) = launcher.start(variant()).everybody()
+    (started,) = launcher.start(variant()).list_variants()
     instances = started.instances
-    assert (started.weight, instances.desired, instances.serving) == (1.0, 1, 1)
+    assert (started.weight, instances.desired, instances.serving_count) == (1.0, 1, 1)
     assert (started.image, started.models, started.serverless) == (IMAGE, None, None)
     (started,) = launcher.start(
         variant(InitialVariantWeight="0.25", InitialInstanceCount="3")
-    ).everybody()
-    assert (started.weight, started.instances.serving) == (0.25, 3)
+    ).list_variants()
+    assert (started.weight, started.instances.serving_count) == (0.25, 3)
 
     fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
     assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
-    assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
+    assert [hosted.name for hosted in fleet.list_variants()] == ["primary", "shadow"]
 
 
 def test_a_variant_without_containers_is_in_service(tmp_path: Path) -> None:
@@ -114,10 +114,10 @@ def test_a_variant_without_containers_is_in_service(tmp_path: Path) -> None:
     for unserved in cases:
         without = Launcher(tmp_path, most_containers=0)
         without.models["a"] = unserved
-        (started,) = without.start(variant(InitialInstanceCount=2)).everybody()
-        assert (started.instances.serving, without.started) == (2, [])
+        (started,) = without.start(variant(InitialInstanceCount=2)).list_variants()
+        assert (started.instances.serving_count, without.started) == (2, [])
 
-    (started,) = Launcher(tmp_path, most_containers=0).start(variant()).everybody()
+    (started,) = Launcher(tmp_path, most_containers=0).start(variant()).list_variants()
     status, _, answer = started.instances.pick().post("/invocations", b"", {}, timeout_seconds=1)
     assert (status, b"'servable-local[run]'" in answer) == (503, True)
 
@@ -139,19 +139,19 @@ def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_sa
 )
 def test_the_routing_strategy(launcher: Launcher, strategy: str | None, least: bool) -> None:
     given: dict[str, Any] = {"RoutingConfig": {"RoutingStrategy": strategy}} if strategy else {}
-    (started,) = launcher.start(variant(**given)).everybody()
+    (started,) = launcher.start(variant(**given)).list_variants()
     assert started.instances.least_outstanding == least
 
 
 def test_a_variant_without_its_model_or_instance_type_does_not_start(launcher: Launcher) -> None:
     assert launcher.failure(variant(ModelName="c")) == 'Could not find model "c".'
-    launcher.launcher.shortage.set([FIRST])
+    launcher.launcher.shortage.set_types([FIRST])
     assert launcher.failure(variant()) == NO_CAPACITY
 
     serverless = {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
-    launcher.launcher.shortage.set([FIRST])
+    launcher.launcher.shortage.set_types([FIRST])
     given = {"VariantName": "primary", "ModelName": "a", "ServerlessConfig": serverless}
-    (started,) = launcher.start(given).everybody()
+    (started,) = launcher.start(given).list_variants()
     assert started.serverless == serverless
 
 
@@ -173,7 +173,7 @@ def test_a_wrong_kind_of_model_is_named(launcher: Launcher, containers: dict[str
 
 def test_a_model_of_a_list_of_one_container_is_served(launcher: Launcher) -> None:
     launcher.models["a"] = {"Containers": [model()["PrimaryContainer"]]}
-    assert launcher.start(variant()).variants["primary"].instances.serving == 1
+    assert launcher.start(variant()).variants["primary"].instances.serving_count == 1
 
 
 def test_every_variant_that_does_not_start_is_a_reason(launcher: Launcher) -> None:
@@ -205,7 +205,7 @@ def test_many_models_share_one_container(tmp_path: Path, monkeypatch: pytest.Mon
     assert [process.closed for process in launcher.started] == [True]
     launcher = Launcher(tmp_path, most_containers=3)
     launcher.models["a"] = model(Mode="MultiModel", ModelDataUrl="s3://b/models/")
-    (started,) = launcher.start(variant(InitialInstanceCount=3)).everybody()
+    (started,) = launcher.start(variant(InitialInstanceCount=3)).list_variants()
     (process,) = launcher.started
     assert (process.archive, process.variables["SAGEMAKER_MULTI_MODEL"]) == (None, "true")
     assert started.models is not None
@@ -243,7 +243,7 @@ POOLS = [
 
 @pytest.mark.parametrize(("short", "name"), [([], "a"), ([FIRST], "b")])
 def test_a_pool_names_its_model(launcher: Launcher, short: list[str], name: str) -> None:
-    launcher.launcher.shortage.set(short)
+    launcher.launcher.shortage.set_types(short)
     launcher.start({"VariantName": "primary", "ModelName": "a", "InstancePools": POOLS})
     assert launcher.started[0].variables["MODEL"] == name
 
@@ -258,7 +258,7 @@ def hosted(name: str, weight: float = 1.0, **by_type: int) -> HostedVariant:
 
 def chosen(weights: dict[str, float], times: int) -> str:
     turns = Turns()
-    return "".join(turns.next(weights) for _ in range(times))
+    return "".join(turns.choose_next(weights) for _ in range(times))
 
 
 @pytest.mark.parametrize(
@@ -287,10 +287,10 @@ def test_a_shadow_gets_its_share_of_requests(tmp_path: Path) -> None:
     ]:
         answers = hosted("primary", weight)
         shadowed = fleet(tmp_path, answers, shadow=hosted("shadow", shadow_weight))
-        copied = [shadowed.copied_to(answers) for _ in range(8)]
+        copied = [shadowed.choose_shadow(answers) for _ in range(8)]
         assert len([copy for copy in copied if copy and copy.name == "shadow"]) == copies
     answers = hosted("primary")
-    assert fleet(tmp_path, answers).copied_to(answers) is None
+    assert fleet(tmp_path, answers).choose_shadow(answers) is None
 
 
 @pytest.mark.parametrize(("counts", "count"), [((2, 3), 5), ((0,), 1)])
@@ -320,24 +320,27 @@ def test_an_update_keeps_counts_and_weights_as_it_is_asked_to(
 
 def test_types_of_a_pool_answer_in_proportion_to_their_instances() -> None:
     mixed = hosted("primary", a=2, b=1, c=0)
-    assert [mixed.answering() for _ in range(3)] == [("a", 2), ("b", 1), ("a", 2)]
-    assert (hosted("primary", a=2).pools, hosted("primary", a=2).answering()) == ({}, None)
-    assert hosted("primary", a=0, b=0).answering() is None
+    assert [mixed.choose_instance_type() for _ in range(3)] == [("a", 2), ("b", 1), ("a", 2)]
+    assert (hosted("primary", a=2).pools, hosted("primary", a=2).choose_instance_type()) == (
+        {},
+        None,
+    )
+    assert hosted("primary", a=0, b=0).choose_instance_type() is None
 
 
 def test_instances_of_a_pool_are_shared_out_and_measured() -> None:
     mixed = hosted("primary", a=2, b=1)
     containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
     mixed.instances.containers = containers
-    assert [types for _, types in mixed.utilisation()] == [["a", "b"], ["a"]]
+    assert [types for _, types in mixed.measure_utilisation()] == [["a", "b"], ["a"]]
 
     watched = hosted("primary", a=2)
     containers = [SimpleNamespace(pid=None) for _ in range(2)]
     watched.instances.containers = containers
-    list(watched.utilisation())
+    list(watched.measure_utilisation())
     first = dict(watched._utilisations)
     watched.instances.containers = containers[1:]
-    list(watched.utilisation())
+    list(watched.measure_utilisation())
     kept = id(containers[1])
     assert watched._utilisations == {kept: first[kept]}
     assert watched._utilisations[kept] is first[kept]
@@ -350,7 +353,7 @@ WEIGHTS = st.dictionaries(
 
 def _order(weights: dict[str, float], count: int) -> list[str]:
     turns = Turns()
-    return [turns.next(weights) for _ in range(count)]
+    return [turns.choose_next(weights) for _ in range(count)]
 
 
 @given(WEIGHTS)
@@ -367,5 +370,5 @@ def test_turns_are_mixed_equal_and_may_change() -> None:
 
     turns = Turns()
     for _ in range(10):
-        turns.next({"new": 0.1, "old": 0.9})
-    assert {turns.next({"new": 1.0, "old": 0.0}) for _ in range(10)} == {"new"}
+        turns.choose_next({"new": 0.1, "old": 0.9})
+    assert {turns.choose_next({"new": 1.0, "old": 0.0}) for _ in range(10)} == {"new"}

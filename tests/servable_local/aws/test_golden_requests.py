@@ -15,13 +15,13 @@ from infra.constructs.rollout.golden_sender import CODE
 from infra.functions import golden_sender
 from infra.functions.golden_sender import UnsentError, send
 from infra.parameters.loading import load
-from servable.plan.synthesis import endpoint_template
+from servable.plan.synthesis import synthesise_endpoint
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.synthesised import Deployed
+from tests.servable_local.aws.synthesised import DeployedNames
 from tests.servable_local.aws.test_guarded_update import Update
 
 pytestmark = pytest.mark.long
@@ -33,7 +33,7 @@ FOLDER = ROOT / "examples" / "updates"
 def canary(overrides: dict[str, str]) -> dict[str, Any]:
     given = {"canary": {"rollout.golden_requests.per_minute": "4", **overrides}}
     (one,) = [loaded for loaded in load(ROOT, FOLDER, given) if loaded.name == "canary"]
-    return endpoint_template(valid(one))
+    return synthesise_endpoint(valid(one))
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def templates() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def quiet(templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher) -> Deployed:
-    return Deployed(embedded, launcher, templates[0])
+def quiet(templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher) -> DeployedNames:
+    return DeployedNames(embedded, launcher, templates[0])
 
 
 class Scheduled:
@@ -52,7 +52,7 @@ class Scheduled:
     What it prints reaches the metrics, as CloudWatch reads it from Lambda's log.
     """
 
-    def __init__(self, deployed: Deployed, clock: ManualClock | None = None) -> None:
+    def __init__(self, deployed: DeployedNames, clock: ManualClock | None = None) -> None:
         self.client = deployed.account.client
         self._clock = clock
         (rule,) = [
@@ -105,7 +105,7 @@ def failing(
     """What becomes of an update whose new version fails so, with golden requests or without."""
 
     def run(golden: bool, status: int) -> str:
-        deployed = Deployed(embedded, launcher, templates[0])
+        deployed = DeployedNames(embedded, launcher, templates[0])
         clock.advance(seconds=60 - clock.now().second)
         update, sender = Update(deployed, templates[1]), Scheduled(deployed, clock)
         update.new.status = status
@@ -133,7 +133,7 @@ def test_without_them_nobody_notices(failing: Failing) -> None:
     assert failing(False, 503) == "UPDATE_COMPLETE: "
 
 
-def test_the_files_request_is_sent_every_minute_of_an_update(quiet: Deployed) -> None:
+def test_the_files_request_is_sent_every_minute_of_an_update(quiet: DeployedNames) -> None:
     assert Scheduled(quiet).every == "rate(1 minute)"
     assert Scheduled(quiet).run() == {"sent": 0, "failed": 0}
 
@@ -144,7 +144,9 @@ def test_the_files_request_is_sent_every_minute_of_an_update(quiet: Deployed) ->
     assert base64.b64decode(Scheduled(quiet).event["body"]) == body
 
 
-def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(quiet: Deployed) -> None:
+def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(
+    quiet: DeployedNames,
+) -> None:
     functions = quiet.account.client("lambda")
     (made,) = functions.list_functions()["Functions"]
     code = CODE.read_bytes()
@@ -293,5 +295,5 @@ def test_policies_name_an_endpoint_with_capitals_in_both_spellings() -> None:
 
 def test_without_the_table_the_template_has_no_function() -> None:
     (one,) = [loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear"]
-    kinds = {resource["Type"] for resource in endpoint_template(valid(one))["Resources"].values()}
+    kinds = {resource["Type"] for resource in synthesise_endpoint(valid(one))["Resources"].values()}
     assert "AWS::Lambda::Function" not in kinds

@@ -13,7 +13,7 @@ from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher, StandIn
 from tests.servable_local.aws.rollout_cells import Cells, predicted
-from tests.servable_local.aws.synthesised import Deployed, is_baking, synthesise
+from tests.servable_local.aws.synthesised import DeployedNames, is_baking, synthesise
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
@@ -35,7 +35,7 @@ def templates(project_templates: dict[str, dict[str, Any]]) -> list[dict[str, di
 class Update:
     """An environment deployed, and an update of it under way, baking."""
 
-    def __init__(self, deployed: Deployed, template: dict[str, Any]) -> None:
+    def __init__(self, deployed: DeployedNames, template: dict[str, Any]) -> None:
         self.deployed = deployed
         self.name = deployed.endpoint
         (self.old,) = deployed.containers()
@@ -65,14 +65,16 @@ class Update:
 @pytest.fixture(scope="module")
 def deployed(
     templates: list[dict[str, dict[str, Any]]], embedded: LocalAws, launcher: Launcher
-) -> dict[str, Deployed]:
+) -> dict[str, DeployedNames]:
     """Each once; every test updates what the one before it left."""
-    return {name: Deployed(embedded, launcher, templates[0][name]) for name in GUARDED}
+    return {name: DeployedNames(embedded, launcher, templates[0][name]) for name in GUARDED}
 
 
 @pytest.fixture
 def begin(
-    deployed: dict[str, Deployed], templates: list[dict[str, dict[str, Any]]], clock: ManualClock
+    deployed: dict[str, DeployedNames],
+    templates: list[dict[str, dict[str, Any]]],
+    clock: ManualClock,
 ) -> Iterator[Callable[[str], Update]]:
     """Starts an update of that environment: to whichever of the two templates is not live."""
     updates: list[Update] = []
@@ -97,7 +99,7 @@ def begin(
         update.status()
 
 
-def _archive_of(deployed: Deployed) -> bytes:
+def _archive_of(deployed: DeployedNames) -> bytes:
     """The archive of the container that answers, whatever became of the last update."""
     runtime = deployed.account.client("sagemaker-runtime")
     answer = runtime.invoke_endpoint(EndpointName=deployed.endpoint, Body=b"x")["Body"].read()
@@ -204,7 +206,7 @@ def test_the_way_back_names_the_alarm(update: Update, watched: Watched) -> None:
 
 def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
     begin: Callable[[str], Update],
-    deployed: dict[str, Deployed],
+    deployed: dict[str, DeployedNames],
     clock: ManualClock,
     server: Server,
 ) -> None:
@@ -238,7 +240,7 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
     begin: Callable[[str], Update],
     clock: ManualClock,
     server: Server,
-    deployed: dict[str, Deployed],
+    deployed: dict[str, DeployedNames],
 ) -> None:
     begin("prod")
     clock.advance(minutes=60)  # through: its alarms are now those of the fleet that serves

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from infra import recording
-from infra.packing import packed_key
+from infra.packing import compute_packed_key
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, ValidFile, load
-from infra.parameters.placement import placements
-from infra.preflight.batch.jobs import batch_example
+from infra.parameters.placement import list_placements
+from infra.preflight.batch.jobs import build_batch_example
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.history import command, restoring
-from servable.history.deployments import Deployment, deployments
-from servable.history.restoring import restored, write
+from servable.history.deployments import Deployment, list_deployments
+from servable.history.restoring import replace_file, restore_deployment
 from servable.project import account as operations_account
 from tests.conftest import VALID, valid
 from tests.servable_local.aws.local_account import Account
@@ -66,7 +66,7 @@ class Past:
         settings["variants"]["primary"] |= changes
         name = name or hashlib.sha256(archive).hexdigest()
         if not container:
-            (placed,) = placements(environment)
+            (placed,) = list_placements(environment)
             container = placed.settings.model_dump(mode="json", exclude_none=True)
         said = {
             "stack": STACK,
@@ -85,7 +85,7 @@ class Past:
             ],
         }
         fingerprint = hashlib.sha256(json.dumps(said).encode()).hexdigest()
-        done = recording.completed({**said, "fingerprint": fingerprint}, self.project)
+        done = recording.complete_record({**said, "fingerprint": fingerprint}, self.project)
         key = f"deployments/{STACK}.{fingerprint}.json"
         self.account.put_archive(json.dumps(done).encode(), key)
         return fingerprint
@@ -105,7 +105,7 @@ class Past:
         self.account.deploy(template, name=STACK)
 
     def found(self) -> list[Deployment]:
-        return deployments(self.asked, STACK)
+        return list_deployments(self.asked, STACK)
 
     def remove(self, archive: bytes) -> None:
         name = f"{hashlib.sha256(archive).hexdigest()}.tar.gz"
@@ -139,7 +139,7 @@ def test_a_record_with_the_old_name_of_environment_is_read(past: Past) -> None:
         past.deploy(one)
     newest, before, *_ = past.found()
     assert [change for change in newest.changes if "TABLE" in change] == []
-    text = restored(past.loaded(), before, past.asked).text
+    text = restore_deployment(past.loaded(), before, past.asked).text
     assert tomllib.loads(text)["variants"]["primary"]["environment"] == variables
 
 
@@ -156,7 +156,7 @@ def test_a_record_that_never_came_through_has_no_number(past: Past) -> None:
 
 def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: Past) -> None:
     alone = TEXT[: TEXT.index("[variants")].replace("111111111111", past.account.number)
-    past.file.write_text(f"{batch_example()}\n{alone}")
+    past.file.write_text(f"{build_batch_example()}\n{alone}")
     (newest, *_) = past.found()
     assert newest.record is not None
     (container,) = newest.record["variants"]
@@ -165,7 +165,7 @@ def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: P
     del batch["variant"]
     settings = past.loaded().environment.model_dump(mode="json", exclude_unset=True)
     record = {**newest.record, "settings": settings, "variants": [], "batches": [batch]}
-    back = restored(past.loaded(), replace(newest, record=record), past.asked)
+    back = restore_deployment(past.loaded(), replace(newest, record=record), past.asked)
     tables = tomllib.loads(back.text)
     assert tables["models"]["ranker"]["artifact"]["uri"] == container["archive"]
     nightly = tables["batch"]["nightly"]
@@ -192,7 +192,9 @@ def test_after_a_destroy_records_have_numbers_and_can_be_restored(destroyed: Pas
         (1, "2026-11-01"),
     ]
     assert [one.state_known for one in destroyed.found()] == [False, False]
-    found = restored(destroyed.loaded(), command._chosen(destroyed.found(), "1"), destroyed.asked)
+    found = restore_deployment(
+        destroyed.loaded(), command._find_deployment(destroyed.found(), "1"), destroyed.asked
+    )
     assert "min_instances" not in tomllib.loads(found.text)["variants"]["primary"]
 
 
@@ -207,13 +209,13 @@ def test_what_a_deleted_stack_had_is_not_known_beside_what_the_new_one_has(destr
 
 
 def test_the_way_back_passes_the_checks_and_keeps_the_file_that_it_replaces(past: Past) -> None:
-    found = restored(past.loaded(), past.found()[1], past.asked)
+    found = restore_deployment(past.loaded(), past.found()[1], past.asked)
     assert [str(finding) for finding in found.findings if finding.severity is Severity.ERROR] == []
     folder = past.project / "environments"
     before = {file: file.read_bytes() for file in folder.glob("*.toml")}
-    file, kept = write(past.loaded(), folder, found)
+    file, kept = replace_file(past.loaded(), folder, found)
     assert kept.read_bytes() == before[file] != file.read_bytes()
-    write(past.loaded(), past.project / "environments", found)
+    replace_file(past.loaded(), past.project / "environments", found)
     environment = past.loaded().environment
     artifact = environment.models["ranker"].artifact
     assert artifact is not None
@@ -222,26 +224,31 @@ def test_the_way_back_passes_the_checks_and_keeps_the_file_that_it_replaces(past
 
 def test_live_and_previous_name_a_deployment(past: Past) -> None:
     listed = past.found()
-    assert [command._chosen(listed, name).number for name in ("live", "previous")] == [2, 1]
+    assert [command._find_deployment(listed, name).number for name in ("live", "previous")] == [
+        2,
+        1,
+    ]
     again = past.found()[1].fingerprint
     past.deploy(again)  # a third deployment, which is the first one again
-    assert [command._chosen(past.found(), name).number for name in ("live", "previous")] == [3, 2]
+    assert [
+        command._find_deployment(past.found(), name).number for name in ("live", "previous")
+    ] == [3, 2]
 
 
 def test_the_way_back_has_the_values_that_the_file_contained(past: Past) -> None:
     environment = past.loaded().environment
-    packed = packed_key(environment, "ranker", past.project)
+    packed = compute_packed_key(environment, "ranker", past.project)
     stated = tomllib.loads(past.file.read_text())
     past.deploy(past.record(name=packed, container={}))
-    found = restored(past.loaded(), past.found()[0], past.asked)
+    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
     assert tomllib.loads(found.text) == stated
     assert found.notes == ["ranker: the sources here still pack to the same archive"]
 
 
 def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> None:
-    packed = packed_key(past.loaded().environment, "ranker", past.project)
+    packed = compute_packed_key(past.loaded().environment, "ranker", past.project)
     past.deploy(past.record(name=packed, container={"gunicorn_workers": 7}))
-    found = restored(past.loaded(), past.found()[0], past.asked)
+    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
     assert tomllib.loads(found.text)["variants"]["primary"]["container"] == {"gunicorn_workers": 7}
     assert [note for note in found.notes if "gunicorn_workers = 7 was derived then" in note]
 
@@ -249,7 +256,7 @@ def test_the_way_back_writes_what_would_be_derived_otherwise_now(past: Past) -> 
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
     past.remove(ARCHIVE)
     with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
-        restored(past.loaded(), past.found()[1], past.asked)
+        restore_deployment(past.loaded(), past.found()[1], past.asked)
 
     bucket = f"archives-{past.account.number}"
     s3 = past.account.client("s3")
@@ -257,16 +264,16 @@ def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> 
     past.account.put_archive(ARCHIVE, f"{hashlib.sha256(ARCHIVE).hexdigest()}.tar.gz")
     past.remove(ARCHIVE)
     with pytest.raises(PackagingError, match="the bucket still has its version"):
-        restored(past.loaded(), past.found()[1], past.asked)
+        restore_deployment(past.loaded(), past.found()[1], past.asked)
 
 
 def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
     environment = past.loaded().environment
-    packed = packed_key(environment, "ranker", past.project)
+    packed = compute_packed_key(environment, "ranker", past.project)
     past.deploy(past.record(name=packed))
     bucket = f"archives-{past.account.number}"
     past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
-    found = restored(past.loaded(), past.found()[0], past.asked)
+    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
     # The CLI publishes what is not there: the next deploy packs it again.
     assert found.notes == ["ranker: the sources here still pack to the same archive"]
 
@@ -279,13 +286,13 @@ def test_sources_of_many_models_may_pack_to_the_same_prefix(past: Past) -> None:
     )
     past.file.write_text(many)
     environment = past.loaded().environment
-    prefix = packed_key(environment, "cities", past.project)
+    prefix = compute_packed_key(environment, "cities", past.project)
     past.deploy(past.record(name=f"{prefix}/ranker", model="cities"))
     deployment = past.found()[0]
     assert deployment.record is not None
     told = deployment.record["variants"][0]
     told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
-    found = restored(past.loaded(), deployment, past.asked)
+    found = restore_deployment(past.loaded(), deployment, past.asked)
     assert found.notes[0] == "cities: the sources here still pack to the same archive"
 
 
@@ -309,7 +316,7 @@ def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.Monk
         ]
 
     monkeypatch.setattr(restoring, "check", first_only)
-    found = restored(past.loaded(), past.found()[0], past.asked)
+    found = restore_deployment(past.loaded(), past.found()[0], past.asked)
     assert (tomllib.loads(found.text)["acknowledge"], found.findings) == ({}, [])
 
 
@@ -318,13 +325,13 @@ def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:
     assert deployment.record is not None
     deployment.record["variants"][0]["tensorflow"] = "1.0"
     with pytest.raises(PackagingError, match="the image of TensorFlow 1.0 is no longer known"):
-        restored(past.loaded(), deployment, past.asked)
+        restore_deployment(past.loaded(), deployment, past.asked)
 
 
 class Foreign(operations_account.Account):
     """Credentials of somebody else."""
 
-    def identity(self) -> dict[str, Any]:
+    def fetch_identity(self) -> dict[str, Any]:
         return {"Account": "999999999999"}
 
 
@@ -333,4 +340,4 @@ def test_credentials_of_another_account_are_refused(past: Past) -> None:
     with pytest.raises(
         PackagingError, match=f"of account 999999999999; the environment is {number}"
     ):
-        deployments(Foreign(region="us-east-1", number=number, aws=aws), STACK)
+        list_deployments(Foreign(region="us-east-1", number=number, aws=aws), STACK)

@@ -13,7 +13,7 @@ from servable_local.aws.sagemaker.instances import (
     InstanceFaults,
     Shortage,
     VariantInstances,
-    instance_types,
+    list_instance_types,
 )
 
 NOW = datetime(2026, 11, 23, 9, 0)
@@ -41,12 +41,12 @@ def instances(serving: int, *types: str, **more: Any) -> VariantInstances:
 
 def grown(found: VariantInstances, desired: int, *, after_seconds: float = 0.0) -> bool:
     found.scale(desired, NOW)
-    return found.tick(NOW + timedelta(seconds=after_seconds), wait=True)
+    return found.admit_ready(NOW + timedelta(seconds=after_seconds), wait=True)
 
 
 def counts(found: VariantInstances) -> tuple[int, int, int]:
     """desired, serving, containers"""
-    return found.desired, found.serving, len(found.containers)
+    return found.desired, found.serving_count, len(found.containers)
 
 
 def test_more_instances_serve_once_they_have_started() -> None:
@@ -54,14 +54,14 @@ def test_more_instances_serve_once_they_have_started() -> None:
 
     found = instances(1)
     found.scale(3, NOW)
-    before = (counts(found), found.changing)
-    assert (before, found.tick(NOW, wait=True)) == (((3, 1, 1), True), True)
-    assert (counts(found), found.changing) == ((3, 3, 1), False)
-    assert instances(1).tick(NOW, wait=True) is False
+    before = (counts(found), found.is_changing)
+    assert (before, found.admit_ready(NOW, wait=True)) == (((3, 1, 1), True), True)
+    assert (counts(found), found.is_changing) == ((3, 3, 1), False)
+    assert instances(1).admit_ready(NOW, wait=True) is False
     for after_seconds, arrived in [(59, False), (60, True)]:
         found = instances(1, faults=InstanceFaults(start_seconds=60))
         assert grown(found, 2, after_seconds=after_seconds) == arrived
-        assert found.serving == (2 if arrived else 1)
+        assert found.serving_count == (2 if arrived else 1)
     for most, containers in [(1, 1), (2, 2), (3, 3), (5, 4)]:
         found = instances(1, most_containers=most)
         grown(found, 4)
@@ -93,7 +93,7 @@ def test_instances_that_start_go_before_those_that_serve() -> None:
     found = instances(2)
     found.scale(4, NOW)
     found.scale(3, NOW)
-    found.tick(NOW, wait=True)
+    found.admit_ready(NOW, wait=True)
     assert counts(found) == (3, 3, 1)
     found = instances(2)
     assert (grown(found, 2), counts(found)) == (False, (2, 2, 1))
@@ -102,7 +102,7 @@ def test_instances_that_start_go_before_those_that_serve() -> None:
 def test_instances_are_of_the_preferred_type() -> None:
     shortage = Shortage()
     found = instances(1, FIRST, SECOND, shortage=shortage)
-    shortage.set([FIRST])
+    shortage.set_types([FIRST])
     grown(found, 3)
     assert found.by_type == {FIRST: 1, SECOND: 2}
 
@@ -124,21 +124,21 @@ def test_instances_are_of_the_preferred_type() -> None:
         ),
     ]
     for variant, types in cases:
-        assert instance_types(variant) == types
+        assert list_instance_types(variant) == types
 
 
 def test_why_no_instance_comes_is_said_until_the_next_change() -> None:
     shortage = Shortage()
     found = instances(2, FIRST, SECOND, shortage=shortage)
-    shortage.set([FIRST, SECOND])
+    shortage.set_types([FIRST, SECOND])
     grown(found, 4)
     assert (counts(found), found.failure) == ((2, 2, 1), NO_CAPACITY)
 
     shortage = Shortage()
     found = instances(1, shortage=shortage)
-    shortage.set([FIRST])
+    shortage.set_types([FIRST])
     grown(found, 2)
-    shortage.set([])
+    shortage.set_types([])
     grown(found, 2)
     assert (counts(found), found.failure) == ((2, 2, 1), None)
 
@@ -165,15 +165,15 @@ def test_a_container_that_is_not_ready_is_waited_for_only_if_asked_to() -> None:
     found = instances(1, most_containers=2)
     found.start = slow
     found.scale(2, NOW)
-    assert (found.tick(NOW, wait=False), found.serving) == (False, 1)
+    assert (found.admit_ready(NOW, wait=False), found.serving_count) == (False, 1)
     gate.set()
-    assert (found.tick(NOW, wait=True), found.serving) == (True, 2)
+    assert (found.admit_ready(NOW, wait=True), found.serving_count) == (True, 2)
 
 
 def test_retaining_keeps_the_count() -> None:
     shortage = Shortage()
     found = instances(1, shortage=shortage)
-    shortage.set([FIRST])
+    shortage.set_types([FIRST])
     found.retain(3)
     assert counts(found) == (3, 1, 1)
 
@@ -204,4 +204,4 @@ def test_closing_ends_every_container_also_those_that_start() -> None:
     found.close()
     found.close()
     assert [one.closed.wait(20) for one in (*serving, late)] == [True] * 3
-    assert not found.changing
+    assert not found.is_changing

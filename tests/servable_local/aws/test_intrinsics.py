@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servable_local.aws.cloudformation.template import (
-    bucket_and_key,
-    chosen_parameters,
-    creation_order,
-    dependencies,
-    parse,
-    references,
-    resolved_parameters,
-    template_at,
+    choose_parameters,
+    compute_creation_order,
+    find_dependencies,
+    find_references,
+    parse_bucket_and_key,
+    parse_template,
+    read_template,
+    resolve_parameters,
 )
 from servable_local.aws.errors import ValidationError
 from servable_scaling.intrinsics import LATER, Evaluator, TemplateError
@@ -40,12 +40,12 @@ class Stack(Evaluator):
         )
         self.conditions = {"Yes": True, "No": False}
 
-    def physical_id(self, name: str) -> Any:
+    def find_physical_id(self, name: str) -> Any:
         if name == "Topic":
             return "topic-1"
         raise TemplateError(f"no {name}")
 
-    def attribute(self, name: str, attribute: str) -> Any:
+    def find_attribute(self, name: str, attribute: str) -> Any:
         return {("Topic", "Name"): "one", ("Topic", "A.B"): "deep"}[name, attribute]
 
 
@@ -146,8 +146,8 @@ def test_yaml_with_short_forms_is_json_with_the_long_ones() -> None:
               Both: !And [!Condition Big, !Condition Big]
               Map: !Transform {Name: X}
     """
-    role = parse(text)["Resources"]["Role"]["Properties"]
-    assert parse(text)["Conditions"] == {"Big": {"Fn::Equals": [{"Ref": "Size"}, "4"]}}
+    role = parse_template(text)["Resources"]["Role"]["Properties"]
+    assert parse_template(text)["Conditions"] == {"Big": {"Fn::Equals": [{"Ref": "Size"}, "4"]}}
     assert role == {
         "Version": "2012-10-17",
         "Name": {"Fn::Sub": "${Topic}-a"},
@@ -185,7 +185,7 @@ RESOURCES = '{"Resources": {"A": {"Type": "T"'
 )
 def test_a_text_that_is_no_template_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
-        parse(text)
+        parse_template(text)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_text_that_is_no_template_is_refused(text: str, problem: str) -> None:
     ],
 )
 def test_a_templates_address_is_a_bucket_and_a_key(url: str, place: tuple[str, str]) -> None:
-    assert bucket_and_key(url) == place
+    assert parse_bucket_and_key(url) == place
 
 
 def test_a_template_that_cannot_be_fetched_is_a_sentence() -> None:
@@ -209,7 +209,7 @@ def test_a_template_that_cannot_be_fetched_is_a_sentence() -> None:
 
     aws: Any = SimpleNamespace(client=lambda name: SimpleNamespace(get_object=get_object))
     with pytest.raises(ValidationError, match=r"S3 error: Access Denied \(http://localhost/b/k\)"):
-        template_at("http://localhost/b/k", aws)
+        read_template("http://localhost/b/k", aws)
 
 
 # --- parameters
@@ -229,8 +229,8 @@ def given_parameter(name: str, value: str | None) -> dict[str, Any]:
 
 def test_a_parameters_value_is_the_given_one_else_the_previous_else_the_default() -> None:
     passed = [given_parameter("Name", "a")]
-    assert chosen_parameters(DECLARED, passed, {}) == {"Size": "4", "Name": "a"}
-    assert chosen_parameters(
+    assert choose_parameters(DECLARED, passed, {}) == {"Size": "4", "Name": "a"}
+    assert choose_parameters(
         DECLARED, [given_parameter("Name", None), given_parameter("Size", "8")], {"Name": "b"}
     ) == {"Size": "8", "Name": "b"}
 
@@ -260,7 +260,7 @@ NUMBER = {"Type": "Number", "MinValue": 2, "MaxValue": 8}
 def test_a_parameter_fits_its_slot(slot: dict[str, Any], value: str, problem: str | None) -> None:
     template = {"Parameters": {"P": {"Type": "String", **slot}}}
     with pytest.raises(ValidationError, match=problem) if problem else nullcontext():
-        chosen_parameters(template, [given_parameter("P", value)], {})
+        choose_parameters(template, [given_parameter("P", value)], {})
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_a_parameter_fits_its_slot(slot: dict[str, Any], value: str, problem: st
 )
 def test_wrong_parameters_are_named(passed: list[dict[str, Any]], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
-        chosen_parameters(DECLARED, passed, {})
+        choose_parameters(DECLARED, passed, {})
 
 
 class Store:
@@ -310,14 +310,14 @@ class Store:
 def test_ref_answers_a_parameter_by_its_type(kind: str, value: str, answer: Any) -> None:
     store: Any = Store()
     template = {"Parameters": {"P": {"Type": kind}}}
-    assert resolved_parameters(template, {"P": value}, store) == {"P": answer}
+    assert resolve_parameters(template, {"P": value}, store) == {"P": answer}
 
 
 def test_a_parameter_that_the_store_lacks_is_refused_in_aws_s_words() -> None:
     store: Any = Store()
     template = {"Parameters": {"P": {"Type": "AWS::SSM::Parameter::Value<String>"}}}
     with pytest.raises(ValidationError, match="Parameter P should either have"):
-        resolved_parameters(template, {"P": "/absent"}, store)
+        resolve_parameters(template, {"P": "/absent"}, store)
 
 
 # --- the order of creation
@@ -333,9 +333,9 @@ def test_a_resource_waits_for_what_it_names_and_depends_on() -> None:
             "H": {"Fn::Sub": ["${H}", {"X": {"Ref": "I"}}]},
         },
     }
-    assert dependencies(declaration) == set("ABCDEFHI")
-    assert dependencies({"DependsOn": "A"}) == {"A"}
-    assert list(references({"Ref": {"not": "a name"}})) == []
+    assert find_dependencies(declaration) == set("ABCDEFHI")
+    assert find_dependencies({"DependsOn": "A"}) == {"A"}
+    assert list(find_references({"Ref": {"not": "a name"}})) == []
 
 
 @settings(max_examples=30)
@@ -343,13 +343,13 @@ def test_a_resource_waits_for_what_it_names_and_depends_on() -> None:
 def test_resources_are_made_in_order(given_: dict[str, set[str]]) -> None:
     # Only letters before one's own: no circle.
     waits = {name: {other for other in others if other < name} for name, others in given_.items()}
-    order = creation_order(waits)
+    order = compute_creation_order(waits)
     assert sorted(order) == sorted(waits)
     for name, others in waits.items():
         assert all(order.index(other) < order.index(name) for other in others & set(waits))
 
 
 def test_the_order_is_the_one_given_and_a_circle_is_refused() -> None:
-    assert creation_order({"c": set(), "a": {"a"}, "b": set()}) == ["c", "a", "b"]
+    assert compute_creation_order({"c": set(), "a": {"a"}, "b": set()}) == ["c", "a", "b"]
     with pytest.raises(ValidationError, match=r"between resources: \[b, c\]"):
-        creation_order({"a": {"b"}, "b": {"c"}, "c": {"b"}})
+        compute_creation_order({"a": {"b"}, "b": {"c"}, "c": {"b"}})

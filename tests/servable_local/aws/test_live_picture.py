@@ -7,20 +7,20 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from infra.catalog import images
-from infra.catalog.images import image_modules
+from infra.catalog.images import find_modules
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
 from servable.init.adoption.live_picture import (
     LivePicture,
-    archive_of,
-    captures,
-    container_of,
-    data_url,
-    image_version,
-    live_picture,
-    model_names,
-    package_container,
-    variants_of,
+    build_archive,
+    find_container,
+    find_data_uri,
+    find_image_version,
+    find_package_container,
+    is_capturing,
+    iterate_model_names,
+    iterate_variants,
+    read_live_snapshot,
 )
 from servable.project.account import Account
 from tests.servable_local.aws.live_endpoints import (
@@ -52,7 +52,7 @@ def made(account: LocalAccount, *cases: str, body: bytes = ARCHIVE) -> LiveEndpo
 def picture(
     account: LocalAccount, kind: str = "endpoint", name: str = NAME, **how: bool
 ) -> LivePicture:
-    return live_picture(reads(account), kind, name, **how)
+    return read_live_snapshot(reads(account), kind, name, **how)
 
 
 def lose(account: Account, service: str, operation: str) -> None:
@@ -133,7 +133,7 @@ def test_a_package_and_its_archive_are_read(account: LocalAccount) -> None:
     found = picture(account)
     ((arn, package),) = found.packages.items()
     assert arn.endswith("/ranker/1")
-    assert package_container(package)["ModelDataUrl"] == live.uri
+    assert find_package_container(package)["ModelDataUrl"] == live.uri
     assert [*found.archives] == [live.uri]
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_read_is_noted_and_not_taken_for_none(
     made(account)
     owner = reads(account)
     lose(owner, service, operation)
-    found = live_picture(owner, "endpoint", NAME, archives=False)
+    found = read_live_snapshot(owner, "endpoint", NAME, archives=False)
     assert [*found.unread] == [what]
     assert "Could not connect" in found.unread[what]
 
@@ -179,10 +179,10 @@ def test_without_an_answer_of_sagemaker_or_s3_nothing_is_adopted(account: LocalA
     owner = reads(account)
     lose(owner, "s3", "HeadObject")
     with pytest.raises(PackagingError, match=r"model\.tar\.gz: cannot be read.*s3:GetObject"):
-        live_picture(owner, "endpoint", NAME)
+        read_live_snapshot(owner, "endpoint", NAME)
     lose(owner, "sagemaker", "DescribeEndpoint")
     with pytest.raises(PackagingError, match=f"{NAME}: cannot be read.*check credentials"):
-        live_picture(owner, "endpoint", NAME)
+        read_live_snapshot(owner, "endpoint", NAME)
 
 
 def test_what_is_no_archive_is_refused_by_its_address(account: LocalAccount) -> None:
@@ -197,7 +197,7 @@ def test_what_is_no_archive_is_refused_by_its_address(account: LocalAccount) -> 
 
 
 def verified(file: Path) -> Verified:
-    modules = image_modules(images.versions()[-1])
+    modules = find_modules(images.list_versions()[-1])
     assert modules is not None
     return verify(file, python=modules.python, provided=modules.modules)
 
@@ -205,14 +205,14 @@ def verified(file: Path) -> Verified:
 def test_an_adoption_needs_versions_code_and_size_of_an_archive(tmp_path: Path) -> None:
     file = tmp_path / "model.tar.gz"
     file.write_bytes(archive(files={"code/inference.py": CODE, "code/requirements.txt": b""}))
-    found = archive_of(verified(file), 12, hidden=str(file))
+    found = build_archive(verified(file), 12, hidden=str(file))
     assert (found.models, found.size_bytes, found.problems) == ({"model": [1]}, 12, [])
     assert (found.code, found.requirements) == (True, True)
     unpacked = sum(member.bytes for member in verified(file).members)
     assert found.size_gib - 0.001 < unpacked / (1 << 30) <= found.size_gib
     assert round(found.size_gib * 1000) == found.size_gib * 1000
     file.write_bytes(archive(files={"code/other.py": b"", "requirements.txt": b""}))
-    found = archive_of(verified(file), 12)
+    found = build_archive(verified(file), 12)
     assert (found.code, found.requirements) == (False, False)
 
 
@@ -232,14 +232,17 @@ HOST = "s3.us-east-1.amazonaws.com"
     ],
 )
 def test_an_address_of_model_data_is_one_of_s3(container: dict[str, Any], url: str | None) -> None:
-    assert data_url(container) == url
+    assert find_data_uri(container) == url
 
 
 def test_the_version_is_that_of_the_first_known_image() -> None:
-    newest = images.versions()[-1]
+    newest = images.list_versions()[-1]
     known = {"Image": "1.ecr/own:2.19.1-ours"}
-    assert image_version([{}, {"Image": "1.ecr/own:9.9"}, known]) == "2.19"
-    assert (image_version([{"Image": "1.ecr/own:9.9"}]), image_version([])) == (newest, newest)
+    assert find_image_version([{}, {"Image": "1.ecr/own:9.9"}, known]) == "2.19"
+    assert (find_image_version([{"Image": "1.ecr/own:9.9"}]), find_image_version([])) == (
+        newest,
+        newest,
+    )
     assert newest != "2.19"
 
 
@@ -249,18 +252,18 @@ def test_models_are_named_by_variants_and_pools() -> None:
             {"ModelName": "a", "InstancePools": [{"ModelNameOverride": "b"}, {}]}, {"ModelName": None}],
         "ShadowProductionVariants": [{"ModelName": "a"}],
     }  # fmt: skip
-    assert [*model_names(config)] == ["a", "b", "a"]
-    assert [shadow for _, shadow in variants_of(config)] == [False, False, True]
-    assert [*model_names({"ProductionVariants": None})] == []
+    assert [*iterate_model_names(config)] == ["a", "b", "a"]
+    assert [shadow for _, shadow in iterate_variants(config)] == [False, False, True]
+    assert [*iterate_model_names({"ProductionVariants": None})] == []
 
 
 def test_the_first_container_is_meant() -> None:
     first, second = {"Image": "1"}, {"Image": "2"}
-    assert container_of({"PrimaryContainer": first, "Containers": [second]}) == first
-    assert container_of({"PrimaryContainer": None, "Containers": [second, first]}) == second
-    assert container_of({}) == {}
+    assert find_container({"PrimaryContainer": first, "Containers": [second]}) == first
+    assert find_container({"PrimaryContainer": None, "Containers": [second, first]}) == second
+    assert find_container({}) == {}
     specified = {"InferenceSpecification": {"Containers": [first, second]}}
-    assert (package_container(specified), package_container({})) == (first, {})
+    assert (find_package_container(specified), find_package_container({})) == (first, {})
 
 
 def test_data_is_captured_unless_it_is_said_to_be_off() -> None:
@@ -270,4 +273,9 @@ def test_data_is_captured_unless_it_is_said_to_be_off() -> None:
         {"EnableCapture": False},
         None,
     )
-    assert [captures({"DataCaptureConfig": each}) for each in stated] == [True, True, False, False]
+    assert [is_capturing({"DataCaptureConfig": each}) for each in stated] == [
+        True,
+        True,
+        False,
+        False,
+    ]

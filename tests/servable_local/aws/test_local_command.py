@@ -19,7 +19,7 @@ from tests.checkouts import ROOT
 def _run(folder: Path, *arguments: str) -> Result:
     """The user's own local AWS is not touched."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("servable.local.command.state_folder", lambda: folder)
+        patched.setattr("servable.local.command.find_state_folder", lambda: folder)
         return CliRunner().invoke(local, list(arguments))
 
 

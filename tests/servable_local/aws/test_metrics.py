@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.cloudwatch.api import naive
+from servable_local.aws.cloudwatch.api import convert_to_naive
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import UTILISATION_NAMESPACE
@@ -186,8 +186,8 @@ def test_a_time_of_any_protocol_is_the_same_time_on_the_clock() -> None:
         NOON.replace(tzinfo=UTC).timestamp(),
     ]
     for moment in cases:
-        assert naive(moment) == NOON
-    assert naive(None) is None
+        assert convert_to_naive(moment) == NOON
+    assert convert_to_naive(None) is None
 
 
 @pytest.fixture
@@ -270,7 +270,9 @@ OF = {"EndpointName": "ranker", "VariantName": "primary"}
 
 def published(config: dict[str, Any]) -> float:
     """Values of CPU utilization in five minutes, of which every 10 s is looked at."""
-    variant = SimpleNamespace(name="primary", utilisation=lambda: [({"CPUUtilization": 1.0}, ())])
+    variant = SimpleNamespace(
+        name="primary", measure_utilisation=lambda: [({"CPUUtilization": 1.0}, ())]
+    )
     fleet = SimpleNamespace(everybody=lambda: [variant])
     endpoint = SimpleNamespace(name="ranker", kind="real_time", config=config, fleet=fleet)
     store = MetricStore()
@@ -281,8 +283,8 @@ def published(config: dict[str, Any]) -> float:
     )
     for seconds in range(10, 310, 10):
         RegionalHosting.measure(hosting, START + timedelta(seconds=seconds))
-    metric = Metric.of(UTILISATION_NAMESPACE, "CPUUtilization", OF)
-    return store.between(metric, START, START + timedelta(seconds=300)).count
+    metric = Metric.from_dimensions(UTILISATION_NAMESPACE, "CPUUtilization", OF)
+    return store.collect_samples(metric, START, START + timedelta(seconds=300)).count
 
 
 @pytest.mark.parametrize(

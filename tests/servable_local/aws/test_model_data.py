@@ -17,9 +17,9 @@ from servable_local.aws.sagemaker.container import VariantStartError
 from servable_local.aws.sagemaker.model_data import (
     TargetModels,
     check_model_data,
-    data_url,
-    of_package,
-    s3_location,
+    find_data_url,
+    merge_package,
+    parse_s3_location,
     write_archive,
 )
 from servable_tensors import archive
@@ -66,7 +66,7 @@ class S3:
     ],
 )
 def test_an_address_of_s3_is_a_bucket_and_a_key(url: str, place: tuple[str, str]) -> None:
-    assert s3_location(url) == place
+    assert parse_s3_location(url) == place
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_address_of_s3_is_a_bucket_and_a_key(url: str, place: tuple[str, str]
     ],
 )
 def test_data_is_an_archive_or_a_prefix(container: dict[str, Any], url: str | None) -> None:
-    assert data_url(container) == url
+    assert find_data_url(container) == url
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_data_is_an_archive_or_a_prefix(container: dict[str, Any], url: str | No
 )
 def test_data_of_another_kind_is_refused(container: dict[str, Any], problem: str) -> None:
     with pytest.raises(SageMakerError, match=problem):
-        data_url(container)
+        find_data_url(container)
 
 
 def test_data_is_looked_for() -> None:
@@ -134,7 +134,7 @@ class Registry:
 
 def test_a_model_package_gives_what_the_container_does_not_set() -> None:
     aws: Any = Registry()
-    found = of_package({"ModelPackageName": "ranker/7", "Environment": {"B": "2"}}, aws)
+    found = merge_package({"ModelPackageName": "ranker/7", "Environment": {"B": "2"}}, aws)
     assert found == {
         "ModelPackageName": "ranker/7",
         "Image": "i",
@@ -142,9 +142,9 @@ def test_a_model_package_gives_what_the_container_does_not_set() -> None:
         "Environment": {"A": "1", "B": "2"},
     }
     aws = Registry()
-    assert of_package({"Image": "i"}, aws) == {"Image": "i"}
+    assert merge_package({"Image": "i"}, aws) == {"Image": "i"}
     with pytest.raises(SageMakerError, match="Could not find model package ranker/8"):
-        of_package({"ModelPackageName": "ranker/8"}, aws)
+        merge_package({"ModelPackageName": "ranker/8"}, aws)
 
 
 class Container:
@@ -173,7 +173,7 @@ class Case:
 
     def refusal(self, target: str = "a.tar.gz") -> str:
         with pytest.raises(ValidationError) as caught:
-            self.models.path(target)
+            self.models.find_path(target)
         return str(caught.value.message)
 
 
@@ -198,34 +198,34 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def test_a_target_is_fetched_from_its_prefix_and_loaded_once(case: Case) -> None:
-    paths = [case.models.path("/sub/a.tar.gz") for _ in range(2)]
+    paths = [case.models.find_path("/sub/a.tar.gz") for _ in range(2)]
     (request,) = case.container.loaded
     assert case.fetched == ["s3://b/models/sub/a.tar.gz"]
     assert paths == [f"/models/{request['model_name']}/invoke"] * 2
     assert Path(request["url"]).is_dir()
-    assert case.models.path("a.tar.gz") != case.models.path("b.tar.gz")
+    assert case.models.find_path("a.tar.gz") != case.models.find_path("b.tar.gz")
 
 
 def test_a_target_that_the_container_lost_is_loaded_again_and_not_fetched(case: Case) -> None:
-    case.models.forget("absent")
+    case.models.mark_unloaded("absent")
 
-    case.models.path("a.tar.gz")
-    case.models.forget("a.tar.gz")
-    case.models.path("a.tar.gz")
+    case.models.find_path("a.tar.gz")
+    case.models.mark_unloaded("a.tar.gz")
+    case.models.find_path("a.tar.gz")
     assert (len(case.container.loaded), len(case.fetched)) == (2, 1)
 
 
 def test_a_container_at_another_address_has_nothing_loaded(case: Case) -> None:
-    case.models.path("a.tar.gz")
+    case.models.find_path("a.tar.gz")
     case.container.url = "http://127.0.0.1:2"
-    case.models.path("a.tar.gz")
+    case.models.find_path("a.tar.gz")
     assert len(case.container.loaded) == 2
 
 
 @pytest.mark.parametrize("status", [200, 299, 409])
 def test_a_target_that_is_loaded_now_or_was_already_is_asked(case: Case, status: int) -> None:
     case.container.status = status
-    assert case.models.path("a.tar.gz").startswith("/models/")
+    assert case.models.find_path("a.tar.gz").startswith("/models/")
 
 
 @pytest.mark.parametrize("status", [199, 300, 408, 410, 500])
@@ -244,7 +244,7 @@ def test_a_target_that_did_not_load_is_loaded_by_the_next_request(case: Case) ->
     case.container.status = 500
     case.refusal()
     case.container.status = 200
-    assert case.models.path("a.tar.gz").startswith("/models/")
+    assert case.models.find_path("a.tar.gz").startswith("/models/")
 
 
 def test_a_target_that_is_no_archive_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from servable_local.aws.loopback import service_model
-from servable_local.aws.moto_patches.every_service import without_effect
-from servable_local.aws.resources.resource_type import unmet
+from servable_local.aws.loopback import load_service_model
+from servable_local.aws.moto_patches.every_service import has_no_effect
+from servable_local.aws.resources.resource_type import list_violations
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.endpoint_update import reject_deployment
-from servable_local.aws.sagemaker.model_api import refuse_frequency, refuse_mixed_kinds
-from servable_local.aws.sagemaker.runtime_api import broken_limits
+from servable_local.aws.sagemaker.model_api import reject_frequency, reject_mixed_kinds
+from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 from servable_local.aws.scaling.api import ScalingApi
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import IMAGE, serving
@@ -30,8 +30,8 @@ APIS = {"sagemaker": SageMakerApi, "application-autoscaling": ScalingApi}
 def implemented() -> Iterator[tuple[str, str]]:
     """(service, operation), of those that the local AWS answers."""
     for service, api in APIS.items():
-        for operation in service_model(service).operation_names:
-            if hasattr(api, xform_name(operation)) and not without_effect(service, operation, api):
+        for operation in load_service_model(service).operation_names:
+            if hasattr(api, xform_name(operation)) and not has_no_effect(service, operation, api):
                 yield service, operation
 
 
@@ -77,7 +77,7 @@ def test_most_operations_of_hosting_and_scaling_are_looked_at() -> None:
 @pytest.mark.parametrize(("service", "operation"), [*implemented()])
 def test_limits_of_an_operation(clients: dict[str, Any], service: str, operation: str) -> None:
     call = getattr(clients[service], xform_name(operation))
-    shape = service_model(service).operation_model(operation).input_shape
+    shape = load_service_model(service).operation_model(operation).input_shape
     excluded: list[dict[str, Any]] = [{}] if shape.required_members else []
     for name, member in shape.members.items():
         if (value := too_much(member)) is not None:
@@ -103,13 +103,13 @@ def test_limits_of_an_operation(clients: dict[str, Any], service: str, operation
 )
 def test_a_queued_request_has_the_limits_of_its_model(name: str, value: str, problems: int) -> None:
     headers = {f"X-Amzn-SageMaker-{name}": value}
-    found = broken_limits(headers, b"", name="ranker", operation="InvokeEndpointAsync")
+    found = list_violated_limits(headers, b"", name="ranker", operation="InvokeEndpointAsync")
     assert len(found) == problems
 
 
 @pytest.mark.parametrize("operation", ["InvokeEndpoint", "InvokeEndpointAsync"])
 def test_an_endpoints_name_in_the_path_has_its_pattern(operation: str) -> None:
-    (problem,) = broken_limits({}, b"", name="with_underscore", operation=operation)
+    (problem,) = list_violated_limits({}, b"", name="with_underscore", operation=operation)
     assert problem.startswith("Value at 'endpointName' failed to satisfy constraint")
 
 
@@ -138,7 +138,7 @@ def test_a_pattern_of_java_is_checked(
         "ResourceId": "a",
         "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
     }
-    found = unmet(required.get(operation, policy) | given, service, operation)
+    found = list_violations(required.get(operation, policy) | given, service, operation)
     assert len(found) == problems, json.dumps(found)
 
 
@@ -236,7 +236,7 @@ QUEUE = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
 )
 def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(SageMakerError, match=said):
-        refuse_mixed_kinds(asked)
+        reject_mixed_kinds(asked)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) 
     ids=["serverless", "two", "shadow", "queue"],
 )
 def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
-    refuse_mixed_kinds(asked)
+    reject_mixed_kinds(asked)
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
 )
 def test_a_wrong_serverless_size_is_rejected(size: dict[str, int], said: str) -> None:
     with pytest.raises(SageMakerError, match=said):
-        refuse_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": size}]})
+        reject_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": size}]})
     most = {"MemorySizeInMB": 6144, "MaxConcurrency": 5, "ProvisionedConcurrency": 5}
-    refuse_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": most}]})
+    reject_mixed_kinds({"ProductionVariants": [{"VariantName": "a", "ServerlessConfig": most}]})
 
 
 def _blue_green(kind: str, name: str = "", size: str = "", value: int = 0) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def test_a_batch_up_to_half_of_the_instances_is_accepted() -> None:
 
 def test_metrics_are_published_at_a_listed_interval() -> None:
     with pytest.raises(SageMakerError, match="valid values: 10, 30, 60, 120, 180, 240, 300"):
-        refuse_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 20}})
+        reject_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 20}})
     cases: list[dict[str, Any]] = [{}, {"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}]
     for asked in cases:
-        refuse_frequency(asked)
+        reject_frequency(asked)

@@ -137,7 +137,7 @@ def test_messages_stay_on_this_computer(account: Account, monkeypatch: pytest.Mo
 def permission(*statements: dict[str, Any], alone: bool = False) -> Any:
     document = {"Version": "2012-10-17", "Statement": statements[0] if alone else statements}
     bucket: Any = SimpleNamespace(policy=json.dumps(document))
-    return s3._permission(bucket, "s3:GetObject", "arn:aws:s3:::b/key")
+    return s3._evaluate_permission(bucket, "s3:GetObject", "arn:aws:s3:::b/key")
 
 
 def denied(condition: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def denied(condition: dict[str, Any] | None = None) -> dict[str, Any]:
 
 def test_a_statement_without_a_condition_holds() -> None:
     bucket: Any = SimpleNamespace(policy=None)
-    assert s3._permission(bucket, "s3:GetObject", "arn") == PermissionResult.NEUTRAL
+    assert s3._evaluate_permission(bucket, "s3:GetObject", "arn") == PermissionResult.NEUTRAL
     for alone in [True, False]:
         assert permission(denied(), alone=alone) == PermissionResult.DENIED
 
@@ -190,8 +190,8 @@ def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
 
 def part(body: bytes) -> Any:
     """A part with the attributes of moto's."""
-    content = ObjectContent.of(body)
-    etag = f'"{content.digest("MD5").hex()}"'
+    content = ObjectContent.from_bytes(body)
+    etag = f'"{content.compute_digest("MD5").hex()}"'
     return SimpleNamespace(
         servable_content=content, etag=etag, contentsize=len(body), value=body, lock=None
     )
@@ -217,17 +217,17 @@ def minimum(monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.usefixtures("minimum")
 def test_only_the_last_part_may_be_small() -> None:
     given = upload(b"abc", b"d")
-    assert bytes(s3._complete(given, numbered(given))[0]) == b"abcd"
+    assert bytes(s3._complete_upload(given, numbered(given))[0]) == b"abcd"
     small = upload(b"ab", b"d")
     with pytest.raises(EntityTooSmall):
-        s3._complete(small, numbered(small))
+        s3._complete_upload(small, numbered(small))
 
 
 def test_parts_that_cannot_be_joined_are_refused() -> None:
     with pytest.raises(InvalidPart):
-        s3._complete(upload(b"abc"), [(1, "0" * 32)])
+        s3._complete_upload(upload(b"abc"), [(1, "0" * 32)])
     with pytest.raises(MalformedXML):
-        s3._complete(upload(b"abc"), [])
+        s3._complete_upload(upload(b"abc"), [])
 
 
 @pytest.mark.usefixtures("minimum")
@@ -242,29 +242,31 @@ def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
     metadata: dict[str, str], kind: str, sums_of: str, parts: int
 ) -> None:
     given = upload(b"abc", b"def", **metadata)
-    _, _, checksum = s3._complete(given, numbered(given))
+    _, _, checksum = s3._complete_upload(given, numbered(given))
     algorithm = metadata["algorithm"]
-    digests = b"".join(ObjectContent.of(body).digest(algorithm) for body in (b"abc", b"def"))
+    digests = b"".join(
+        ObjectContent.from_bytes(body).compute_digest(algorithm) for body in (b"abc", b"def")
+    )
     summed = digests if sums_of == "digests" else b"abcdef"
-    expected = base64.b64encode(ObjectContent.of(summed).digest(algorithm)).decode()
+    expected = base64.b64encode(ObjectContent.from_bytes(summed).compute_digest(algorithm)).decode()
     assert checksum == (kind, expected, parts)
 
 
 def test_a_checksum_is_that_of_all_bytes() -> None:
     """moto asks with either; in base64 or not."""
-    content = ObjectContent.of(b"abc")
+    content = ObjectContent.from_bytes(b"abc")
     for encoded in (True, False):
         sums = [s3._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
         assert sums[0] == sums[1]
     given = upload(b"123456789", algorithm="CRC64NVME")
-    assert s3._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
+    assert s3._complete_upload(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
 
 
 def test_a_slow_checksum_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "SLOWLY_SUMMED_BYTES", 2)
-    monkeypatch.setattr(s3, "fast_crc", lambda algorithm: None)
+    monkeypatch.setattr(s3, "find_fast_crc", lambda algorithm: None)
     given = upload(b"abc", algorithm="CRC64NVME")
-    assert s3._complete(given, numbered(given))[2] is None
+    assert s3._complete_upload(given, numbered(given))[2] is None
 
 
 def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Account) -> None:
@@ -307,7 +309,7 @@ def test_the_module_of_ec2_is_left(monkeypatch: pytest.MonkeyPatch, imported: bo
     monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
     if imported:
         monkeypatch.setitem(sys.modules, "moto.ec2", own)
-    assert every_service.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
+    assert every_service.import_without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
     assert sys.modules.get("moto.ec2") is (own if imported else None)
 
 

@@ -11,7 +11,7 @@ from moto.awslambda.models import lambda_backends
 from moto.iam.models import iam_backends
 from moto.s3.models import s3_backends
 
-from servable_local.aws.loopback import service_model
+from servable_local.aws.loopback import load_service_model
 from servable_local.aws.server import Server
 from tests.servable_local.aws.aws_answers import Asked, client
 from tests.servable_local.aws.local_account import TRUST, Account
@@ -60,7 +60,7 @@ def least(shape: Any, depth: int = 0) -> Any:
 
 def answers(account: Account, service: str) -> dict[str, tuple[int, str]]:
     """{operation: status and message}."""
-    asked, model = client(account, service), service_model(service)
+    asked, model = client(account, service), load_service_model(service)
     found = {}
     for operation in model.operation_names:
         shape = model.operation_model(operation).input_shape
@@ -102,7 +102,7 @@ def test_what_is_not_done_says_so_with_its_name(account: Account, service: str) 
 def test_what_would_have_no_effect_is_not_implemented(
     account: Account, server: Server, service: str, operation: str
 ) -> None:
-    shape = service_model(service).operation_model(operation).input_shape
+    shape = load_service_model(service).operation_model(operation).input_shape
     with pytest.raises(ClientError) as refused:
         client(account, service)._make_api_call(operation, least(shape))
     answer = refused.value.response
@@ -198,7 +198,7 @@ def _text(value: Any, seen: set[int]) -> str:
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("service", sorted(SETUPS))
 def test_what_succeeds_has_changed_something(account: Account, service: str) -> None:
-    asked, model = client(account, service), service_model(service)
+    asked, model = client(account, service), load_service_model(service)
     begun = Asked(account, {})
     for which, operation, request in SETUPS[service]:
         begun._ask(which, operation, request)

@@ -183,20 +183,20 @@ class Caller:
     def _put(self, key: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         return self.send("PUT", key, headers=headers, body=body)
 
-    def _get(self, key: str, method: str, headers: Mapping[str, str]) -> Answer:
+    def _read_object(self, key: str, method: str, headers: Mapping[str, str]) -> Answer:
         query = "attributes" if "x-amz-object-attributes" in headers and method == "GET" else ""
         return self.send(method, key, query, headers)
 
     def _copy(self, source: str, key: str, headers: Mapping[str, str]) -> Answer:
-        return self.send("PUT", key, headers={**self._source(source), **headers})
+        return self.send("PUT", key, headers={**self._build_source_options(source), **headers})
 
-    def _source(self, key: str) -> dict[str, str]:
+    def _build_source_options(self, key: str) -> dict[str, str]:
         return {"x-amz-copy-source": quote(f"{self._bucket}/{key}")}
 
     def _delete(self, key: str) -> Answer:
         return self.send("DELETE", key)
 
-    def _list(self, query: str) -> Answer:
+    def _list_archive(self, query: str) -> Answer:
         return self.send("GET", "", query)
 
     def _tag(self, key: str) -> Answer:
@@ -218,7 +218,7 @@ class Caller:
 
     def _part_copy(self, number: int, source: str, span: str | None) -> Answer:
         key, upload = self._upload
-        headers = self._source(source)
+        headers = self._build_source_options(source)
         headers |= {"x-amz-copy-source-range": span} if span else {}
         answer = self.send("PUT", key, f"uploadId={upload}&partNumber={number}", headers)
         if etag := dict(answer[1]).get("etag"):
@@ -228,7 +228,7 @@ class Caller:
     def _parts(self) -> Answer:
         return self.send("GET", self._upload[0], f"uploadId={self._upload[1]}")
 
-    def _complete(self, numbers: Sequence[int] | None) -> Answer:
+    def _complete_upload(self, numbers: Sequence[int] | None) -> Answer:
         parts = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>{self._etags.get(number, 'no')}</ETag></Part>"
             for number in (sorted(self._etags) if numbers is None else numbers)

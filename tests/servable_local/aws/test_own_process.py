@@ -75,7 +75,7 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 def test_the_process_serves_until_it_is_signalled(process: Any, tmp_path: Path) -> None:
     code = process("--port", "81", "--minute", "2.5", "--containers", "3")
     given, clock = Server.last.given, Server.last.given["clock"]
-    assert (code, Server.last.closed, StateFile(tmp_path / "state").held()) == (0, True, False)
+    assert (code, Server.last.closed, StateFile(tmp_path / "state").is_held()) == (0, True, False)
     assert (given["port"], given["most_containers"], clock.seconds_per_minute) == (81, 3, 2.5)
     assert isinstance(clock, ScaledClock)
 
@@ -145,5 +145,5 @@ def test_a_private_process_lives_with_its_parent(monkeypatch: pytest.MonkeyPatch
     done, ends = socket.socketpair()
     with done, ends, os.fdopen(reading) as pipe, os.fdopen(writing, "w"):
         monkeypatch.setattr(sys, "stdin", pipe)
-        program._watch(1, ends)
+        program._watch_parent(1, ends)
         assert (done.recv(9), list(looks)) == (b"\0", [])

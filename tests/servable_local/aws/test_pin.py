@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from servable.pin.command import PinError, PinnedArchive, newest_approved, read, write
+from servable.pin.command import (
+    PinError,
+    PinnedArchive,
+    find_newest_approved,
+    measure_archive,
+    write_pin,
+)
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID
@@ -73,21 +79,21 @@ def test_pin_writes_hash_and_sizes_and_keeps_comments(pinned: Pinned) -> None:
 def test_what_is_no_gzip_has_no_size_unpacked(pinned: Pinned) -> None:
     s3 = pinned.account.client("s3")
     s3.put_object(Bucket="models", Key="other/model.tar.gz", Body=b"no gzip")
-    assert read(s3, "s3://models/other/model.tar.gz").size_gib is None
+    assert measure_archive(s3, "s3://models/other/model.tar.gz").size_gib is None
 
 
 def test_pinning_again_changes_nothing(pinned: Pinned, tmp_path: Path) -> None:
     file = tmp_path / "prod.toml"
     file.write_text(TEXT)
-    found = read(pinned.account.client("s3"), URI)
-    assert [write(file, "ranker", found), write(file, "ranker", found)] == [True, False]
+    found = measure_archive(pinned.account.client("s3"), URI)
+    assert [write_pin(file, "ranker", found), write_pin(file, "ranker", found)] == [True, False]
 
 
 def test_what_cannot_be_pinned_is_a_sentence(pinned: Pinned) -> None:
     with pytest.raises(
         PinError, match="s3://models/none.tar.gz: cannot be read: .*NoSuchKey.*; check"
     ):
-        read(pinned.account.client("s3"), "s3://models/none.tar.gz")
+        measure_archive(pinned.account.client("s3"), "s3://models/none.tar.gz")
 
     ran = servable(pinned.account, pinned.file, "pin", "prdo")
     assert ran.returncode == 2
@@ -111,7 +117,7 @@ def test_a_package_gets_its_archive_and_image(tmp_path: Path, image: str, line: 
     file = tmp_path / "prod.toml"
     alone = 'artifact = { model_package = "ranker/7" }'
     file.write_text(VALID.replace('saved_model = "model"', alone))
-    write(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), image=image)
+    write_pin(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), image=image)
     text = file.read_text()
     assert [part in text for part in (f'uri = "{URI}"', 'package = "ranker/7"', line)] == [True] * 3
 
@@ -129,15 +135,15 @@ def registry(embedded: LocalAws, launcher: Launcher) -> Any:
 
 
 def test_the_newest_version_is_the_newest_approved_one(registry: Any) -> None:
-    assert newest_approved(registry, "ranker/1") == "ranker/2"
+    assert find_newest_approved(registry, "ranker/1") == "ranker/2"
     registry.create_model_package_group(ModelPackageGroupName="other")
     with pytest.raises(PinError, match="other: no version is approved"):
-        newest_approved(registry, "other/1")
+        find_newest_approved(registry, "other/1")
 
 
 def test_another_version_is_written_beside_its_archive(tmp_path: Path) -> None:
     file = tmp_path / "prod.toml"
     alone = 'artifact = { model_package = "ranker/1" }'
     file.write_text(VALID.replace('saved_model = "model"', alone))
-    write(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), package="ranker/2")
+    write_pin(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), package="ranker/2")
     assert 'model_package = "ranker/2"' in file.read_text()

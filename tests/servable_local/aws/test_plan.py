@@ -12,15 +12,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra.constructs.access.pipeline_role import PLAN_LOOKS
-from infra.parameters.environment import Environment, stack_name
+from infra.parameters.environment import Environment, build_stack_name
 from infra.parameters.loading import ValidFile, load
-from infra.preflight.check import check, errors
-from servable.plan.live import live
-from servable.plan.plan import DeployPlan, add_old_stack, planned
-from servable.plan.synthesis import endpoint_template
+from infra.preflight.check import check, select_errors
+from servable.plan.live import read_live_state
+from servable.plan.plan import DeployPlan, add_old_stack, build_plan
+from servable.plan.synthesis import synthesise_endpoint
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
-from stacks.pipeline_stack import _reads_of_plan
+from stacks.pipeline_stack import _list_plan_reads
 from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.servable.test_check_against import git
@@ -51,16 +51,18 @@ class Live:
         given = {ENV: {"account": self.account.number, "region": "us-east-1", **overrides}}
         found = load(ROOT, ROOT / "environments", given)
         (one,) = [one for one in found if one.name == ENV]
-        assert errors(check(one)) == []
+        assert select_errors(check(one)) == []
         return valid(one)
 
     def plan(self, **overrides: str) -> DeployPlan:
         one = self.loaded(overrides)
-        now = live(one, self.client)
-        return planned(one, now, self.template(one), against="what is live", folder="environments")
+        now = read_live_state(one, self.client)
+        return build_plan(
+            one, now, self.template(one), against="what is live", folder="environments"
+        )
 
     def template(self, one: ValidFile) -> dict[str, Any]:
-        found = endpoint_template(one)
+        found = synthesise_endpoint(one)
         for resource in found["Resources"].values():
             if resource["Type"] == "AWS::SageMaker::Model":
                 resource["Properties"]["PrimaryContainer"]["ModelDataUrl"] = self.archive
@@ -126,7 +128,7 @@ def test_the_role_of_pull_requests_may_ask_everything_that_planning_asks(deploye
     asked: set[str] = set()
 
     def note(model: Any, **_: Any) -> None:
-        metadata = model.service_model.metadata
+        metadata = model.load_service_model.metadata
         prefix = metadata.get("signingName", metadata["endpointPrefix"])
         asked.add(f"{prefix}:{model.name}")
 
@@ -135,12 +137,12 @@ def test_the_role_of_pull_requests_may_ask_everything_that_planning_asks(deploye
     assert isinstance(one, ValidFile)
     for service in services:
         deployed.client(service).meta.events.register("before-call", note, unique_id="planned")
-    live(one, deployed.client)
+    read_live_state(one, deployed.client)
     # Log groups are asked for where the stack has none of the name.
-    live(deployed.loaded({"service": "another"}), deployed.client)
+    read_live_state(deployed.loaded({"service": "another"}), deployed.client)
     for service in services:
         deployed.client(service).meta.events.unregister("before-call", note, unique_id="planned")
-    allowed = {*PLAN_LOOKS, *_reads_of_plan(cdk.Stack(), one.name, one.environment)}
+    allowed = {*PLAN_LOOKS, *_list_plan_reads(cdk.Stack(), one.name, one.environment)}
     # Everybody may ask who they are.
     assert asked - {"sts:GetCallerIdentity"} == allowed
 
@@ -161,8 +163,10 @@ def test_an_endpoint_that_is_not_the_stacks_own_is_in_the_way(
     embedded: LocalAws, launcher: Launcher, clock: ManualClock, deployed: Live
 ) -> None:
     one = deployed.loaded({"service": "another"})
-    now = live(one, deployed.client)
-    plan = planned(one, now, deployed.template(one), against="what is live", folder="environments")
+    now = read_live_state(one, deployed.client)
+    plan = build_plan(
+        one, now, deployed.template(one), against="what is live", folder="environments"
+    )
     assert (plan.verdict, plan.deploys) == ("refused", [])
 
 
@@ -183,9 +187,9 @@ def plan_moved(made: Live, folder: Path, **overrides: str) -> DeployPlan:
         return lambda service: made.account.aws.client(service, **place)
 
     one = made.loaded(overrides)
-    now = live(one, clients(one.environment))
+    now = read_live_state(one, clients(one.environment))
     now = add_old_stack(now, one, folder, folder / "environments", clients)
-    return planned(one, now, made.template(one), against="what is live", folder="environments")
+    return build_plan(one, now, made.template(one), against="what is live", folder="environments")
 
 
 def deploy_moved(made: Live, **overrides: str) -> tuple[str, str]:
@@ -196,7 +200,7 @@ def deploy_moved(made: Live, **overrides: str) -> tuple[str, str]:
         Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True
     )
     cloudformation = made.account.aws.client("cloudformation", **place)
-    name = stack_name(ENV, one.environment, "endpoint")
+    name = build_stack_name(ENV, one.environment, "endpoint")
     cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(made.template(one)))
     for _ in range(1000):
         status = str(cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])

@@ -21,7 +21,7 @@ def _named(one: Recorded) -> str:
 
 
 def _replayed(one: Recorded, body: bytes) -> VerifiedRequest:
-    signature = one.request.signature()
+    signature = one.request.parse_signature()
     assert signature is not None
     signed = datetime.strptime(signature.date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     return Verifier(KEYS, now=signed.timestamp).verify(one.request, lambda limit: body)
@@ -31,13 +31,13 @@ def _replayed(one: Recorded, body: bytes) -> VerifiedRequest:
 def test_a_recorded_request_is_its_account_and_comes_from_a_program(one: Recorded) -> None:
     assert _replayed(one, one.body).account in (ACCOUNT, "000000000000")
 
-    host = one.request.header("host")
+    host = one.request.find_header("host")
     assert host is not None
     check_origin(one.request, int(host.rpartition(":")[2]))
 
 
 @pytest.mark.parametrize(
-    "one", [request for request in REQUESTS if not request.request.in_query], ids=_named
+    "one", [request for request in REQUESTS if not request.request.is_signed_in_query], ids=_named
 )
 def test_a_recorded_request_with_another_body_is_refused(one: Recorded) -> None:
     with pytest.raises(AccessError):
@@ -48,7 +48,7 @@ def test_a_recorded_request_with_another_body_is_refused(one: Recorded) -> None:
 def test_every_client_signs_every_body_whose_form_is_taken(client: str) -> None:
     """As docs/local.md says: nothing comes in chunks, or unsigned but for presigned URLs."""
     stated = {
-        request.request.header("x-amz-content-sha256")
+        request.request.find_header("x-amz-content-sha256")
         for request in REQUESTS
         if request.client == client
     }
@@ -58,6 +58,6 @@ def test_every_client_signs_every_body_whose_form_is_taken(client: str) -> None:
 def test_the_cdk_cli_signs_with_keys_that_sts_issued() -> None:
     tokens = [
         request for request in REQUESTS
-        if request.client == "CDK CLI" and request.request.header("x-amz-security-token")
+        if request.client == "CDK CLI" and request.request.find_header("x-amz-security-token")
     ]  # fmt: skip
     assert len(tokens) > 5

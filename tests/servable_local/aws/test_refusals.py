@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from servable_local.aws.errors import AccessError, Reason, refusal
+from servable_local.aws.errors import AccessError, Reason, build_rejection
 from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.local_account import Account
 
@@ -27,7 +27,7 @@ def scope(service: str) -> tuple[str, str]:
 
 def refused(*headers: tuple[str, str], reason: Reason = Reason.KEY) -> tuple[str, bytes, str]:
     request = ReceivedRequest("POST", "/", [("Host", "127.0.0.1"), *headers])
-    answer = refusal(request, AccessError(reason, "wrong <key>"))
+    answer = build_rejection(request, AccessError(reason, "wrong <key>"))
     assert answer.status == "403 Forbidden"
     return answer.headers["Content-Type"], answer.body, answer.headers.get("x-amzn-ErrorType", "")
 

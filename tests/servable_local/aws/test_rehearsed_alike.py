@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from servable.rehearse.command import read_invocations
-from servable_local.aws.clock import floor
+from servable_local.aws.clock import round_down
 from servable_local.aws.server import Server
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
@@ -51,7 +51,7 @@ class Window:
         self.scaled = Scaled(watched, server, archive=archive)
         self.scaled.fault(start_seconds=60 * START_MINUTES)
         self.watched = watched
-        self.begins = floor(watched.clock.now(), 60)
+        self.begins = round_down(watched.clock.now(), 60)
         self.policies: dict[str, Any] = {}
         self.alarms: list[dict[str, Any]] = []
         self.actions: list[dict[str, Any]] = []

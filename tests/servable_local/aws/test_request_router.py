@@ -61,7 +61,7 @@ def answered(
         "REQUEST_METHOD": request.method,
         "RAW_URI": request.target,
         "PATH_INFO": request.path,
-        "CONTENT_TYPE": request.header("content-type") or "",
+        "CONTENT_TYPE": request.find_header("content-type") or "",
         "CONTENT_LENGTH": str(len(sent.body)),
         "servable.headers": request.headers,
         "wsgi.input": io.BytesIO(sent.body),
@@ -146,7 +146,7 @@ def test_only_a_long_body_of_an_object_goes_to_the_disk(
 
 @pytest.mark.parametrize("service", ["sns", "s3"])
 def test_moto_is_told_the_service_of_a_presigned_url(tmp_path: Any, service: str) -> None:
-    environ = answered(Unsigned(service=service).in_query(), tmp_path).environ
+    environ = answered(Unsigned(service=service).is_signed_in_query(), tmp_path).environ
     assert f"/{service}/aws4_request" in environ["HTTP_AUTHORIZATION"]
 
 

@@ -525,9 +525,9 @@ def test_settings_of_each_resource_are_updated(lives: Lives) -> None:
 
 
 def test_a_source_in_the_template_becomes_index_py() -> None:
-    from servable_local.aws.resources.workflows import _code
+    from servable_local.aws.resources.workflows import _build_code
 
-    packed = _code({"Code": {"ZipFile": "first = 1"}})["ZipFile"]
+    packed = _build_code({"Code": {"ZipFile": "first = 1"}})["ZipFile"]
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         assert archive.read("index.py") == b"first = 1"
 

@@ -12,7 +12,7 @@ import pytest
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.loopback import service_model
+from servable_local.aws.loopback import load_service_model
 from servable_local.aws.sagemaker import runtime_api
 from servable_local.aws.sagemaker.endpoint import Route
 from servable_local.aws.sagemaker.runtime_api import LARGEST_BODY_BYTES, RuntimeApi
@@ -44,7 +44,7 @@ class Container:
             raise self.error
         return self.status, self.headers, self.answer
 
-    def heal(self) -> None:
+    def restart_if_ended(self) -> None:
         self.healed += 1
 
 
@@ -54,10 +54,10 @@ class Models:
     def __init__(self) -> None:
         self.forgotten: list[str] = []
 
-    def path(self, target: str) -> str:
+    def find_path(self, target: str) -> str:
         return f"/models/{target}/invoke"
 
-    def forget(self, target: str) -> None:
+    def mark_unloaded(self, target: str) -> None:
         self.forgotten.append(target)
 
 
@@ -76,7 +76,7 @@ class Case:
             config={},
             capture=None,
             overhead_seconds=0.0,
-            route=self._route,
+            choose_route=self._choose_route,
         )
         self.here: Any = SimpleNamespace(
             clock=self.clock,
@@ -97,7 +97,7 @@ class Case:
             answering=lambda: None,
         )
 
-    def _route(self, variant: str | None) -> Route | None:
+    def _choose_route(self, variant: str | None) -> Route | None:
         if variant not in (None, "primary"):
             raise KeyError(variant)
         return self.route
@@ -115,7 +115,7 @@ class Case:
                 self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
 
             @property
-            def here(self) -> Any:
+            def regional_service(self) -> Any:
                 return here
 
         return Asked()
@@ -131,7 +131,7 @@ class Case:
 
     def samples(self, name: str, **dimensions: str) -> Samples:
         now = self.clock.now()
-        metric = Metric.of("AWS/SageMaker", name, OF | dimensions)
+        metric = Metric.from_dimensions("AWS/SageMaker", name, OF | dimensions)
         samples: Samples = self.here.cloudwatch.metrics.between(
             metric, now - timedelta(minutes=1), now + timedelta(minutes=1)
         )
@@ -141,7 +141,7 @@ class Case:
 @pytest.fixture
 def case(monkeypatch: pytest.MonkeyPatch) -> Case:
     """What would happen in the background happens at once."""
-    monkeypatch.setattr(runtime_api, "_in_background", lambda work, name: work())
+    monkeypatch.setattr(runtime_api, "_run_in_background", lambda work, name: work())
     return Case()
 
 
@@ -274,13 +274,13 @@ def test_an_endpoint_that_does_not_fit_is_named(case: Case) -> None:
     case.endpoint.kind = "asynchronous"
     assert case.refusal() == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
     case = Case()
-    case.endpoint.route = lambda variant: None
+    case.endpoint.choose_route = lambda variant: None
     assert case.refusal() == "Endpoint ranker of account 123456789012 not found."
 
 
 def test_a_queued_request_has_its_form(case: Case) -> None:
     case.endpoint.config = {"AsyncInferenceConfig": {}}
-    operation = service_model("sagemaker-runtime").operation_model("InvokeEndpointAsync")
+    operation = load_service_model("sagemaker-runtime").operation_model("InvokeEndpointAsync")
     most = operation.input_shape.members["Body"].metadata["max"]
     assert case.refusal("invoke_endpoint_async", body=bytes(most + 1)) == (
         "1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have "
@@ -312,7 +312,7 @@ def test_an_answer_is_captured_where_it_is_of_the_sample(
     case: Case, monkeypatch: pytest.MonkeyPatch, percent: int, count: int
 ) -> None:
     captured: list[dict[str, Any]] = []
-    monkeypatch.setattr(runtime_api, "put_captured", lambda *_, **given: captured.append(given))
+    monkeypatch.setattr(runtime_api, "store_capture", lambda *_, **given: captured.append(given))
     case.endpoint.capture = {"InitialSamplingPercentage": percent}
     case.invoke(b"1,2", Content_Type="text/csv")
     assert len(captured) == count
@@ -323,7 +323,7 @@ def test_an_answer_is_captured_where_it_is_of_the_sample(
 
 def test_an_error_of_the_model_is_not_captured(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     captured: list[Any] = []
-    monkeypatch.setattr(runtime_api, "put_captured", lambda *_, **given: captured.append(given))
+    monkeypatch.setattr(runtime_api, "store_capture", lambda *_, **given: captured.append(given))
     case.endpoint.capture = {"InitialSamplingPercentage": 100}
     case.container.status = 500
     case.invoke()

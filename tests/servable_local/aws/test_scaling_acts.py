@@ -52,7 +52,7 @@ class Scaled:
         self, watched: Watched, server: Server, *policies: dict[str, Any], archive: bytes = b""
     ) -> None:
         self.watched, self.account = watched, watched.account
-        server.hostings.of(self.account.number, REGION).most_containers = 3
+        server.hostings.find_service(self.account.number, REGION).most_containers = 3
         self.archive = archive or f"scaled {self.account.number}".encode()
         template = serving(self.account.put_archive(self.archive))
         template["Resources"]["Target"] = {
@@ -199,7 +199,7 @@ def test_requests_go_to_all_containers(scaled: Scaled) -> None:
     containers = scaled.watched.containers(scaled.archive)
     for number, container in enumerate(containers):
         container.answer = str(number).encode()
-    instances = scaled.watched.inside().route(None).variant.instances  # type: ignore[union-attr]
+    instances = scaled.watched.inside().choose_route(None).variant.instances  # type: ignore[union-attr]
     instances.least_outstanding = False
     runtime = scaled.account.client("sagemaker-runtime")
     answers = [

@@ -19,7 +19,7 @@ WITH_EXTRAS = ["s3", "sqs"]
 
 def of_clients(service: str) -> object:
     return (
-        loopback.botocore_session()
+        loopback.load_botocore_session()
         .get_component("data_loader")
         .load_service_model(service, "service-2")
     )
@@ -27,17 +27,17 @@ def of_clients(service: str) -> object:
 
 @pytest.mark.parametrize("service", [*SHARED, *WITH_EXTRAS])
 def test_moto_answers_from_the_model_that_it_would_read(service: str) -> None:
-    assert every_service._service_model(service, "service-2") == MODEL(service, "service-2")
+    assert every_service._load_service_model(service, "service-2") == MODEL(service, "service-2")
 
 
 @pytest.mark.parametrize("service", SHARED)
 def test_a_model_is_read_once_for_clients_and_answers(service: str) -> None:
-    assert every_service._service_model(service, "service-2") is of_clients(service)
+    assert every_service._load_service_model(service, "service-2") is of_clients(service)
 
 
 @pytest.mark.parametrize("service", WITH_EXTRAS)
 def test_clients_do_not_see_moto_s_extras(service: str) -> None:
-    every_service._service_model(service, "service-2")
+    every_service._load_service_model(service, "service-2")
     assert of_clients(service) != MODEL(service, "service-2")
 
 
@@ -45,15 +45,15 @@ def test_clients_do_not_see_moto_s_extras(service: str) -> None:
 @pytest.mark.parametrize("partition", ["aws", "aws-cn"])
 def test_a_service_is_in_the_regions_that_any_session_says(service: str, partition: str) -> None:
     own = botocore.session.Session()
-    assert every_service._regions(own, service, partition) == REGIONS(own, service, partition)
+    assert every_service._list_regions(own, service, partition) == REGIONS(own, service, partition)
 
 
 def test_regions_and_partitions_are_those_that_any_session_says() -> None:
     own = botocore.session.Session()
-    found = every_service._regions(own, "s3", allow_non_regional=True)
+    found = every_service._list_regions(own, "s3", allow_non_regional=True)
     assert found == REGIONS(own, "s3", allow_non_regional=True)
     own = botocore.session.Session()
-    assert every_service._partitions(own) == PARTITIONS(own)
+    assert every_service._list_partitions(own) == PARTITIONS(own)
 
 
 @pytest.fixture

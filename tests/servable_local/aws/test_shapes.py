@@ -13,12 +13,12 @@ from servable_local.aws.resources.resource_type import (
     Logical,
     ResourceError,
     ResourceType,
-    fit,
-    refusal,
-    unmet,
+    convert_arguments,
+    format_violations,
+    list_violations,
 )
-from servable_local.aws.resources.storage import S3Bucket, _lifecycle_rule
-from servable_local.aws.sagemaker.runtime_api import broken_limits
+from servable_local.aws.resources.storage import S3Bucket, _convert_lifecycle_rule
+from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 
 ALARM = {
     "AlarmName": "a",
@@ -47,7 +47,7 @@ ALARM = {
     ],
 )
 def test_a_value_fits_the_api(given: dict[str, Any], fitted: dict[str, Any]) -> None:
-    arguments = fit(given, "cloudwatch", "PutMetricAlarm")
+    arguments = convert_arguments(given, "cloudwatch", "PutMetricAlarm")
     assert json.dumps(arguments) == json.dumps(fitted)
 
 
@@ -55,7 +55,7 @@ def test_what_is_not_emulated_is_refused_by_name() -> None:
     with pytest.raises(
         ResourceError, match="/StateValue: BAD is not a valid enum value; allowed: "
     ):
-        fit({"StateValue": "BAD"}, "cloudwatch", "SetAlarmState")
+        convert_arguments({"StateValue": "BAD"}, "cloudwatch", "SetAlarmState")
     # --- resource types
     logical: Any = None
     with pytest.raises(NotImplementedError):
@@ -63,11 +63,13 @@ def test_what_is_not_emulated_is_refused_by_name() -> None:
     with pytest.raises(ResourceError, match="AWS::S3::Bucket: Aa, Zz is not emulated"):
         S3Bucket().check({"Zz": 1, "BucketName": "b", "Aa": 2})
     with pytest.raises(ResourceError, match="Rules: Transitions is not emulated"):
-        _lifecycle_rule({"Status": "Enabled", "Transitions": []})
+        _convert_lifecycle_rule({"Status": "Enabled", "Transitions": []})
 
 
 def test_every_limit_of_the_model_is_checked() -> None:
-    assert unmet(ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm") == [
+    assert list_violations(
+        ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm"
+    ) == [
         "Value at 'alarmActions.2.member' failed to satisfy constraint: Member must have length "
         "less than or equal to 1024"
     ]
@@ -85,16 +87,16 @@ def test_every_limit_of_the_model_is_checked() -> None:
         ({"Threshold": "a word"}, 1),
     ]
     for given, problems in cases:
-        assert len(unmet(ALARM | given, "cloudwatch", "PutMetricAlarm")) == problems
+        assert len(list_violations(ALARM | given, "cloudwatch", "PutMetricAlarm")) == problems
     for gigabytes, problems in [(1, 0), (512, 0), (513, 1)]:
         variant = {"VariantName": "primary", "VolumeSizeInGB": gigabytes}
         given = {"EndpointConfigName": "first", "ProductionVariants": [variant]}
-        assert len(unmet(given, "sagemaker", "CreateEndpointConfig")) == problems
+        assert len(list_violations(given, "sagemaker", "CreateEndpointConfig")) == problems
     for count, words in [
         (1, "1 validation error detected: a"),
         (2, "2 validation errors detected: a; a"),
     ]:
-        assert refusal(["a"] * count) == words
+        assert format_violations(["a"] * count) == words
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_every_limit_of_the_model_is_checked() -> None:
     ],
 )
 def test_a_header_has_two_bounds_and_a_pattern(name: str, value: str, must: str) -> None:
-    problems = broken_limits({f"X-Amzn-SageMaker-{name}": value}, b"")
+    problems = list_violated_limits({f"X-Amzn-SageMaker-{name}": value}, b"")
     where = name[0].lower() + name[1:].replace("-", "")
     assert problems[-1].startswith(
         f"Value at '{where}' failed to satisfy constraint: Member must {must}"
@@ -125,13 +127,13 @@ def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> No
     class Named(ResourceType):
         name_property = "BucketName"
 
-    assert Named().name(given, logical) == name
+    assert Named().choose_name(given, logical) == name
 
 
 def test_a_rule_of_a_lifecycle_keeps_its_id_and_its_prefix() -> None:
     rule = {"Id": "old", "Prefix": "logs/", "Status": "Enabled"}
     more = {"NoncurrentVersionExpirationInDays": "7"}
-    assert _lifecycle_rule(rule | more) == {
+    assert _convert_lifecycle_rule(rule | more) == {
         "ID": "old",
         "Filter": {"Prefix": "logs/"},
         "Status": "Enabled",

@@ -12,7 +12,7 @@ from botocore.auth import HmacV1Auth, HmacV1QueryAuth, SigV3Auth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.errors import AccessError, Reason, refusal
+from servable_local.aws.errors import AccessError, Reason, build_rejection
 from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, AccessKeys, Verifier
 from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned, verified
@@ -54,7 +54,7 @@ def _unsigned(draw: st.DrawFn) -> Unsigned:
 @given(_unsigned())
 def test_what_botocore_signs_is_its_account(asked: Unsigned) -> None:
     assert verified(asked.in_header()).account == ACCOUNT
-    assert verified(asked.in_query()).account == ACCOUNT
+    assert verified(asked.is_signed_in_query()).account == ACCOUNT
 
 
 @given(_unsigned(), st.data())
@@ -62,7 +62,7 @@ def test_any_change_after_signing_is_refused(asked: Unsigned, data: st.DataObjec
     changed = _changed(asked.in_header(), data, body_is_signed=True)
     with pytest.raises(AccessError):
         verified(changed)
-    changed = _changed(asked.in_query(), data, body_is_signed=asked.service != "s3")
+    changed = _changed(asked.is_signed_in_query(), data, body_is_signed=asked.service != "s3")
     with pytest.raises(AccessError):
         verified(changed)
 
@@ -71,7 +71,7 @@ def test_any_change_after_signing_is_refused(asked: Unsigned, data: st.DataObjec
 def test_what_another_secret_signed_is_refused(asked: Unsigned, header: bool, other: str) -> None:
     signed = replace(asked, secret=other)
     with pytest.raises(AccessError, match="servable local up"):
-        verified(signed.in_header() if header else signed.in_query(), secret=SECRET)
+        verified(signed.in_header() if header else signed.is_signed_in_query(), secret=SECRET)
 
 
 def _changed(sent: Sent, data: st.DataObject, *, body_is_signed: bool) -> Sent:
@@ -116,7 +116,7 @@ def _changed(sent: Sent, data: st.DataObject, *, body_is_signed: bool) -> Sent:
 
 
 def _signed_names(sent: Sent) -> set[str]:
-    found = sent.request.signature()
+    found = sent.request.parse_signature()
     assert found is not None
     return set(found.signed_headers)
 
@@ -137,12 +137,12 @@ def signed() -> Sent:
 
 
 def presigned() -> Sent:
-    return ASKED.in_query()
+    return ASKED.is_signed_in_query()
 
 
 def _authorization(old: str, new: str) -> Sent:
     sent = signed()
-    given = sent.request.header("authorization")
+    given = sent.request.find_header("authorization")
     assert given is not None
     assert old in given
     return sent.with_header("Authorization", given.replace(old, new))
@@ -190,7 +190,7 @@ FORMS: dict[str, tuple[Reason, Callable[[], Sent]]] = {
     "a body of any content": (Reason.BODY, lambda: _stating("UNSIGNED-PAYLOAD")),
     "no end": (Reason.FORM, lambda: _query("X-Amz-Expires", "X-Amz-Expire")),
     "no time": (Reason.FORM, lambda: _query("Expires=60", "Expires=0")),
-    "too long a time": (Reason.FORM, lambda: ASKED.in_query(604801)),
+    "too long a time": (Reason.FORM, lambda: ASKED.is_signed_in_query(604801)),
     "no number": (Reason.FORM, lambda: _query("Expires=60", "Expires=-1")),
     "a date of another form": (Reason.FORM, lambda: _query("X-Amz-Date=2", "X-Amz-Date=a2")),
     "a key of AWS": (
@@ -221,11 +221,11 @@ def test_the_form_itself_is_taken_with_what_a_proxy_adds() -> None:
 
 
 def test_a_presigned_url_holds_as_long_as_it_says() -> None:
-    assert verified(ASKED.in_query(4 * HOUR), now=lambda: time.time() + 3 * HOUR)
+    assert verified(ASKED.is_signed_in_query(4 * HOUR), now=lambda: time.time() + 3 * HOUR)
     with pytest.raises(AccessError, match="Request has expired"):
-        verified(ASKED.in_query(HOUR), now=lambda: time.time() + 2 * HOUR)
+        verified(ASKED.is_signed_in_query(HOUR), now=lambda: time.time() + 2 * HOUR)
 
-    request = ASKED.in_query(HOUR)
+    request = ASKED.is_signed_in_query(HOUR)
     stated = dict(request.request.pairs)["X-Amz-Date"]
     begun = calendar.timegm(time.strptime(stated, "%Y%m%dT%H%M%SZ"))
     assert verified(request, now=lambda: begun + HOUR).account == ACCOUNT
@@ -271,4 +271,4 @@ def test_a_client_can_read_its_refusal(headers: list[tuple[str, str]], query: st
     request = ReceivedRequest("GET", "/?X-Amz-Signature=" + query, [("Host", HOST), *headers])
     with pytest.raises(AccessError) as caught:
         Verifier(AccessKeys(SECRET)).verify(request, lambda limit: b"")
-    assert refusal(request, caught.value).body
+    assert build_rejection(request, caught.value).body

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.cloudformation.changes import plan
+from servable_local.aws.cloudformation.changes import plan_changes
 from servable_local.aws.cloudformation.operations import StackDeployment
-from servable_local.aws.cloudformation.resource_calls import physical_name
+from servable_local.aws.cloudformation.resource_calls import generate_physical_name
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources import TYPES
@@ -325,7 +325,7 @@ def test_a_stack_in_progress_takes_no_other_operation(
     ],
 )
 def test_a_generated_name_fits(stack: str, logical: str, longest: int, beginning: str) -> None:
-    names = [physical_name(stack, logical, longest) for _ in range(2)]
+    names = [generate_physical_name(stack, logical, longest) for _ in range(2)]
     assert [name[: len(beginning)] for name in names] == [beginning] * 2
     assert [len(name) - len(beginning) for name in names] == [12, 12]
     assert names[0] != names[1]
@@ -404,7 +404,7 @@ def test_events_and_plans_of_what_is_replaced_or_removed(case: Case) -> None:
     case = renew(case)
     stack = case.deploy({"A": thing(), "B": thing()})
     blueprint = case.formation.bind(stack, json.dumps({"Resources": {"A": thing()}}), {})
-    assert [change.describe()["ResourceChange"] for change in plan(stack, blueprint)] == [
+    assert [change.describe()["ResourceChange"] for change in plan_changes(stack, blueprint)] == [
         {
             "Action": "Remove",
             "LogicalResourceId": "B",

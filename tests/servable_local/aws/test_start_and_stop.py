@@ -25,8 +25,8 @@ from servable_local.aws.lifecycle import (
     LocalAwsStartError,
     RunningState,
     StateFile,
+    describe_port_holder,
     down,
-    port_holder,
     status,
     up,
 )
@@ -123,7 +123,7 @@ class Started:
 
 def started(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> Started:
     process = Started(*codes)
-    monkeypatch.setattr(lifecycle, "spawn", lambda *_, **__: process)
+    monkeypatch.setattr(lifecycle, "spawn_process", lambda *_, **__: process)
     return process
 
 
@@ -131,7 +131,7 @@ def test_a_port_that_is_taken_is_said_with_its_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = started(monkeypatch, EXIT_PORT_TAKEN)
-    monkeypatch.setattr(lifecycle, "port_holder", lambda port: f"holder of {port}")
+    monkeypatch.setattr(lifecycle, "describe_port_holder", lambda port: f"holder of {port}")
     with pytest.raises(LocalAwsStartError, match="port 81 is held by holder of 81; end that one"):
         up(folder=tmp_path, port=81)
     assert process.ended == 1
@@ -177,7 +177,7 @@ def test_of_two_at_once_the_one_without_the_lock_is_ended(
     process = started(monkeypatch, EXIT_HELD)
     process.pid = running.pid if same else 1
     answers = iter([None, status(folder=tmp_path)])
-    monkeypatch.setattr(lifecycle, "_found", lambda _: next(answers))
+    monkeypatch.setattr(lifecycle, "_find_running", lambda _: next(answers))
     assert (up(folder=tmp_path).already_up, process.ended) == (already_up, ended)
 
 
@@ -197,7 +197,7 @@ def test_a_ctrl_c_while_it_starts_ends_it(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_process_that_does_not_end_in_time_is_killed(hears: bool | None, killed: bool) -> None:
     process: Any = Started(None)
     process.killed = hears
-    lifecycle.end(process)
+    lifecycle.stop_process(process)
     assert (process.ended, bool(process.killed)) == (1, killed)
 
 
@@ -210,7 +210,7 @@ def test_it_is_started_in_a_session_of_its_own_without_settings_of_aws(
     monkeypatch.setenv("AWS_PROFILE", "of another cloud")
     monkeypatch.setenv("LC_MARK", "kept")
     minute = None if with_parent else 2.5
-    lifecycle.spawn(tmp_path, 81, minute, 3, with_parent=with_parent)
+    lifecycle.spawn_process(tmp_path, 81, minute, 3, with_parent=with_parent)
     ((words, more),) = calls
     tail = ["--minute", "manual" if with_parent else "2.5", "--containers", "3"]
     assert words[1:] == [
@@ -296,7 +296,7 @@ def test_a_ports_holder_is_named(
     monkeypatch.setattr(psutil, "net_connections", lambda kind: connections)
     monkeypatch.setattr(psutil, "Process", process)
     monkeypatch.setattr(lifecycle, "_is_local_aws", lambda port: False)
-    assert port_holder(81) == named
+    assert describe_port_holder(81) == named
 
 
 def test_where_connections_are_not_shown_a_server_of_another_kind_is_nobody(
@@ -306,7 +306,7 @@ def test_where_connections_are_not_shown_a_server_of_another_kind_is_nobody(
         raise psutil.AccessDenied
 
     monkeypatch.setattr(psutil, "net_connections", denied)
-    answers = [port_holder(port) for port in (int(health[0].rsplit(":", 1)[1]), 1)]
+    answers = [describe_port_holder(port) for port in (int(health[0].rsplit(":", 1)[1]), 1)]
     assert answers == ["a process that is not ours to see"] * 2
 
 

@@ -10,11 +10,11 @@ import psutil
 import pytest
 
 from servable_local.aws import LocalAws, LocalAwsStartError, down
-from servable_local.aws.lifecycle import StateFile, _await, spawn
+from servable_local.aws.lifecycle import StateFile, _wait_until_ready, spawn_process
 
 
 def test_down_ends_one_that_a_killed_up_has_just_started(tmp_path: Path) -> None:
-    process = spawn(tmp_path, 0, with_parent=False, seconds_per_minute=60.0)
+    process = spawn_process(tmp_path, 0, with_parent=False, seconds_per_minute=60.0)
     try:
         while not psutil.Process(process.pid).cmdline():
             pass  # Linux shows it a moment after the program has begun
@@ -27,7 +27,7 @@ def test_down_ends_one_that_a_killed_up_has_just_started(tmp_path: Path) -> None
 
 def test_down_leaves_one_of_another_folder(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    process = spawn(tmp_path / "other", 0, with_parent=False, seconds_per_minute=60.0)
+    process = spawn_process(tmp_path / "other", 0, with_parent=False, seconds_per_minute=60.0)
     try:
         assert not down(folder=tmp_path)
     finally:
@@ -42,7 +42,7 @@ def test_a_start_that_fails_names_the_log_or_the_full_disk(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
     with pytest.raises(LocalAwsStartError, match=named):
-        _await(process, StateFile(tmp_path), 0)
+        _wait_until_ready(process, StateFile(tmp_path), 0)
 
 
 def test_hosts_without_a_proxy_do_not_grow_when_evaluated_again(

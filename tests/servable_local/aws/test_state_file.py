@@ -11,7 +11,7 @@ from servable_local.aws import lifecycle
 from servable_local.aws.lifecycle import (
     RunningState,
     StateFile,
-    default_folder,
+    find_default_folder,
     write_client_settings,
 )
 
@@ -26,15 +26,15 @@ def file(tmp_path: Path) -> StateFile:
 
 
 def test_who_holds_the_lock_is_read_with_what_it_wrote(file: StateFile) -> None:
-    assert (file.held(), file.read(), file.holder()) == (False, None, None)
+    assert (file.is_held(), file.read(), file.find_holder()) == (False, None, None)
     with file.hold():
-        assert (file.read(), file.holder()) == (None, os.getpid())
+        assert (file.read(), file.find_holder()) == (None, os.getpid())
     with file.hold() as locked:
         file.write(STATE)
-        assert (locked, file.held(), file.read()) == (True, True, STATE)
+        assert (locked, file.is_held(), file.read()) == (True, True, STATE)
     with file.hold():
         file.write(STATE)
-    assert (file.path.exists(), file.held(), file.read(), file.holder()) == (
+    assert (file.path.exists(), file.is_held(), file.read(), file.find_holder()) == (
         True, False, None, None,
     )  # fmt: skip
 
@@ -46,13 +46,13 @@ def test_a_damaged_file_is_nobody(file: StateFile) -> None:
             assert file.read() is None
     with file.hold():
         (file.folder / "aws.lock").write_text("who")
-        assert file.holder() is None
+        assert file.find_holder() is None
 
 
 def test_one_process_has_the_lock(file: StateFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "_RETRY_SECONDS", 0.05)
     with file.hold(), file.hold() as second:
-        assert (second, file.holder()) == (False, os.getpid())
+        assert (second, file.find_holder()) == (False, os.getpid())
 
 
 def test_the_lock_is_waited_for_and_free_after_the_block(file: StateFile) -> None:
@@ -85,7 +85,7 @@ def test_the_state_is_its_owners_alone_and_is_removed(file: StateFile) -> None:
 
 def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert default_folder() == tmp_path / ".servable"
+    assert find_default_folder() == tmp_path / ".servable"
 
 
 def test_clients_settings_are_written_anew(tmp_path: Path) -> None:

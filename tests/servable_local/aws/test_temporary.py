@@ -254,7 +254,7 @@ def test_servable_load_refuses_credentials_of_another_account(
     (project / "a.json").write_text("{}")
     for name, text in account.aws.environment(account=account.number).items():
         monkeypatch.setenv(name, text)
-    monkeypatch.setattr("servable.load.command.as_ctrl_c", lambda: None)
+    monkeypatch.setattr("servable.load.command.enable_ctrl_c", lambda: None)
     monkeypatch.chdir(project)
     command = "prod --target deployed --body a.json"
     said = CliRunner().invoke(load, command.split(), standalone_mode=False)

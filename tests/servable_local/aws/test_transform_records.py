@@ -10,7 +10,7 @@ from servable_tensors.records import (
     DataProcessing,
     JsonPath,
     TransformError,
-    records,
+    read_records,
 )
 
 CSV = ("text/csv", "Line")
@@ -33,12 +33,12 @@ def through(
     one: DataProcessing, source: bytes, answer: bytes | None = None
 ) -> tuple[bytes, list[bytes]]:
     """What is sent for a file, and the records of the result; without `answer`, what is sent comes back."""
-    found = records(
+    found = read_records(
         io.BytesIO(source), "None" if b"\n" not in source else "Line", 100, single=False
     )
-    (batch,) = one.batches(found, 100, single=False, end=b"\n")
+    (batch,) = one.build_batches(found, 100, single=False, end=b"\n")
     sent = bytes(batch.body)
-    return sent, list(one.results(batch, sent if answer is None else answer))
+    return sent, list(one.build_results(batch, sent if answer is None else answer))
 
 
 ROW = {"id": 7, "features": {"a": 1, "b": [10, 11, 12, 13]}}
@@ -65,7 +65,7 @@ ROW = {"id": 7, "features": {"a": 1, "b": [10, 11, 12, 13]}}
     ],
 )
 def test_a_path_selects(path: str, selected: Any) -> None:
-    assert JsonPath(path).of(ROW) == selected
+    assert JsonPath(path).select(ROW) == selected
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_path_that_sagemaker_does_not_support_is_refused(path: str) -> None:
 @pytest.mark.parametrize("path", ["$.other", "$.features.b[4]", "$.features.b[2:4]", "$.id.a"])
 def test_a_path_that_selects_nothing_fails_the_record(path: str) -> None:
     with pytest.raises(TransformError, match="selects nothing"):
-        JsonPath(path).of(ROW)
+        JsonPath(path).select(ROW)
 
 
 def test_rows_of_csv_are_filtered_and_joined_with_their_answers() -> None:

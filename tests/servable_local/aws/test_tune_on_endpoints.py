@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile, load
-from infra.parameters.placement import placements
+from infra.parameters.placement import list_placements
 from servable.load.load_generator import LoadError
 from servable.load.load_target import Pace
 from servable.load.temporary.endpoints import (
@@ -78,7 +78,7 @@ Made = Callable[..., TemporaryTrials]
 
 @pytest.fixture
 def run(account: Account, prod: ValidFile) -> Run:
-    (placement,) = placements(prod.environment)
+    (placement,) = list_placements(prod.environment)
     where = operations_account.Account(
         region=prod.environment.region, number=account.number, aws=account.aws
     )
@@ -190,7 +190,7 @@ def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
 
 
 def test_a_type_of_another_device_is_refused(prod: ValidFile) -> None:
-    (placement,) = placements(prod.environment)
+    (placement,) = list_placements(prod.environment)
     with pytest.raises(ValueError, match=r"another kind \(gpu\)"):
         machines(prod, placement, instance_types=("ml.g5.xlarge",))
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from servable_local.aws.sagemaker.endpoint_update import (
     Stage,
-    longest_seconds,
-    rollback_alarms,
-    stages,
+    list_rollback_alarms,
+    plan_stages,
+    read_timeout_seconds,
 )
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, blue_green
 
@@ -50,20 +50,20 @@ LAST = Stage(4, 4, 120, "TerminationWaitInSeconds")
     ],
 )
 def test_stages_of_a_blue_green_update(routing: dict[str, Any], expected: list[Stage]) -> None:
-    assert stages(blue_green(routing), 4) == expected
+    assert plan_stages(blue_green(routing), 4) == expected
 
 
 @pytest.mark.parametrize(("batch", "active"), [(1, [1, 2, 3, 4]), (2, [2, 4]), (3, [3, 4])])
 def test_stages_of_a_rolling_update(batch: int, active: list[int]) -> None:
     size = {"Type": "INSTANCE_COUNT", "Value": batch}
     policy = {"MaximumBatchSize": size, "WaitIntervalInSeconds": 60}
-    assert stages({"RollingUpdatePolicy": policy}, 4) == [stage(count) for count in active]
+    assert plan_stages({"RollingUpdatePolicy": policy}, 4) == [stage(count) for count in active]
 
 
 def test_a_stage_is_watched_for_its_wait() -> None:
-    assert stages(None, 4) == [Stage(4, 4, 0)]
+    assert plan_stages(None, 4) == [Stage(4, 4, 0)]
     policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": ALL_AT_ONCE}}
-    assert stages(policy, 4) == [Stage(4, 4, 0)]
+    assert plan_stages(policy, 4) == [Stage(4, 4, 0)]
     assert (stage(1).share, stage(1).message) == (
         0.25,
         "Baking for 60 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of "
@@ -82,7 +82,7 @@ def percent(value: int) -> dict[str, Any]:
 
 
 def _plan(config: dict[str, Any] | None, instances: int) -> list[tuple[float, int]]:
-    return [(stage.share, stage.bake_seconds) for stage in stages(config, instances)]
+    return [(stage.share, stage.bake_seconds) for stage in plan_stages(config, instances)]
 
 
 def test_without_a_canary_everything_moves_at_once() -> None:
@@ -110,7 +110,7 @@ def test_steps_and_batches_bake_one_after_the_other() -> None:
 @given(st.sampled_from(["CANARY", "LINEAR"]), st.integers(1, 50), st.integers(1, 100))
 def test_traffic_only_grows_and_ends_with_all_of_it(kind: str, share: int, count: int) -> None:
     key = "CanarySize" if kind == "CANARY" else "LinearStepSize"
-    found = [stage.share for stage in stages(guarded(kind, **{key: percent(share)}), count)]
+    found = [stage.share for stage in plan_stages(guarded(kind, **{key: percent(share)}), count)]
     assert found == sorted(found)
     assert found[-1] == 1.0
 
@@ -118,8 +118,8 @@ def test_traffic_only_grows_and_ends_with_all_of_it(kind: str, share: int, count
 def test_the_way_back_is_read_where_it_is_said() -> None:
     cases: list[dict[str, Any] | None] = [None, {}, {"AutoRollbackConfiguration": {}}]
     for config in cases:
-        assert rollback_alarms(config) == []
+        assert list_rollback_alarms(config) == []
 
     config = guarded("ALL_AT_ONCE")
     config["BlueGreenUpdatePolicy"]["MaximumExecutionTimeoutInSeconds"] = 600
-    assert longest_seconds(config) == 600
+    assert read_timeout_seconds(config) == 600

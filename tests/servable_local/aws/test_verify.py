@@ -20,7 +20,7 @@ from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Report
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.local_aws import LocalAws
-from stacks.pipeline_stack import _reads
+from stacks.pipeline_stack import _list_reads
 from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified import GOLDEN, Project, Verified
@@ -52,7 +52,7 @@ def untouched(embedded: LocalAws, launcher: Launcher, written: Project) -> Verif
 
 def test_a_fresh_deployment_is_as_deployed(untouched: Verified) -> None:
     assert [str(difference) for difference in untouched.report().differences] == []
-    assert (untouched.report().words, untouched.report().verdict) == ("as deployed", "holds")
+    assert (untouched.report().summary, untouched.report().verdict) == ("as deployed", "holds")
 
 
 def golden_of(untouched: Verified, **change: Any) -> Report:
@@ -66,13 +66,13 @@ def golden_of(untouched: Verified, **change: Any) -> Report:
         model = model.model_copy(update={"golden": None})
     report = Report(environment="prod")
     changed = environment.model_copy(update={"models": {"ranker": model}})
-    report.differences += golden.compare(untouched.asked, changed, report)
+    report.differences += golden.compare_responses(untouched.asked, changed, report)
     return report
 
 
 def test_answers_are_not_compared_without_a_golden_one(untouched: Verified) -> None:
-    assert golden_of(untouched).words == "as deployed, answers not asked"
-    assert golden_of(untouched, answer=None).words == "as deployed, answers not compared"
+    assert golden_of(untouched).summary == "as deployed, answers not asked"
+    assert golden_of(untouched, answer=None).summary == "as deployed, answers not compared"
 
 
 def weigh(deployed: Verified, **change: Any) -> None:
@@ -83,7 +83,7 @@ def weigh(deployed: Verified, **change: Any) -> None:
 def put_alarm(deployed: Verified, name: str, **changes: Any) -> None:
     cloudwatch = deployed.client("cloudwatch")
     (found,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
-    asked = cloudwatch.meta.service_model.operation_model("PutMetricAlarm").input_shape.members
+    asked = cloudwatch.meta.load_service_model.operation_model("PutMetricAlarm").input_shape.members
     kept = {key: value for key, value in found.items() if key in asked and value not in ([], "")}
     cloudwatch.put_metric_alarm(**{**kept, **changes})
 
@@ -282,7 +282,7 @@ def follow(deployed: Verified, remedy: str) -> None:
     command = remedy[remedy.index("`aws ") + 1 : remedy.rindex("`")]
     _, service, operation, *options = shlex.split(command)
     client = deployed.client(service)
-    model = client.meta.service_model.operation_model(
+    model = client.meta.load_service_model.operation_model(
         "".join(word.capitalize() for word in operation.split("-"))
     )
     given: dict[str, Any] = {}
@@ -410,7 +410,7 @@ def test_an_image_whose_patches_have_ended_is_named(
 ) -> None:
     assert isinstance(written.loaded, ValidFile)
     nobody = Account(region="us-east-1", number="111111111111", aws=embedded)
-    found = verified_model.patched_images(
+    found = verified_model.check_image_patches(
         running(version, nobody), written.loaded.environment, print
     )
     assert [one.kind for one in found] == kinds
@@ -442,7 +442,7 @@ def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Proje
         files = {Path(frame.filename).name for frame in traceback.extract_stack()}
         if "stored_invocations.py" in files:
             return
-        metadata = model.service_model.metadata
+        metadata = model.load_service_model.metadata
         prefix = metadata.get("signingName", metadata["endpointPrefix"])
         asked.add(action(prefix, model.name))
 
@@ -455,5 +455,5 @@ def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Proje
         client = untouched.asked.client(service)
         client.meta.events.unregister("before-call", note, unique_id="asked")
     assert isinstance(written.loaded, ValidFile)
-    allowed = {*LOOKS, *_reads(cdk.Stack(), "prod", written.loaded.environment)}
+    allowed = {*LOOKS, *_list_reads(cdk.Stack(), "prod", written.loaded.environment)}
     assert (len(asked) > 10, asked - allowed) == (True, set())

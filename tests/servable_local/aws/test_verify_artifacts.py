@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from infra.parameters.loading import ValidFile
-from servable.pin.command import PinError, approved
+from servable.pin.command import PinError, read_approved_package
 from servable.verify.difference import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
@@ -77,10 +77,13 @@ def test_what_was_deployed_is_verified(deployed: VerifiedArtifact) -> None:
 
 def test_pin_resolves_what_is_approved_alone(deployed: VerifiedArtifact) -> None:
     deployed.judged("Approved")
-    assert approved(deployed.client("sagemaker"), deployed.package) == (deployed.uri, IMAGE)
+    assert read_approved_package(deployed.client("sagemaker"), deployed.package) == (
+        deployed.uri,
+        IMAGE,
+    )
     with pytest.raises(PinError, match="cannot be read"):
-        approved(deployed.client("sagemaker"), deployed.package + "0")
+        read_approved_package(deployed.client("sagemaker"), deployed.package + "0")
     for status in ["Rejected", "PendingManualApproval"]:
         deployed.judged(status)
         with pytest.raises(PinError, match=f"ModelApprovalStatus is {status}; allowed: Approved"):
-            approved(deployed.client("sagemaker"), deployed.package)
+            read_approved_package(deployed.client("sagemaker"), deployed.package)

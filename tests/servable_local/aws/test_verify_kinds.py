@@ -130,14 +130,14 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("multi-model", other_models, "artefact missing", ""),
     ("multi-model", other_models, "scaling by hand", "mine"),
 ]
-Deployed = Callable[[str], tuple[VerifiedKind, Report]]
+DeployedNames = Callable[[str], tuple[VerifiedKind, Report]]
 Planted = Callable[[str, Plant], list[Difference]]
 
 
 @pytest.fixture(scope="module")
 def fresh(
     embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
-) -> Deployed:
+) -> DeployedNames:
     """One deployment of each kind, and what is found in it before anything is done to it."""
 
     @functools.cache
@@ -150,7 +150,7 @@ def fresh(
 
 
 @pytest.fixture(scope="module")
-def planted(fresh: Deployed) -> Planted:
+def planted(fresh: DeployedNames) -> Planted:
     """What is found after each plant; those of one kind one after the other, as they are listed."""
 
     @functools.cache
@@ -166,7 +166,7 @@ def planted(fresh: Deployed) -> Planted:
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
-def test_a_fresh_deployment_has_no_difference(fresh: Deployed, kind: str) -> None:
+def test_a_fresh_deployment_has_no_difference(fresh: DeployedNames, kind: str) -> None:
     assert [str(difference) for difference in fresh(kind)[1].differences] == []
     assert not [note for note in fresh(kind)[1].notes if "golden" in note]
 

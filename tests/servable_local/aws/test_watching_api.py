@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.moto_patches.events import _message
+from servable_local.aws.moto_patches.events import _build_message
 from tests.servable_local.aws.local_account import Account
 
 OWN = {"Namespace": "Own", "MetricName": "Calls"}
@@ -156,7 +156,7 @@ RULE = SimpleNamespace(arn="arn:aws:events:us-east-1:123456789012:rule/changes",
 )  # fmt: skip
 def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> None:
     transformer = {"InputPathsMap": {"it": path}, "InputTemplate": '"<it>"'}
-    assert _message(RULE, {"InputTransformer": transformer}, EVENT) == value
+    assert _build_message(RULE, {"InputTransformer": transformer}, EVENT) == value
 
 
 @pytest.mark.parametrize(
@@ -180,15 +180,15 @@ def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> 
     ],
 )
 def test_a_target_s_input_is_of_the_event(target: dict[str, Any], message: str) -> None:
-    assert _message(RULE, target, EVENT) == message
+    assert _build_message(RULE, target, EVENT) == message
 
 
 def test_a_message_is_the_event_or_its_template() -> None:
-    whole = json.loads(_message(RULE, {}, EVENT))
+    whole = json.loads(_build_message(RULE, {}, EVENT))
     paths = {"name": "$.detail.names[0]", "absent": "$.absent"}
     transformer = {"InputPathsMap": paths, "InputTemplate": '"<name> of <absent> is up"'}
     assert (whole["time"], whole["source"]) == ("1970-01-01T00:00:00Z", "aws.sagemaker")
-    assert _message(RULE, {"InputTransformer": transformer}, EVENT) == "a of  is up"
+    assert _build_message(RULE, {"InputTransformer": transformer}, EVENT) == "a of  is up"
 
 
 # --- Application Auto Scaling of a service that is kept only

@@ -11,11 +11,11 @@ import pytest
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
-from tests.presets import templates
+from tests.list_presets import templates
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import environment
 from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.synthesised import Deployed
+from tests.servable_local.aws.synthesised import DeployedNames
 from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
@@ -57,7 +57,7 @@ MINUTES = 15
 class Upgrade:
     """The old stack with requests, then the new template over it."""
 
-    def __init__(self, deployed: Deployed, watched: Watched) -> None:
+    def __init__(self, deployed: DeployedNames, watched: Watched) -> None:
         self.account = deployed.account
         self.endpoint = deployed.endpoint
         self.before = self._resources()
@@ -93,7 +93,7 @@ class Upgrade:
 
 @pytest.fixture(scope="module")
 def upgrade(embedded: LocalAws, launcher: Launcher, clock: ManualClock, server: Server) -> Upgrade:
-    deployed = Deployed(embedded, launcher, OLD)
+    deployed = DeployedNames(embedded, launcher, OLD)
     assert deployed.status == "CREATE_COMPLETE"
     return Upgrade(deployed, Watched(deployed.account, clock, server))
 

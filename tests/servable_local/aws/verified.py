@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.loading import ValidFile, load
-from servable.package.package import package
-from servable.plan.synthesis import SynthesisedStack, synthesised
+from servable.package.package import pack_models
+from servable.plan.synthesis import SynthesisedStack, synthesise_stacks
 from servable.project import account as operations_account
 from servable.verify.command import compare_stacks
 from servable.verify.difference import Report
@@ -61,8 +61,8 @@ class Project:
         self.folder = folder
         (folder / "prod.toml").write_text(TEXT)
         self.loaded = self.load()
-        self.stacks = synthesised(self.loaded, folder, {})
-        (made,) = package(self.loaded)
+        self.stacks = synthesise_stacks(self.loaded, folder, {})
+        (made,) = pack_models(self.loaded)
         assert made.path is not None  # gzip
         self.archive = made.path.read_bytes()
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.environment import stack_name
+from infra.parameters.environment import build_stack_name
 from infra.parameters.loading import ValidFile, load
-from servable.package.package import package
+from servable.package.package import pack_models
 from servable.plan.synthesis import SynthesisedStack
 from servable.project import account as operations_account
 from servable.verify.command import compare_stacks
@@ -15,7 +15,7 @@ from servable.verify.difference import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.presets import synthesised
+from tests.list_presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
@@ -66,7 +66,7 @@ class VerifiedKind:
         self.stacks = [
             SynthesisedStack(
                 kind=kind,
-                name=stack_name(loaded.name, loaded.environment, kind),
+                name=build_stack_name(loaded.name, loaded.environment, kind),
                 template=json.loads(json.dumps(template).replace(PLACEHOLDER, self.account.number)),
             )
             for kind, template in sorted(synthesised(loaded).items())  # data, then endpoint
@@ -89,7 +89,7 @@ class VerifiedKind:
         ]
         (prefix,) = {url.split("/", 3)[3] for url in urls if url.endswith("/")} or {None}
         self.keys = {}
-        for one in package(self.loaded):
+        for one in pack_models(self.loaded):
             assert one.path is not None  # gzip
             key = f"{prefix}{one.model}.tar.gz" if prefix else f"{one.key}.tar.gz"
             self.keys[one.model] = key

@@ -97,7 +97,7 @@ class ObservedAnswer:
         codec = CODECS.get(self.content_type)
         if codec is not None and not codec.is_text:
             try:
-                mine, others = codec.read_answer(self.body), codec.read_answer(other.body)
+                mine, others = codec.read_response(self.body), codec.read_response(other.body)
             except (TensorError, ValueError):
                 return Agreement.DIFFERENT
             if mine.keys() != others.keys():

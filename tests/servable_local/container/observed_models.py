@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from model_packaging.inputs import request_path
+from model_packaging.inputs import build_handler_tree
 from tests.servable_local.container.observed_cases import OBSERVED, ContainerSetup
 
 # The models of multi-model mode: name -> model, code.
@@ -49,7 +49,7 @@ def _add_code(code: str, target: Path) -> None:
     if not code:
         return
     if code in ("handler", "code_transforms"):
-        for entry in request_path(None).entries:
+        for entry in build_handler_tree(None).entries:
             path = target / entry.name
             if entry.path.is_dir():
                 path.mkdir(exist_ok=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from model_packaging.dependencies.wheels import unpack
-from servable.serve.serve import prepared
-from servable_local.container.compiled_packages import compiled_packages
+from servable.serve.serve import prepare_variant
+from servable_local.container.compiled_packages import find_compiled_packages
 from servable_tensors.archive import CompiledPackages
 from tests.conftest import VALID, Environment
 from tests.packaging.wheelhouse import installed_wheel, wheel
@@ -63,15 +63,15 @@ def tag(packages: CompiledPackages) -> list[str]:
 def test_a_compiled_package_is_the_same_version_for_this_python(code: Path, house: Path) -> None:
     for version in ("1.4", "1.5", "1.6"):
         wheel(house, "fast", version, f"{OURS}-none-any", files={"v.txt": version})
-    (folder,) = compiled_packages(code).paths
+    (folder,) = find_compiled_packages(code).paths
     assert (folder / "v.txt").read_text() == "1.5"
 
 
 def test_what_was_fetched_once_needs_no_index(code: Path, house: Path) -> None:
     file = wheel(house, "fast", "1.5", f"{OURS}-none-any")
-    compiled_packages(code)
+    find_compiled_packages(code)
     file.unlink()
-    assert tag(compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
+    assert tag(find_compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
 
 
 @dataclass
@@ -89,7 +89,7 @@ def not_fetched(tmp_path_factory: pytest.TempPathFactory) -> NotFetched:
         house = set_index(folder, patch)
         for version in ("1.3", "1.6", "1.4"):
             wheel(house, "fast", version, f"{OURS}-none-any")
-        return NotFetched(compiled_packages(vendor(folder)), folder / "cache")
+        return NotFetched(find_compiled_packages(vendor(folder)), folder / "cache")
 
 
 def test_what_could_not_be_fetched_is_named_and_leaves_nothing(not_fetched: NotFetched) -> None:
@@ -105,7 +105,7 @@ def test_what_could_not_be_fetched_is_named_and_leaves_nothing(not_fetched: NotF
 def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "own.cpython-399-x86_64-linux-gnu.so").touch()
-    (problem,) = compiled_packages(tmp_path / "code").problems
+    (problem,) = find_compiled_packages(tmp_path / "code").problems
     assert problem.startswith(
         "code/own.cpython-399-x86_64-linux-gnu.so: is compiled for Python 3.99 and belongs to no"
     )
@@ -115,23 +115,23 @@ def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
 def test_a_name_that_is_none_is_not_asked_for(name: str, code: Path, house: Path) -> None:
     metadata = code / "lib" / "fast-1.5.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace("Name: fast", f"Name: {name}"))
-    (problem,) = compiled_packages(code).problems
+    (problem,) = find_compiled_packages(code).problems
     assert "(pip: " not in problem
 
 
 @pytest.mark.parametrize("tag", ["nonsense", "a-b", "", "a-b-c-d", "cp399-none"])
 def test_a_tag_that_is_none_is_passed_over(tag: str, code: Path, house: Path) -> None:
     (code / "lib" / "fast-1.5.dist-info" / "WHEEL").write_text(f"Tag: {tag}\n")
-    assert compiled_packages(code).paths == ()
+    assert find_compiled_packages(code).paths == ()
 
 
 USED = """
 import importlib, sys
 from pathlib import Path
-from servable_local.container.compiled_packages import compiled_packages
-from servable_local.container.gunicorn.user_code import give_imports_of_the_image
-packages = compiled_packages(Path("code"))
-give_imports_of_the_image([*packages.paths, Path("code/lib")])
+from servable_local.container.compiled_packages import find_compiled_packages
+from servable_local.container.gunicorn.user_code import restrict_imports
+packages = find_compiled_packages(Path("code"))
+restrict_imports([*packages.paths, Path("code/lib")])
 print(importlib.import_module(sys.argv[1]).__file__)
 """
 
@@ -165,6 +165,6 @@ def test_serve_asks_the_index_that_requirements_name(
     for python in ("cp312", OURS):
         wheel(project / "house", "fast", "1.5", f"{python}-none-any")
     (project / "code" / "requirements.txt").write_text("--no-index\n--find-links ../house\nfast\n")
-    prepared(environment(VALID.replace('"2.20"', '"2.20"\ncode = "code"')))
+    prepare_variant(environment(VALID.replace('"2.20"', '"2.20"\ncode = "code"')))
     (fetched,) = (tmp_path / "cache").glob("servable/packages/*/fast-1.5/fast.py")
     assert OURS in fetched.read_text()

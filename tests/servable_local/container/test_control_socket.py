@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.model_servers import CONTROL_SOCKET, ask_supervisor
+from servable_local.container.model_servers import CONTROL_SOCKET, call_supervisor
 
 
 @pytest.fixture
@@ -39,4 +39,4 @@ def test_it_is_asked_with_and_without_proc(
     monkeypatch.setattr(sys, "platform", platform)
     if platform == "darwin":
         monkeypatch.setattr("os.open", lambda *_: pytest.fail("/proc is Linux's"))
-    assert ask_supervisor(folder, load="ranker") == {"load": "ranker"}
+    assert call_supervisor(folder, load="ranker") == {"load": "ranker"}

@@ -3,9 +3,13 @@ from collections.abc import Callable
 
 import pytest
 
-from servable_local.container.http_messages import HttpAnswer
-from servable_local.container.image_code import ImageCode, image_code
-from servable_local.container.nginx.routes import accepted, converted, from_csv_up_to_2_19
+from servable_local.container.http_messages import HttpResponse
+from servable_local.container.image_code import ImageCode, find_image_code
+from servable_local.container.nginx.routes import (
+    apply_accept_header,
+    convert_body,
+    convert_csv_up_to_2_19,
+)
 from servable_tensors.text_bodies import from_csv, from_json
 
 
@@ -42,7 +46,7 @@ def test_own_requests_and_two_values_on_one_line_pass_as_in_the_image() -> None:
         ("1,2\n\n3,4", [[1, 2], [3, 4]]),
     ],
 )
-@pytest.mark.parametrize("read", [from_csv, from_csv_up_to_2_19])
+@pytest.mark.parametrize("read", [from_csv, convert_csv_up_to_2_19])
 def test_csv_becomes_instances(
     sent: str, instances: object, read: Callable[[bytes], bytes]
 ) -> None:
@@ -64,17 +68,17 @@ def test_a_field_of_csv_is_a_number_or_a_string_as_in_the_version() -> None:
     ]
     for sent, instances in cases:
         assert json.loads(from_csv(sent.encode())) == {"instances": instances}
-    assert json.loads(from_csv_up_to_2_19(b"a,b,c")) == {"instances": [["a", "b,c"]]}
+    assert json.loads(convert_csv_up_to_2_19(b"a,b,c")) == {"instances": [["a", "b,c"]]}
 
 
-NEW, OLD = image_code("2.20"), image_code("2.19")
+NEW, OLD = find_image_code("2.20"), find_image_code("2.19")
 
 
 def test_a_body_that_was_not_sent_is_javascripts_undefined_or_failure() -> None:
-    assert converted("application/json", None, NEW) == b'{"instances":[undefined]}'
+    assert convert_body("application/json", None, NEW) == b'{"instances":[undefined]}'
 
-    answer = converted("text/csv", None, NEW)
-    assert isinstance(answer, HttpAnswer)
+    answer = convert_body("text/csv", None, NEW)
+    assert isinstance(answer, HttpResponse)
     assert answer.status == 500
 
 
@@ -86,8 +90,8 @@ def test_a_body_that_was_not_sent_is_javascripts_undefined_or_failure() -> None:
     ],
 )
 def test_an_unknown_type_is_named_as_the_version_does(image: ImageCode, text: str) -> None:
-    answer = converted('A/"B', b"", image)
-    assert isinstance(answer, HttpAnswer)
+    answer = convert_body('A/"B', b"", image)
+    assert isinstance(answer, HttpResponse)
     assert (answer.status, answer.body.decode()) == (415, text)
 
 
@@ -100,5 +104,5 @@ def test_an_unknown_type_is_named_as_the_version_does(image: ImageCode, text: st
     ],
 )
 def test_which_type_an_accepted_answer_has(image: ImageCode, accept: str, kind: str) -> None:
-    answer = HttpAnswer(200, b"a\nb", "kept")
-    assert accepted(accept, answer, image).content_type == kind
+    answer = HttpResponse(200, b"a\nb", "kept")
+    assert apply_accept_header(accept, answer, image).content_type == kind

@@ -6,16 +6,16 @@ from urllib.parse import urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.protection import own_hosts, refusal
+from servable_local.protection import explain_rejection, list_own_hosts
 
 PORT = 8080
-OWN = own_hosts(PORT)
+OWN = list_own_hosts(PORT)
 
 
 def _status(
     *hosts: bytes, origin: bytes | None = None, target: bytes = b"/invocations", port: int = PORT
 ) -> int | None:
-    refused = refusal(own_hosts(port), hosts=hosts, origin=origin, target=target)
+    refused = explain_rejection(list_own_hosts(port), hosts=hosts, origin=origin, target=target)
     return None if refused is None else refused[0]
 
 
@@ -78,7 +78,7 @@ def test_no_host_several_and_a_target_that_is_no_path_are_400() -> None:
 
 
 def test_the_refusal_names_what_was_given_and_what_is_allowed() -> None:
-    refused = refusal(OWN, hosts=[b"evil.example"], origin=None, target=b"/")
+    refused = explain_rejection(OWN, hosts=[b"evil.example"], origin=None, target=b"/")
     assert refused is not None
     assert refused[1] == (
         "Host 'evil.example': not an address of this server; "

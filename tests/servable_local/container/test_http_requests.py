@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from servable_local.container.http_messages import (
     BadRequestError,
-    HttpAnswer,
     HttpRequest,
+    HttpResponse,
     RequestReader,
-    encoded,
+    encode_response,
 )
-from servable_local.container.nginx.routes import passed_on
+from servable_local.container.nginx.routes import build_gunicorn_request
 
 TWO = (
     b"POST /invocations?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"
@@ -45,7 +45,13 @@ def _read(data: bytes, cuts: list[int]) -> list[tuple[HttpRequest, bool]]:
 @given(st.lists(st.integers(0, 200), max_size=8))
 def test_requests_are_the_same_however_their_bytes_are_cut(cuts: list[int]) -> None:
     (first, keep_first), (second, keep_second) = _read(TWO, cuts)
-    assert (first.method, first.path, first.headers.get("x-ONE"), first.body, keep_first) == (
+    assert (
+        first.method,
+        first.path,
+        first.headers.find_value("x-ONE"),
+        first.body,
+        keep_first,
+    ) == (
         "POST",
         "/invocations",
         "1",
@@ -131,7 +137,10 @@ H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: A
 def test_an_upgrade_is_ignored_and_the_body_read(framing: bytes, cuts: list[int]) -> None:
     (first, keep), (second, _) = _read(HEAD + H2C + framing + TWO[TWO.index(b"GET") :], cuts)
     assert (first.method, first.path, first.body, keep) == ("POST", "/invocations", b"hello", True)
-    assert (first.headers.get("Upgrade"), first.headers.get("HTTP2-Settings")) == (None, "AAEAAE")
+    assert (first.headers.find_value("Upgrade"), first.headers.find_value("HTTP2-Settings")) == (
+        None,
+        "AAEAAE",
+    )
     assert (second.method, second.path) == ("GET", "/ping")
 
 
@@ -152,22 +161,25 @@ def test_a_caller_who_waits_before_the_body_is_told_to_continue_once() -> None:
 
 def test_headers_are_read_and_passed_on_as_nginx_does() -> None:
     ((request, _),) = _read(HEAD + b"X_One: 1\r\nX-Two: \xe9\r\n\r\n", [])
-    assert (request.headers.get("X_One"), request.headers.get("X-Two")) == (None, "\xe9")
+    assert (request.headers.find_value("X_One"), request.headers.find_value("X-Two")) == (
+        None,
+        "\xe9",
+    )
 
     data = b"POST /models?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: a/b\r\nTE: trailers\r\n"
     ((request, _),) = _read(data + b"Content-Type: c/d\r\nX-A: 1\r\n\r\n", [])
-    assert passed_on(request) == (
+    assert build_gunicorn_request(request) == (
         b"POST /models?a=1 HTTP/1.0\r\nHost: gunicorn_upstream\r\nConnection: close\r\n"
         b"Content-Type: c/d\r\nX-A: 1\r\n\r\n"
     )
-    assert _read(TWO, [])[0][0].headers.get("Accept") is None
+    assert _read(TWO, [])[0][0].headers.find_value("Accept") is None
 
     data = b"GET /ping HTTP/1.1\r\nHost: localhost:8080\r\nAccept:  text/csv \r\n\r\n"
     ((request, _),) = _read(data, [])
-    assert request.headers.get("Accept") == "text/csv"
+    assert request.headers.find_value("Accept") == "text/csv"
 
 
 def test_an_answer_has_the_length_of_its_body_also_to_head() -> None:
-    assert b"Content-Length: 3\r\n" in encoded(HttpAnswer(200, b"abc"), keep_alive=True)
-    found = encoded(HttpAnswer(200, b"abc"), keep_alive=True, head=True)
+    assert b"Content-Length: 3\r\n" in encode_response(HttpResponse(200, b"abc"), keep_alive=True)
+    found = encode_response(HttpResponse(200, b"abc"), keep_alive=True, head=True)
     assert (b"Content-Length: 3\r\n" in found, found.endswith(b"\r\n\r\n")) == (True, True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.catalog.images import image_modules
+from infra.catalog.images import find_modules
 from servable_local.container.gunicorn import user_code
 from tests.packaging.wheelhouse import wheel
 
@@ -19,8 +19,8 @@ BEGIN = """
 import os, sys
 from pathlib import Path
 import psutil
-from servable_local.container.gunicorn.user_code import give_imports_of_the_image
-give_imports_of_the_image([Path("code"), Path("code/lib")])
+from servable_local.container.gunicorn.user_code import restrict_imports
+restrict_imports([Path("code"), Path("code/lib")])
 """
 
 
@@ -127,7 +127,7 @@ def test_the_table_says_what_the_catalog_says() -> None:
     read = json.loads(table.read_text())
     for version, modules in read["versions"].items():
         modules = read.get(modules, modules) if isinstance(modules, str) else modules
-        image = image_modules(version)
+        image = find_modules(version)
         assert image is not None
         assert image.modules == set(modules)
         assert image.python == read["python"][version]
@@ -164,7 +164,7 @@ def test_the_containers_model_folder_is_where_the_archive_is_here(tmp_path: Path
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "vocab.txt").write_text("a b c")
     program = (
-        "from servable_local.container.gunicorn.master import open_here\n"
+        "from servable_local.container.gunicorn.master import map_model_folder\n"
         "open_here(Path.cwd())\nfile = '/opt/ml/model/code/vocab.txt'\n"
         "print(open(file).read(), Path(file).read_text(), os.path.isfile(file))"
     )

@@ -7,8 +7,8 @@ import pytest
 
 BEGIN = """\
 import os
-from servable_local.container.model_server.__main__ import without_usual_notes
-with without_usual_notes():
+from servable_local.container.model_server.__main__ import filter_usual_notes
+with filter_usual_notes():
     os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\\n")
     os.write(2, b"I0000 port.cc:153] oneDNN custom operations are on. You may see\\na failure\\n")
 """

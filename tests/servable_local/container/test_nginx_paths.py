@@ -1,6 +1,6 @@
 """Paths as NGINX reads and writes them; each of these was asked of a real NGINX 1.22."""
 
-from servable_local.container.nginx.routes import escaped, normalized
+from servable_local.container.nginx.routes import escape_path, normalize_path
 
 
 def test_a_path_is_read_and_written_as_nginx_does() -> None:
@@ -14,7 +14,7 @@ def test_a_path_is_read_and_written_as_nginx_does() -> None:
         ("/models/a%2Fb/", "/models/a/b/"),
         ("/a/.../b", "/a/.../b"),
     ]:
-        assert normalized(sent) == read
+        assert normalize_path(sent) == read
     for sent in ["/..", "/a/../../b", "/%zz", "/a%", "/%00"]:
-        assert normalized(sent) is None
-    assert escaped("/models/a b%?#\xe9") == "/models/a%20b%25%3F%23%E9"
+        assert normalize_path(sent) is None
+    assert escape_path("/models/a b%?#\xe9") == "/models/a%20b%25%3F%23%E9"

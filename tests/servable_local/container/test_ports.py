@@ -7,11 +7,11 @@ from servable_local.container.ports import PortError
 
 
 def test_a_reserved_port_can_be_listened_on_by_who_keeps_it_alone() -> None:
-    with ports.reserved(0) as kept, pytest.raises(PortError):
-        ports.reserved(kept.getsockname()[1])
-    with ports.reserved(0) as kept, ports.listening(kept.getsockname()[1]) as listener:
+    with ports.reserve_port(0) as kept, pytest.raises(PortError):
+        ports.reserve_port(kept.getsockname()[1])
+    with ports.reserve_port(0) as kept, ports.open_listener(kept.getsockname()[1]) as listener:
         assert listener.getsockname() == kept.getsockname()
-    with ports.reserved(0) as kept, pytest.raises(ConnectionRefusedError):
+    with ports.reserve_port(0) as kept, pytest.raises(ConnectionRefusedError):
         socket.create_connection(kept.getsockname(), timeout=5)
 
 
@@ -21,11 +21,11 @@ def test_a_port_that_is_held_is_refused_with_its_holder() -> None:
         with pytest.raises(
             PortError, match=rf"port {port} of 127\.0\.0\.1: .*; process \d+ holds it"
         ):
-            ports.reserved(port)
+            ports.reserve_port(port)
 
 
 def test_a_range_is_ports_in_a_row() -> None:
-    low, kept = ports.reserved_range(4)
+    low, kept = ports.reserve_range(4)
     found = [one.getsockname()[1] for one in kept]
     for one in kept:
         one.close()

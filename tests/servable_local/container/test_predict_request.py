@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.predict_request import PredictRequest, parse
+from servable_local.container.model_server.predict_request import PredictRequest, parse_request
 
 TWO = {"ids": "int64", "vals": "float32"}
 
 
 def _parse(request: object, inputs: Mapping[str, str]) -> PredictRequest:
-    return parse(json.dumps(request).encode(), {"serving_default": inputs, "other": inputs})
+    return parse_request(json.dumps(request).encode(), {"serving_default": inputs, "other": inputs})
 
 
 def _refusal(request: object, inputs: Mapping[str, str]) -> str:
@@ -74,4 +74,4 @@ def test_what_is_no_request_is_refused_in_tensorflow_servings_words() -> None:
         assert message in _refusal(request_, TWO)
     for body in [b"", b"{", b"[" * 100_000, b"\xff", b'{"inputs": ' + b"9" * 5000]:
         with pytest.raises(HttpError, match="JSON Parse error"):
-            parse(body, {"serving_default": TWO})
+            parse_request(body, {"serving_default": TWO})

@@ -49,7 +49,7 @@ def test_the_container_s_own_log_is_the_owners(
     pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "servable_local.container.launch._report",
+        "servable_local.container.launch._wait_for_report",
         lambda *_: {"port": 1, "seconds_after_import": 0.0},
     )
     before = os.umask(0)
@@ -65,8 +65,8 @@ def test_users_of_this_computer_do_not_reach_what_is_unpacked_for_the_real_image
 ) -> None:
     monkeypatch.setattr("servable_local.container.real_image.check_image", lambda image: None)
     done: CompletedProcess[str] = CompletedProcess([], 0)
-    monkeypatch.setattr("servable_local.container.real_image._docker", lambda *_: done)
-    monkeypatch.setattr("servable_local.container.real_image._wait", lambda *_: None)
+    monkeypatch.setattr("servable_local.container.real_image._run_docker", lambda *_: done)
+    monkeypatch.setattr("servable_local.container.real_image._wait_until_ready", lambda *_: None)
     with launch_image("image", pack({"code/inference.py": WRITING}), {}) as container:
         (model,) = container.folder.iterdir()
         modes = [stat.S_IMODE(one.stat().st_mode) for one in (container.folder, model)]

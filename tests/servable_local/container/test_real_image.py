@@ -109,7 +109,7 @@ def test_the_container_gets_archive_variables_and_a_port_of_this_machine_only(
         def close(self) -> None: ...
 
     # The port answers already: the container that would take it is not there.
-    monkeypatch.setattr("servable_local.container.real_image.reserved", lambda port: Kept())
+    monkeypatch.setattr("servable_local.container.real_image.reserve_port", lambda port: Kept())
     with launch_image(IMAGE, archive, {"SAGEMAKER_TFS_INSTANCE_COUNT": "2"}, port=pinging):
         (run,) = [line for line in docker.read_text().splitlines() if line.startswith("run")]
     words = run.split("\x1f")

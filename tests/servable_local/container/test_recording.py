@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from servable_local.container.http_messages import HeaderFields, HttpAnswer, HttpRequest
+from servable_local.container.http_messages import HeaderFields, HttpRequest, HttpResponse
 from servable_local.container.recording import CaptureRecorder, Recording
 
-ANSWER = HttpAnswer(200, b'{"predictions": [0.5]}')
+ANSWER = HttpResponse(200, b'{"predictions": [0.5]}')
 
 
 def recorded(file: Path, *requests: HttpRequest, most_bytes: int = 10**6) -> list[dict[str, Any]]:
-    async def answer(request: HttpRequest) -> HttpAnswer:
+    async def answer(request: HttpRequest) -> HttpResponse:
         return ANSWER
 
     async def ask() -> None:
-        answering = CaptureRecorder(Recording(file=str(file), most_bytes=most_bytes)).recording(
+        answering = CaptureRecorder(Recording(file=str(file), most_bytes=most_bytes)).add_recording(
             answer
         )
         for request in requests:

@@ -56,22 +56,25 @@ def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (tfrecord.frame([b""])[:-1], "the file ends inside the record"),
-        (tfrecord.frame([b"\x0a"]), "Error parsing message"),
-        (tfrecord.frame([b""]), "record 1: the local container replays only predict records"),
+        (tfrecord.frame_records([b""])[:-1], "the file ends inside the record"),
+        (tfrecord.frame_records([b"\x0a"]), "Error parsing message"),
+        (
+            tfrecord.frame_records([b""]),
+            "record 1: the local container replays only predict records",
+        ),
     ],
     ids=["cut", "no message", "no predict record"],
 )
 def test_a_warm_up_file_that_is_none_is_a_load_error(
     content: bytes, reason: str, text_model: Any, tmp_path: Path
 ) -> None:
-    from servable_local.container.model_server.process import PLACE, replay
+    from servable_local.container.model_server.process import PLACE, replay_warmup
     from servable_local.container.model_server.runtime import ModelLoadError
 
     (tmp_path / PLACE).parent.mkdir()
     (tmp_path / PLACE).write_bytes(content)
     with pytest.raises(ModelLoadError, match=reason):
-        replay(tmp_path, text_model)
+        replay_warmup(tmp_path, text_model)
 
 
 def _words(count: int) -> bytes:
@@ -84,24 +87,24 @@ def _words(count: int) -> bytes:
 
 
 def test_a_warm_up_record_goes_through_batching(text_model: Any, tmp_path: Path) -> None:
-    from servable_local.container.model_server.process import PLACE, replay
+    from servable_local.container.model_server.process import PLACE, replay_warmup
     from servable_local.container.model_server.runtime import ModelLoadError
 
     (tmp_path / PLACE).parent.mkdir()
-    (tmp_path / PLACE).write_bytes(tfrecord.frame([_words(8), _words(9)]))
+    (tmp_path / PLACE).write_bytes(tfrecord.frame_records([_words(8), _words(9)]))
     with pytest.raises(ModelLoadError, match="record 2: Task size 9 is larger than maximum"):
-        replay(tmp_path, text_model, max_batch_rows=8)
+        replay_warmup(tmp_path, text_model, max_batch_rows=8)
 
 
 def test_a_record_of_another_method_does_not_keep_the_model_from_loading(
     text_model: Any, tmp_path: Path
 ) -> None:
-    from servable_local.container.model_server.process import PLACE, replay
+    from servable_local.container.model_server.process import PLACE, replay_warmup
 
     (tmp_path / PLACE).parent.mkdir()
     log = wire.PredictionLog(multi_inference_log=b"")
-    (tmp_path / PLACE).write_bytes(tfrecord.frame([log.SerializeToString()]))
-    assert replay(tmp_path, text_model) == 1
+    (tmp_path / PLACE).write_bytes(tfrecord.frame_records([log.SerializeToString()]))
+    assert replay_warmup(tmp_path, text_model) == 1
 
 
 def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
@@ -111,9 +114,9 @@ def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
     from servable_local.container.model_server.runtime import ModelLoadError
 
     (tmp_path / process.PLACE).parent.mkdir()
-    (tmp_path / process.PLACE).write_bytes(tfrecord.frame([_words(1)] * 1001))
+    (tmp_path / process.PLACE).write_bytes(tfrecord.frame_records([_words(1)] * 1001))
     with pytest.raises(ModelLoadError, match="more than 1000 records"):
-        process.replay(tmp_path, text_model)
+        process.replay_warmup(tmp_path, text_model)
 
 
 FOREST = Path(__file__).parents[2] / "exports" / "models" / "forest-ydf" / "1"

@@ -14,16 +14,16 @@ from infra.policy.container import (
     ContainerSettings,
     LogLevel,
     NginxLogLevel,
-    setting_of,
-    variables_of,
+    build_variables,
+    find_setting,
 )
-from infra.policy.sizing import default_seconds, real_wait_seconds
-from servable_local.container.image_code import image_code
+from infra.policy.sizing import find_default_wait, find_real_wait
+from servable_local.container.image_code import find_image_code
 from servable_local.container.settings import (
     VARIABLES,
     SettingsError,
+    list_unused_variables,
     read_settings,
-    without_effect,
 )
 
 
@@ -74,14 +74,14 @@ def test_the_wait_for_a_model_is_the_images_that_deployments_are_advised_by() ->
         variables["SAGEMAKER_TFS_INSTANCE_COUNT"] = str(processes)
         assert read_settings(variables).load_wait_seconds == pytest.approx(waits)
     for tensorflow in ["2.19", "2.20"]:
-        image = image_code(tensorflow)
+        image = find_image_code(tensorflow)
         for seconds in range(1, 3601):
-            assert image.real_wait_seconds(seconds) == real_wait_seconds(seconds, tensorflow), (
-                seconds
-            )
+            assert image.compute_real_wait_seconds(seconds) == find_real_wait(
+                seconds, tensorflow
+            ), seconds
         for processes in range(1, 9):
-            advised = default_seconds(tensorflow, processes=processes)
-            assert image.wait_seconds(processes) == advised
+            advised = find_default_wait(tensorflow, processes=processes)
+            assert image.compute_wait_seconds(processes) == advised
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_what_has_no_effect_is_listed() -> None:
         "SAGEMAKER_SAFE_PORT_RANGE": "9000-9999",
         "OMP_NUM_THREADS": "1",
     }
-    assert without_effect(variables, gunicorn=False) == ["SAGEMAKER_GUNICORN_WORKERS"]
+    assert list_unused_variables(variables, gunicorn=False) == ["SAGEMAKER_GUNICORN_WORKERS"]
     variables = {"SAGEMAKER_GUNICORN_THREADS": "4", "SAGEMAKER_GUNICORN_WORKERS": "4"}
-    assert without_effect(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
+    assert list_unused_variables(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
 
 
 COUNTS = st.integers(1, 10_000)
@@ -177,9 +177,9 @@ DEPLOYED = st.builds(
 def test_the_container_reads_the_settings_that_a_deployment_rendered(
     deployed: ContainerSettings,
 ) -> None:
-    assert variables_of(deployed, default_model="m").keys() <= VARIABLES
+    assert build_variables(deployed, default_model="m").keys() <= VARIABLES
 
-    read = read_settings(variables_of(deployed, default_model="m"))
+    read = read_settings(build_variables(deployed, default_model="m"))
     batching = deployed.batching
     assert batching is not None
     assert read.batching is not None
@@ -212,5 +212,5 @@ def test_the_container_reads_the_settings_that_a_deployment_rendered(
 def test_every_variable_of_the_containers_own_table_is_one_that_a_deployment_can_render() -> None:
     of_sagemaker = {"SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
     of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
-    unknown = {name for name in VARIABLES if setting_of(name) is None}
+    unknown = {name for name in VARIABLES if find_setting(name) is None}
     assert unknown == of_sagemaker | of_the_model

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.gunicorn.user_code import CodeError, Handler, load
-from servable_local.container.image_code import image_code
+from servable_local.container.gunicorn.user_code import CodeError, Handler, load_handler
+from servable_local.container.image_code import find_image_code
 
 
 def _load(source: str, folder: Path, problems: Sequence[str] = ()) -> Handler:
     inference = folder / "inference.py"
     inference.write_text(source)
-    return load(inference, image_code("2.20"), problems)
+    return load_handler(inference, find_image_code("2.20"), problems)
 
 
 def test_code_that_does_not_import_or_has_no_handler_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.rehearsal.day import RehearsedDay, breaking, rehearse
+from servable_scaling.rehearsal.day import RehearsedDay, compute_break_probability, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from tests.servable_scaling.minutes import RESOURCE, target
@@ -124,7 +124,7 @@ def test_a_minute_breaks_with_its_chance_and_near_the_objective_it_is_not_sure()
         (6000, 0.001, 0),
         (6000, 0.1, 1),
     ]:
-        assert breaking(requests, share) == pytest.approx(chance, abs=1e-6)
+        assert compute_break_probability(requests, share) == pytest.approx(chance, abs=1e-6)
     sure, near = (day([6000.0], p99_ms=limit).minutes[0].breaks for limit in (100, 52))
     assert (sure < 0.01, near > 0.1) == (True, True)
 

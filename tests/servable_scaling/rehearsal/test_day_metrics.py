@@ -179,7 +179,7 @@ def test_a_minute_that_refuses_more_than_one_percent_or_is_slower_is_broken() ->
     for objective, broken in [(45, [0, 1]), (51, []), (None, [])]:
         assert day(QUIET[:2], p99_ms=objective).broken == broken
     dark = day([600.0] * 3, instances=0)
-    assert (dark.refused, dark.broken) == (1800, [0, 1, 2])
+    assert (dark.refused_requests, dark.broken) == (1800, [0, 1, 2])
 
 
 def test_the_instance_hours_are_of_all_that_is_paid_until_it_is_scaled_in() -> None:

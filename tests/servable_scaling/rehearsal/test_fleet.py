@@ -11,10 +11,10 @@ from servable_scaling.rehearsal.fleet import (
     QueuedFleet,
     Routing,
     Service,
-    erlang_c,
-    mean_wait,
-    percentile,
-    quantile_cells,
+    build_quantile_cells,
+    compute_erlang_c,
+    compute_mean_wait,
+    compute_percentile,
 )
 
 LOGNORMAL = Service(0.02, 0.05)
@@ -35,7 +35,7 @@ def test_the_service_time_is_lognormal_by_its_median_and_p99_or_constant() -> No
 
 
 def test_the_cells_of_a_distribution_are_all_of_it_and_finer_in_the_tail() -> None:
-    cells = quantile_cells()
+    cells = build_quantile_cells()
     begins = [sum(share for share, _ in cells[:index]) for index in range(len(cells))]
     assert sum(share for share, _ in cells) == pytest.approx(1)
     assert [middle for _, middle in cells] == pytest.approx(
@@ -55,26 +55,30 @@ def test_a_percentile_without_waiting_is_the_lognormals_and_else_of_the_wait() -
         (0.9985, 0.01),
     ]:
         seconds = 0.02 * math.exp(LOGNORMAL.sigma * NormalDist().inv_cdf(share))
-        assert percentile(LOGNORMAL.cells, [IDLE], share) == pytest.approx(seconds, rel=within)
+        assert compute_percentile(LOGNORMAL.cells, [IDLE], share) == pytest.approx(
+            seconds, rel=within
+        )
     for share in [0.2, 0.5, 0.95, 0.99]:
         waiting = (1.0, 0.3, 0.8, 0.25)
         wait = max(0.0, 0.25 * math.log(0.8 / (1 - share)))
-        assert percentile(CONSTANT.cells, [waiting], share) == pytest.approx(0.4 + wait, rel=2e-3)
+        assert compute_percentile(CONSTANT.cells, [waiting], share) == pytest.approx(
+            0.4 + wait, rel=2e-3
+        )
 
 
 def test_a_percentile_weighs_parts_by_their_requests() -> None:
     parts = [(0.9, 0.0, 0.0, 0.0), (0.1, 5.0, 0.0, 0.0)]
-    found = [percentile(CONSTANT.cells, parts, share) for share in (0.89, 0.91)]
+    found = [compute_percentile(CONSTANT.cells, parts, share) for share in (0.89, 0.91)]
     assert found == pytest.approx([0.1, 5.1], rel=1e-3)
 
     model = InstanceModel(10, CONSTANT, 10)
-    assert [model.at([(share, 0.3, 0.0, 0.0)], 0.5) for share in (0.2, 1.0)] == pytest.approx(
-        [0.4, 0.4], rel=1e-3
-    )
+    assert [
+        model.compute_percentile([(share, 0.3, 0.0, 0.0)], 0.5) for share in (0.2, 1.0)
+    ] == pytest.approx([0.4, 0.4], rel=1e-3)
 
     model = InstanceModel(10, CONSTANT, 10)
     parts = [(0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0)]
-    assert model.at(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
+    assert model.compute_percentile(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
 
 
 def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -> None:
@@ -82,33 +86,33 @@ def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -
         assert InstanceModel(rate, CONSTANT, 10).servers == servers
     # Erlang's C of one server is its load; of two it is 2a²/((2-a)(1+a))... written for a = 1: 1/3.
     for servers, load, waits in [(1, 0.3, 0.3), (2, 1.0, 1 / 3)]:
-        assert erlang_c(servers, load) == pytest.approx(waits)
+        assert compute_erlang_c(servers, load) == pytest.approx(waits)
     for variation in [0.0, 0.5, 1.0, 3.0]:
-        wait = mean_wait(servers=1, use=0.8, mean_seconds=2, variation=variation)
+        wait = compute_mean_wait(servers=1, use=0.8, mean_seconds=2, variation=variation)
         assert wait == pytest.approx(0.8 / 0.2 * (1 + variation) / 2 * 2)
 
 
 def test_hardly_any_requests_do_not_wait() -> None:
-    assert InstanceModel(10, CONSTANT, 10).steady(0, 1) == IDLE
-    assert InstanceModel(1000, CONSTANT, 10).steady(0.3, 1) == IDLE
+    assert InstanceModel(10, CONSTANT, 10).compute_steady_part(0, 1) == IDLE
+    assert InstanceModel(1000, CONSTANT, 10).compute_steady_part(0.3, 1) == IDLE
 
 
 def test_an_instance_of_its_own_waits_as_the_queue_says_and_at_most_for_a_full_one() -> None:
     model = InstanceModel(10, CONSTANT, 1000)
-    share, delay, waits, each = model.steady(0.8, 1)
+    share, delay, waits, each = model.compute_steady_part(0.8, 1)
     assert (share, delay, waits) == pytest.approx((1, 0, 0.8))
     assert waits * each == pytest.approx(
-        mean_wait(servers=1, use=0.8, mean_seconds=0.1, variation=0)
+        compute_mean_wait(servers=1, use=0.8, mean_seconds=0.1, variation=0)
     )
 
-    assert InstanceModel(10, CONSTANT, 2).steady(0.99, 1)[3] == pytest.approx(0.2)
+    assert InstanceModel(10, CONSTANT, 2).compute_steady_part(0.99, 1)[3] == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("use", [0.995, 0.999, 1.5])
 def test_near_its_rate_a_minute_bounds_the_wait(use: float) -> None:
     model = InstanceModel(10, Service(0.1, 1.0), 1e9)
     spread = math.sqrt(60 * (1 + model.service.variation) / 10)
-    assert model.steady(use, 1)[3] == pytest.approx(spread)
+    assert model.compute_steady_part(use, 1)[3] == pytest.approx(spread)
 
 
 def test_the_use_is_of_every_instances_rate_and_no_instance_refuses_everything() -> None:

@@ -8,7 +8,13 @@ from collections import deque
 import numpy as np
 import pytest
 
-from servable_scaling.rehearsal.fleet import InstanceModel, QueuedFleet, Routing, Service, mean_wait
+from servable_scaling.rehearsal.fleet import (
+    InstanceModel,
+    QueuedFleet,
+    Routing,
+    Service,
+    compute_mean_wait,
+)
 
 USES = (0.5, 0.8, 0.95)
 SERVERS = (1, 2, 4, 16, 36)
@@ -41,9 +47,9 @@ def constant(servers: int, use: float) -> float:
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("servers", SERVERS)
 def test_the_mean_wait_is_within_3_percent_of_m_m_c_and_m_d_c(servers: int, use: float) -> None:
-    found = mean_wait(servers=servers, use=use, mean_seconds=1, variation=1)
+    found = compute_mean_wait(servers=servers, use=use, mean_seconds=1, variation=1)
     assert found == pytest.approx(markov(servers, use), rel=0.03)
-    found = mean_wait(servers=servers, use=use, mean_seconds=1, variation=0)
+    found = compute_mean_wait(servers=servers, use=use, mean_seconds=1, variation=0)
     assert found == pytest.approx(constant(servers, use), rel=0.03)
 
 

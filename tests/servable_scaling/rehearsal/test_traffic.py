@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from servable_scaling.rehearsal.traffic import TrafficError, filled, from_file, profile, random_day
+from servable_scaling.rehearsal.traffic import (
+    TrafficError,
+    build_profile,
+    fill_minutes,
+    generate_random_day,
+    read_traffic,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +39,14 @@ from servable_scaling.rehearsal.traffic import TrafficError, filled, from_file, 
     ],
 )
 def test_a_profile_goes_from_its_base_to_its_peak(name: str, minute: int, rps: float) -> None:
-    requests = profile(name, peak_rps=11, base_rps=1)
+    requests = build_profile(name, peak_rps=11, base_rps=1)
     assert len(requests) == 1440
     assert requests[minute] == pytest.approx(60 * rps)
 
 
-FLAT = [[math.log(one / 100) for one in random_day([100.0] * 41, seed)] for seed in range(600)]
+FLAT = [
+    [math.log(one / 100) for one in generate_random_day([100.0] * 41, seed)] for seed in range(600)
+]
 
 
 def test_random_days_differ_by_a_tenth_and_minutes_the_less_the_nearer_they_are() -> None:
@@ -49,12 +57,12 @@ def test_random_days_differ_by_a_tenth_and_minutes_the_less_the_nearer_they_are(
         steps = [day[at + apart] - day[at] for day in FLAT for at in range(41 - apart)]
         expected = 0.05 * math.sqrt(2 * (1 - math.exp(-apart / 10)))
         assert statistics.pstdev(steps) == pytest.approx(expected, rel=0.03)
-    assert random_day([1.0, 2.0, 3.0], 5) == random_day([1.0, 2.0, 3.0], 5)
+    assert generate_random_day([1.0, 2.0, 3.0], 5) == generate_random_day([1.0, 2.0, 3.0], 5)
 
 
 def test_a_random_day_comes_up_to_half_an_hour_earlier_or_later() -> None:
     peak = [1e-9] * 31 + [1.0] + [1e-9] * 31
-    days = [random_day(peak, seed) for seed in range(400)]
+    days = [generate_random_day(peak, seed) for seed in range(400)]
     at = {day.index(max(day)) - 31 for day in days}
     assert (min(at), max(at), 0 in at) == (-30, 30, True)
 
@@ -62,7 +70,7 @@ def test_a_random_day_comes_up_to_half_an_hour_earlier_or_later() -> None:
 def read(folder: Path, text: str) -> list[float]:
     file = folder / "traffic.csv"
     file.write_text(text, encoding="utf-8")
-    return from_file(file, "traffic.csv")
+    return read_traffic(file, "traffic.csv")
 
 
 def test_a_file_gives_each_minute_of_at_most_a_week_its_requests(tmp_path: Path) -> None:
@@ -75,7 +83,7 @@ def test_a_file_gives_each_minute_of_at_most_a_week_its_requests(tmp_path: Path)
     ]:
         assert read(tmp_path, text) == requests
     assert len(read(tmp_path, "10079,1\n")) == 7 * 24 * 60
-    assert filled({1: 2.0, 3: 4.0}) == [0, 2.0, 0, 4.0]
+    assert fill_minutes({1: 2.0, 3: 4.0}) == [0, 2.0, 0, 4.0]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,7 @@ def test_a_line_and_a_file_that_cannot_be_read_say_what_is_allowed(tmp_path: Pat
 
     file = tmp_path / "absent.csv"
     with pytest.raises(TrafficError) as raised:
-        from_file(file)
+        read_traffic(file)
     assert str(raised.value) == f"{file}: cannot be read: No such file or directory"
 
 

@@ -1,12 +1,12 @@
 """A local AWS on 127.0.0.1, to which the real CDK CLI deploys.
 
-    with running() as aws:          # a private one, for a test or a demonstration
+    with running() as aws:          # a private local AWS, for a test or a demonstration
         subprocess.run(["cdk", "deploy"], env=aws.environment_over(os.environ))
         aws.client("sagemaker").list_endpoints()
 
-    up(), status(), down()          # the one of .servable in this folder, as `servable local` has it
+    up(), status(), down()          # that of .servable in this folder, as `servable local` uses it
 
-docs/local.md says what it does not emulate.
+docs/local.md lists what it doesn't emulate.
 """
 
 from servable_local.aws.lifecycle import LocalAwsStartError, down, running, status, up

@@ -55,7 +55,7 @@ def main() -> int:
         signal.signal(number, lambda *_: None)
     if options.with_parent:
         parent = os.getppid()
-        threading.Thread(target=_watch, args=(parent, ends), daemon=True).start()
+        threading.Thread(target=_watch_parent, args=(parent, ends), daemon=True).start()
     state_file = StateFile(options.folder)
     with state_file.hold() as held:
         if not held:
@@ -98,8 +98,8 @@ def _serve(options: argparse.Namespace, state_file: StateFile, done: socket.sock
     return 0
 
 
-def _watch(parent: int, ends: socket.socket) -> None:
-    """The pipe tells at once; the parent's number, where another process inherited the pipe."""
+def _watch_parent(parent: int, ends: socket.socket) -> None:
+    """Send a byte to `ends` when stdin closes or, if others hold its pipe, the parent ends."""
     while os.getppid() == parent:
         readable, _, _ = select.select([sys.stdin], [], [], _PARENT_CHECK_SECONDS)
         if readable and not os.read(sys.stdin.fileno(), 1):

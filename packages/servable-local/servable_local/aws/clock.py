@@ -1,7 +1,7 @@
-"""The time that CloudWatch and deployments run on: real, faster, or moved by hand.
+"""The clock of CloudWatch and deployments: real, faster, or advanced by hand.
 
-Latencies are always measured in real time; only minutes are shortened. So a model that
-takes 200 ms takes 200 ms on a clock whose minute lasts 2 s.
+Latencies are always measured in real time; only minutes are shortened. A model that takes
+200 ms also takes 200 ms on a clock whose minute lasts 2 s.
 """
 
 import threading
@@ -20,14 +20,14 @@ def utc_now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def floor(moment: datetime, seconds: int) -> datetime:
-    """The last multiple of `seconds` since the epoch that is not after `moment`."""
+def round_down(moment: datetime, seconds: int) -> datetime:
+    """Return the last multiple of `seconds` since the epoch that isn't after `moment`."""
     epoch = datetime(1970, 1, 1)
     return epoch + timedelta(seconds=(moment - epoch) // timedelta(seconds=seconds) * seconds)
 
 
 class ScaledClock:
-    """A minute lasts `seconds_per_minute`; 60 is the real time."""
+    """A clock whose minute lasts `seconds_per_minute` seconds; 60 is real time."""
 
     def __init__(self, seconds_per_minute: float = SECONDS_PER_MINUTE) -> None:
         self.seconds_per_minute = seconds_per_minute
@@ -39,31 +39,31 @@ class ScaledClock:
     def now(self) -> datetime:
         return self._began + timedelta(seconds=(time.monotonic() - self._zero) * self._speed)
 
-    def measured(self) -> float:
-        """Seconds for differences: what a latency is made of."""
+    def measure_seconds(self) -> float:
+        """Return a number of seconds for computing differences, such as latencies."""
         return time.perf_counter()
 
     def pause(self, seconds: float) -> None:
-        """Lets real time pass."""
+        """Sleep for `seconds` of real time."""
         time.sleep(seconds)
 
     def start(self, on_tick: OnTick) -> None:
-        """Calls `on_tick` at every tick from now on, in a thread of its own; none is left out."""
+        """Start a thread that calls `on_tick` at every tick from now on, without skipping any."""
 
-        def run() -> None:
-            due = floor(self.now(), TICK_SECONDS) + timedelta(seconds=TICK_SECONDS)
+        def run_ticks() -> None:
+            due = round_down(self.now(), TICK_SECONDS) + timedelta(seconds=TICK_SECONDS)
             while not self._stop.wait((due - self.now()).total_seconds() / self._speed):
                 on_tick(due)
                 due += timedelta(seconds=TICK_SECONDS)
 
-        threading.Thread(target=run, name="clock", daemon=True).start()
+        threading.Thread(target=run_ticks, name="clock", daemon=True).start()
 
     def stop(self) -> None:
         self._stop.set()
 
 
 class ManualClock:
-    """Stands still until `advance`; what is due meanwhile happens inside that call."""
+    """A clock that stands still until `advance`, which runs everything that becomes due."""
 
     seconds_per_minute = None
 
@@ -76,18 +76,18 @@ class ManualClock:
     def now(self) -> datetime:
         return self._now
 
-    def measured(self) -> float:
-        """Seconds of pauses alone, so that a busy computer makes no model slow."""
+    def measure_seconds(self) -> float:
+        """Return the total seconds of pauses, so that a busy computer doesn't slow down a model."""
         return self._spent_seconds
 
     def pause(self, seconds: float) -> None:
-        """Count these seconds as spent without waiting: a slow answer at once."""
+        """Count these seconds as spent without waiting, to simulate a slow response."""
         self._spent_seconds += seconds
 
     def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> None:
         with self._advancing:
             until = self._now + timedelta(minutes=minutes, seconds=seconds)
-            due = floor(self._now, TICK_SECONDS) + timedelta(seconds=TICK_SECONDS)
+            due = round_down(self._now, TICK_SECONDS) + timedelta(seconds=TICK_SECONDS)
             while due <= until:
                 self._now = due
                 self._on_tick(due)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
-from servable_local.aws.lifecycle import LocalAwsStartError, default_folder, down, status, up
+from servable_local.aws.lifecycle import LocalAwsStartError, down, find_default_folder, status, up
 from servable_local.aws.local_aws import ACCOUNT, REGION, BootstrapError, LocalAws, bootstrap
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
@@ -27,7 +27,7 @@ _LEAD_ELSEWHERE = re.compile(
 )
 
 
-def started(
+def start_local_aws(
     program: str,
     *,
     port: int = 0,
@@ -66,7 +66,7 @@ def started(
     variables = aws.environment(account=account, region=region)
     if as_json:
         added = {"already_up": aws.already_up, "bootstrapped": bootstrapped}
-        return json.dumps(_described(aws) | {"environment": variables} | added, indent=2)
+        return json.dumps(_describe(aws) | {"environment": variables} | added, indent=2)
     already = ", already up" if aws.already_up else ""
     where = f"account {account}, Region {region}"
     state = "bootstrapped, ready for `cdk deploy`"
@@ -83,11 +83,13 @@ def started(
     )
 
 
-def shown(program: str, *, folder: Path | None = None, as_json: bool = False) -> tuple[str, bool]:
-    """The text that `status` prints, and whether the local AWS runs."""
+def format_status(
+    program: str, *, folder: Path | None = None, as_json: bool = False
+) -> tuple[str, bool]:
+    """Return the text that `status` prints, and whether the local AWS runs."""
     aws = status(folder=folder)
     if as_json:
-        described = {} if aws is None else _described(aws)
+        described = {} if aws is None else _describe(aws)
         return json.dumps({"up": aws is not None} | described, indent=2), aws is not None
     if aws is None:
         return f"local AWS: not running; `{program} up` starts it", False
@@ -95,13 +97,13 @@ def shown(program: str, *, folder: Path | None = None, as_json: bool = False) ->
     return f"{line}\n{_format_for_shell(aws, aws.environment())}", True
 
 
-def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
-    """End the local AWS and return the text that `down` prints."""
+def stop_local_aws(*, folder: Path | None = None, as_json: bool = False) -> str:
+    """Stop the local AWS and return the text that `down` prints."""
     ended = down(folder=folder)
     if as_json:
         return json.dumps({"ended": ended}, indent=2)
     if not ended:
-        return _printable(
+        return _escape_controls(
             f"local AWS: not running for {(folder or Path.cwd() / '.servable').parent}"
         )
     if not os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://127.0.0.1:"):
@@ -113,7 +115,7 @@ def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
 
 
 def commands(program: str, folder: Callable[[], Path]) -> click.Group:
-    """The commands up, status and down of `program`; `folder` returns where the state is kept."""
+    """Build the commands up, status, and down of `program`; `folder` returns the state's folder."""
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
     @click.group(
@@ -151,9 +153,9 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
     @click.pass_context
     def up_command(context: click.Context, /, **options: Any) -> None:
         try:
-            click.echo(started(program, folder=folder(), **options))
+            click.echo(start_local_aws(program, folder=folder(), **options))
         except LocalAwsStartError as error:
-            click.echo(_printable(f"{program} up: {error}"), err=True)
+            click.echo(_escape_controls(f"{program} up: {error}"), err=True)
             context.exit(FOUND_PROBLEMS)
 
     @local.command(
@@ -162,14 +164,14 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
     @as_json
     @click.pass_context
     def status_command(context: click.Context, as_json: bool) -> None:
-        text, runs = shown(program, folder=folder(), as_json=as_json)
+        text, runs = format_status(program, folder=folder(), as_json=as_json)
         click.echo(text)
         context.exit(DONE if runs else FOUND_PROBLEMS)
 
     @local.command("down", help="Stop the local AWS, and delete all that is deployed to it.")
     @as_json
     def down_command(as_json: bool) -> None:
-        click.echo(stopped(folder=folder(), as_json=as_json))
+        click.echo(stop_local_aws(folder=folder(), as_json=as_json))
 
     return local
 
@@ -179,7 +181,7 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if words is None else words)
     code = FOUND_PROBLEMS
     try:
-        code = _run(arguments)
+        code = _run_command(arguments)
     finally:
         # `eval "$(servable-local up)" && cdk deploy` must not deploy with the shell's own credentials.
         if code and not {"status", "down"} & {*arguments}:
@@ -187,10 +189,10 @@ def main(words: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(arguments: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
     # Under uvx it is on no PATH of the user's; `uv run` names the environment too.
     by_uvx = "UV" in os.environ and os.environ.get("VIRTUAL_ENV") != sys.prefix
-    program = commands("uvx servable-local" if by_uvx else "servable-local", default_folder)
+    program = commands("uvx servable-local" if by_uvx else "servable-local", find_default_folder)
     try:
         with program.make_context("servable-local", arguments) as context:
             program.invoke(context)
@@ -200,20 +202,22 @@ def _run(arguments: list[str]) -> int:
         error.show()
         return MISSING
     except (OSError, ModuleNotFoundError) as error:
-        click.echo(_printable(f"servable-local {context.invoked_subcommand}: {error}"), err=True)
+        click.echo(
+            _escape_controls(f"servable-local {context.invoked_subcommand}: {error}"), err=True
+        )
         return FOUND_PROBLEMS if isinstance(error, OSError) else MISSING
     except KeyboardInterrupt:
         return 130
     return DONE
 
 
-def _printable(text: str) -> str:
-    """Return text without what a terminal acts on: a folder's name or a log's line can have it."""
+def _escape_controls(text: str) -> str:
+    """Escape control characters, which a folder's name or a log line can contain, for a terminal."""
     shown = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
     return shown.encode(errors="backslashreplace").decode()
 
 
-def _described(aws: LocalAws) -> dict[str, Any]:
+def _describe(aws: LocalAws) -> dict[str, Any]:
     return {
         "url": aws.url,
         "port": aws.port,

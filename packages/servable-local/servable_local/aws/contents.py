@@ -1,8 +1,8 @@
-"""Contents of S3 objects: pieces of files on the disk, or a few bytes in memory.
+"""Contents of S3 objects: pieces of files on disk, or a few bytes in memory.
 
-moto keeps every object in a file object of its own, and copies all of it for each range, each copy and
-each part: a model of 3 GB took minutes and 6 GB of memory. Here slices, copies and joined parts are
-other views of the same files, and sums are computed while a body is received.
+moto keeps every object in its own file object, and copies all of it for each range, copy, and
+part: a model of 3 GB took minutes and 6 GB of memory. Here, slices, copies, and joined parts are
+views of the same files, and checksums are computed while a body is received.
 """
 
 import base64
@@ -21,7 +21,7 @@ from typing import IO, Protocol, Self, cast
 from weakref import WeakValueDictionary
 
 from servable_local.aws.signed_request import ReceivedRequest
-from servable_local.protection import private_folder
+from servable_local.protection import create_private_folder
 
 ENVIRON = "servable.content"
 """Key of a request's environment for the content of an object, instead of its body."""
@@ -32,7 +32,7 @@ _MOST_PARTS = 10_000
 
 
 class Sum(Protocol):
-    """A checksum on its way."""
+    """A checksum that is being computed."""
 
     def update(self, part: bytes, /) -> None: ...
 
@@ -48,8 +48,8 @@ SLOWLY_SUMMED_BYTES = 16 << 20
 
 
 @cache
-def _in_python(polynomial: int, length: int) -> _Step:
-    """A CRC by table, for where no package has it."""
+def _build_python_crc(polynomial: int, length: int) -> _Step:
+    """Build a table-driven CRC in Python, for use if no package provides it."""
     table = []
     for index in range(256):
         for _ in range(8):
@@ -57,18 +57,18 @@ def _in_python(polynomial: int, length: int) -> _Step:
         table.append(index)
     inverse = (1 << 8 * length) - 1
 
-    def step(part: bytes, total: int) -> int:
+    def update_crc(part: bytes, total: int) -> int:
         total ^= inverse
         for byte in part:
             total = total >> 8 ^ table[(total ^ byte) & 255]
         return total ^ inverse
 
-    return step
+    return update_crc
 
 
 @cache
-def fast_crc(algorithm: str) -> _Step | None:
-    """The CRC of a package written in C; None where it is not installed."""
+def find_fast_crc(algorithm: str) -> _Step | None:
+    """Return the CRC function of a package written in C, or None if it isn't installed."""
     if algorithm == "CRC32":
         return binascii.crc32
     package, name = {"CRC32C": ("crc32c", "crc32c")}.get(
@@ -83,7 +83,7 @@ def fast_crc(algorithm: str) -> _Step | None:
 class _Crc:
     def __init__(self, algorithm: str) -> None:
         polynomial, self._bytes = _POLYNOMIALS.get(algorithm, (0, 4))
-        self._step = fast_crc(algorithm) or _in_python(polynomial, self._bytes)
+        self._step = find_fast_crc(algorithm) or _build_python_crc(polynomial, self._bytes)
         self._sum = 0
 
     def update(self, part: bytes, /) -> None:
@@ -93,8 +93,8 @@ class _Crc:
         return self._sum.to_bytes(self._bytes, "big")
 
 
-def new_sum(algorithm: str) -> Sum:
-    """`algorithm` as S3's headers name it, or MD5, which ETags are. Unknown ones are SHA256."""
+def create_sum(algorithm: str) -> Sum:
+    """Create a checksum by its S3 header name, or MD5 as in ETags. Unknown ones are SHA256."""
     if algorithm.startswith("CRC"):
         return _Crc(algorithm)
     name = algorithm.lower() if algorithm in ("MD5", "SHA1") else "sha256"
@@ -102,9 +102,9 @@ def new_sum(algorithm: str) -> Sum:
 
 
 class StoredFile:
-    """A file of a folder's own. It goes with the last content that has a piece of it.
+    """A file in a folder, deleted with the last content that has a piece of it.
 
-    `part_bytes`: the length of the parts of an upload that lie in it, each in its place.
+    `part_bytes`: the length of the parts of an upload in this file, each at its own offset.
     """
 
     def __init__(self, folder: Path, part_bytes: int = 0) -> None:
@@ -127,7 +127,7 @@ class _Piece:
     start: int
     length: int
 
-    def chunks(self) -> Iterator[bytes]:
+    def read_chunks(self) -> Iterator[bytes]:
         if isinstance(self.source, bytes):
             yield self.source[self.start : self.start + self.length]
             return
@@ -139,7 +139,7 @@ class _Piece:
 
 
 class ObjectContent:
-    """Bytes that never change. Taking a slice copies nothing; iterating gives them chunk by chunk."""
+    """Immutable bytes. Slicing copies nothing; iterating yields them chunk by chunk."""
 
     def __init__(self, pieces: Sequence[_Piece], sums: dict[str, bytes] | None = None) -> None:
         self._pieces = tuple(piece for piece in pieces if piece.length)
@@ -148,12 +148,12 @@ class ObjectContent:
         self._joining = threading.Lock()
 
     @classmethod
-    def of(cls, body: bytes) -> Self:
+    def from_bytes(cls, body: bytes) -> Self:
         return cls([_Piece(body, 0, len(body))])
 
     @classmethod
-    def joined(cls, contents: Iterable["ObjectContent"]) -> Self:
-        """One after the other. Neighbours in one file are one piece."""
+    def join(cls, contents: Iterable["ObjectContent"]) -> Self:
+        """Join contents in order. Adjacent pieces of one file become one piece."""
         pieces: list[_Piece] = []
         for piece in (piece for content in contents for piece in content._pieces):
             last = pieces[-1] if pieces else None
@@ -170,7 +170,7 @@ class ObjectContent:
         return self._length
 
     def __getitem__(self, part: slice) -> "ObjectContent":
-        """A slice without a step."""
+        """Return a slice, without support for a step."""
         start, stop, _ = part.indices(self._length)
         pieces, at = [], 0
         for piece in self._pieces:
@@ -182,28 +182,28 @@ class ObjectContent:
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._pieces:
-            yield from piece.chunks()
+            yield from piece.read_chunks()
 
     def __bytes__(self) -> bytes:
         return b"".join(self)
 
-    def digest(self, algorithm: str) -> bytes:
-        """Checksum of the content, computed once."""
+    def compute_digest(self, algorithm: str) -> bytes:
+        """Compute the checksum of the content once, and return it."""
         if algorithm not in self._sums:
-            total = new_sum(algorithm)
+            total = create_sum(algorithm)
             for chunk in self:
                 total.update(chunk)
             self._sums[algorithm] = total.digest()
         return self._sums[algorithm]
 
-    def checksum(self, algorithm: str) -> str:
-        """Checksum of the content as S3's headers have it: in base64."""
-        return base64.b64encode(self.digest(algorithm)).decode()
+    def encode_checksum(self, algorithm: str) -> str:
+        """Return the checksum of the content in base64, as in S3's headers."""
+        return base64.b64encode(self.compute_digest(algorithm)).decode()
 
     def link(self, target: Path) -> None:
-        """Makes the file `target`, on the same disk: a hard link, so that nothing is copied.
+        """Create `target` on the same disk as a hard link, so that nothing is copied.
 
-        What lies in several files, as parts of odd lengths do, becomes one file first, once.
+        Content in several files, such as parts of odd lengths, becomes one file first, once.
         """
         with self._joining:
             sources = (piece.source for piece in self._pieces)
@@ -221,10 +221,10 @@ class ObjectContent:
 
 
 class ObjectFolder:
-    """The folder that bodies of objects are received into."""
+    """The folder into which bodies of objects are received."""
 
     def __init__(self, folder: Path) -> None:
-        private_folder(folder)
+        create_private_folder(folder)
         self.folder = folder
         self._uploads: WeakValueDictionary[str, StoredFile] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -236,14 +236,14 @@ class ObjectFolder:
         algorithms: Iterable[str] = (),
         part: tuple[str, int] | None = None,
     ) -> ObjectContent:
-        """`length` bytes of `stream`, or less where it ends. Raises OSError, as from a full disk.
+        """Store `length` bytes of `stream`, or fewer if it ends. Raises OSError for a full disk.
 
-        After an error the rest of the body is read, because a client that still sends would miss the
-        response, and what was written is deleted. MD5, SHA256 and `algorithms` are computed on the way.
-        `part`: the upload and the number of the part in it, from 1.
+        After an error, the rest of the body is read, because a client that still sends would miss
+        the response, and what was written is deleted. MD5, SHA256, and `algorithms` are computed
+        meanwhile. `part`: the upload and the number of the part in it, from 1.
         """
-        file, start = self._place(length, part)
-        sums = {algorithm: new_sum(algorithm) for algorithm in ("MD5", "SHA256", *algorithms)}
+        file, start = self._allocate(length, part)
+        sums = {algorithm: create_sum(algorithm) for algorithm in ("MD5", "SHA256", *algorithms)}
         done = 0
         try:
             with file.path.open("r+b") as target:
@@ -262,17 +262,17 @@ class ObjectFolder:
         return ObjectContent([_Piece(file, start, done)], digests)
 
     def _delete_piece(self, file: StoredFile, start: int, number: int) -> None:
-        """Delete what part `number` has written, so far as no later part lies behind it.
+        """Delete the bytes of part `number`, unless a later part follows them in the file.
 
-        The part may come again: then it is written to the same place.
+        The part may be sent again: then it is written at the same offset.
         """
         with self._lock:
             if number >= max(file.parts, default=0):
                 os.truncate(file.path, start)
             file.parts.discard(number)
 
-    def _place(self, length: int, part: tuple[str, int] | None) -> tuple[StoredFile, int]:
-        """A file, and where in it. Parts of one length lie in one file, in their order."""
+    def _allocate(self, length: int, part: tuple[str, int] | None) -> tuple[StoredFile, int]:
+        """Return a file and an offset in it. Parts of equal length share a file, in their order."""
         if part is None:
             return StoredFile(self.folder), 0
         upload, number = part
@@ -287,9 +287,9 @@ class ObjectFolder:
 
 
 @cache
-def _summed_on_arrival() -> set[str]:
-    """Return the sums computed while a body is received; others are computed when they are needed."""
-    return {"SHA1", *filter(fast_crc, ("CRC32", "CRC32C", "CRC64NVME"))}
+def _list_arrival_sums() -> set[str]:
+    """Return the checksums computed while a body is received; others are computed when needed."""
+    return {"SHA1", *filter(find_fast_crc, ("CRC32", "CRC32C", "CRC64NVME"))}
 
 
 def is_object(request: ReceivedRequest) -> bool:
@@ -300,8 +300,8 @@ def is_object(request: ReceivedRequest) -> bool:
 def receive_object(
     folder: ObjectFolder, request: ReceivedRequest, stream: IO[bytes], length: int
 ) -> ObjectContent:
-    """Store the body of such a request on the disk, with the checksum that its headers name."""
-    named = request.header("x-amz-sdk-checksum-algorithm")
+    """Store the body of an object's request on disk, with the checksum that its headers specify."""
+    named = request.find_header("x-amz-sdk-checksum-algorithm")
     algorithms = {named.upper()} if named else set()
     prefix = "x-amz-checksum-"
     algorithms |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
@@ -309,4 +309,4 @@ def receive_object(
     upload, number = query.get("uploadId"), query.get("partNumber", "")
     valid = upload and number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_PARTS
     part = (str(upload), int(number)) if valid else None
-    return folder.receive(stream, length, algorithms & _summed_on_arrival(), part)
+    return folder.receive(stream, length, algorithms & _list_arrival_sums(), part)

@@ -17,18 +17,18 @@ from xml.sax.saxutils import escape
 from botocore import parsers, serialize
 from moto.core.exceptions import ServiceException
 
-from servable_local.aws.loopback import service_model
+from servable_local.aws.loopback import load_service_model
 from servable_local.aws.signed_request import ReceivedRequest
 
 
 class ValidationError(ServiceException):
-    """The request cannot be carried out as it stands. The CDK CLI shows the message."""
+    """The request can't be carried out. The CDK CLI shows the message."""
 
     code = "ValidationError"
 
 
 class SageMakerError(ServiceException):
-    """SageMaker's one code for whatever it refuses; its runtime has `ValidationError`'s."""
+    """SageMaker's code for every rejected request; its runtime uses `ValidationError`'s."""
 
     code = "ValidationException"
 
@@ -72,22 +72,22 @@ _Application = Callable[[_Environ, Callable[..., Any]], Iterable[bytes]]
 
 def is_cbor(request: ReceivedRequest) -> bool:
     """Return whether a request is in CBOR."""
-    return request.header("smithy-protocol") == _PROTOCOL
+    return request.find_header("smithy-protocol") == _PROTOCOL
 
 
 def _write_cbor_error(code: str, message: str | None) -> bytes:
-    """Return the body of a rejection."""
+    """Return the body of an error response in CBOR."""
     body = bytearray(b"\xa2" if message else b"\xa1")  # a map of two, or of one
     for text in ("__type", code, *(("message", message) if message else ())):
         _WRITER._serialize_type_string(body, text, None, None)
     return bytes(body)
 
 
-def answer_cbor(
+def respond_in_cbor(
     environ: _Environ, start_response: Callable[..., Any], application: _Application
 ) -> Iterable[bytes]:
-    """Ask `application` in JSON, and return its response in CBOR."""
-    model = service_model("cloudwatch")
+    """Call `application` with the request in JSON, and return its response in CBOR."""
+    model = load_service_model("cloudwatch")
     named = _PATH.fullmatch(environ["PATH_INFO"])
     target, operation = named.groups() if named else ("", "")
     if target != model.metadata["targetPrefix"] or operation not in model.operation_names:
@@ -142,7 +142,7 @@ def answer_cbor(
 
 
 class Reason(enum.Enum):
-    """The codes of AWS for it: of S3, of services that answer in XML, of those in JSON.
+    """Why a request is rejected, with AWS's codes: S3's, and those of XML and JSON services.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and the
     "Common Errors" page of each other service.
@@ -159,7 +159,7 @@ class Reason(enum.Enum):
 
 
 class AccessError(Exception):
-    """The request is not answered. `str()` is a whole sentence: what was given, what to do."""
+    """The request is rejected. `str()` is a whole sentence: what was given, what to do."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -167,43 +167,49 @@ class AccessError(Exception):
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """An answer. Always 403: no AWS client sends a request of that status again by itself."""
+class Rejection:
+    """A response that rejects a request. Always 403: no AWS client retries it by itself."""
 
     headers: Mapping[str, str]
     body: bytes
     status: str = "403 Forbidden"
 
 
-def refusal(request: ReceivedRequest, error: AccessError) -> Refusal:
-    """`error` as the service that `request` names would have put it."""
+def build_rejection(request: ReceivedRequest, error: AccessError) -> Rejection:
+    """Return `error` in the format of the service that `request` names."""
     s3, xml, in_json = error.reason.value
     text = str(error)
     service = request.claimed_service
     if is_cbor(request):
-        return Refusal(_CBOR_HEADERS, _write_cbor_error(in_json, text))
-    if request.header("x-amz-target") or "json" in (request.header("content-type") or ""):
-        return _in_json(in_json, text)
-    if (request.header("content-type") or "").startswith("application/x-www-form-urlencoded"):
+        return Rejection(_CBOR_HEADERS, _write_cbor_error(in_json, text))
+    if request.find_header("x-amz-target") or "json" in (request.find_header("content-type") or ""):
+        return _build_json_rejection(in_json, text)
+    if (request.find_header("content-type") or "").startswith("application/x-www-form-urlencoded"):
         if service == "ec2":
-            return _in_xml(f"<Response><Errors>{_error('AuthFailure', text)}</Errors></Response>")
-        return _in_xml(f"<ErrorResponse>{_error(xml, text, 'Sender')}</ErrorResponse>")
+            return _build_xml_rejection(
+                f"<Response><Errors>{_format_error('AuthFailure', text)}</Errors></Response>"
+            )
+        return _build_xml_rejection(
+            f"<ErrorResponse>{_format_error(xml, text, 'Sender')}</ErrorResponse>"
+        )
     if service in (None, "s3"):
-        return _in_xml(_error(s3, text))
+        return _build_xml_rejection(_format_error(s3, text))
     if service in ("cloudfront", "route53", "sts", "iam"):
-        return _in_xml(f"<ErrorResponse>{_error(xml, text, 'Sender')}</ErrorResponse>")
-    return _in_json(in_json, text)
+        return _build_xml_rejection(
+            f"<ErrorResponse>{_format_error(xml, text, 'Sender')}</ErrorResponse>"
+        )
+    return _build_json_rejection(in_json, text)
 
 
-def _in_json(code: str, text: str) -> Refusal:
+def _build_json_rejection(code: str, text: str) -> Rejection:
     body = json.dumps({"__type": code, "message": text}).encode()
-    return Refusal({"Content-Type": "application/json", "x-amzn-ErrorType": code}, body)
+    return Rejection({"Content-Type": "application/json", "x-amzn-ErrorType": code}, body)
 
 
-def _in_xml(xml: str) -> Refusal:
-    return Refusal({"Content-Type": "text/xml"}, xml.encode())
+def _build_xml_rejection(xml: str) -> Rejection:
+    return Rejection({"Content-Type": "text/xml"}, xml.encode())
 
 
-def _error(code: str, text: str, kind: str | None = None) -> str:
+def _format_error(code: str, text: str, kind: str | None = None) -> str:
     fault = f"<Type>{kind}</Type>" if kind else ""
     return f"<Error>{fault}<Code>{code}</Code><Message>{escape(text)}</Message></Error>"

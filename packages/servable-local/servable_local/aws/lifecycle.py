@@ -24,7 +24,7 @@ from pathlib import Path
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.loopback import HEALTH_PATH, Access
-from servable_local.protection import private_folder, private_opener, write_beside
+from servable_local.protection import create_private_folder, open_private, write_atomically
 
 _RETRY_SECONDS = 1.0
 # How the process of a local AWS says why it does not start.
@@ -50,13 +50,13 @@ class RunningState:
     most_containers: int = 1
 
 
-def default_folder() -> Path:
-    """`.servable` in the working folder. The command `servable` names its project's."""
+def find_default_folder() -> Path:
+    """Return `.servable` in the working folder. The command `servable` uses its project's."""
     return Path.cwd() / ".servable"
 
 
 class StateFile:
-    """`aws.json` in a folder, and `aws.lock` beside it."""
+    """The file `aws.json` in a folder, with `aws.lock` next to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,29 +64,29 @@ class StateFile:
         self._lock_path = folder / "aws.lock"
 
     def write(self, state: RunningState) -> None:
-        """Readable by its owner only: whoever reads it can deploy, and so run code as its owner."""
-        write_beside(self.path, json.dumps(asdict(state), indent=2) + "\n")
+        """Write the state, only readable by its owner: a reader can run code as the owner."""
+        write_atomically(self.path, json.dumps(asdict(state), indent=2) + "\n")
 
     def read(self) -> RunningState | None:
-        """State of the local AWS that runs; None if none runs, or if the file's writer has ended."""
-        if not self.held():
+        """Return the state of the running local AWS; None if none runs or its writer ended."""
+        if not self.is_held():
             return None
         try:
             return RunningState(**json.loads(self.path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None  # held, and not written yet
 
-    def holder(self) -> int | None:
-        """The process that holds the lock, whatever has become of its state file."""
+    def find_holder(self) -> int | None:
+        """Return the process that holds the lock, regardless of its state file."""
         try:
-            return int(self._lock_path.read_bytes()) if self.held() else None
+            return int(self._lock_path.read_bytes()) if self.is_held() else None
         except (OSError, ValueError):
             return None
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         try:
             with self._lock_path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -98,8 +98,8 @@ class StateFile:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[bool]:
-        """False where another process holds it."""
-        private_folder(self.folder)
+        """Hold the lock during the block. Yields False if a different process holds it."""
+        create_private_folder(self.folder)
         # Somebody who only asks holds it for an instant; somebody who runs holds on.
         deadline = time.monotonic() + _RETRY_SECONDS
         with self._lock_path.open("ab") as file:
@@ -119,11 +119,11 @@ class StateFile:
 
 
 def write_client_settings(folder: Path) -> None:
-    """Anew: nothing that a client left there for an earlier run is believed."""
+    """Write the settings anew, and delete what clients left there for an earlier run."""
     shutil.rmtree(folder, ignore_errors=True)
-    private_folder(folder)
+    create_private_folder(folder)
     # The CDK CLI remembers there which account an access key belongs to.
-    private_folder(folder / "cdk")
+    create_private_folder(folder / "cdk")
     (folder / "config").write_text(_CONFIG, encoding="utf-8")
     (folder / "credentials").write_text("", encoding="utf-8")
 
@@ -137,7 +137,7 @@ _LEAST_FREE_BYTES = 1_000_000
 _POLL_SECONDS = 0.02
 
 
-def port_holder(port: int) -> str:
+def describe_port_holder(port: int) -> str:
     """Describe the port's listener: "another local AWS, process 123" or "process 123 (python3 -m …)"."""
     import psutil  # here and not above: `servable local status` needs none
 
@@ -164,7 +164,7 @@ def port_holder(port: int) -> str:
 
 
 def _is_local_aws(port: int) -> bool:
-    """It says so, to who has no key of it too."""
+    """Return whether a local AWS listens there; it says so without its key, too."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=2).close()
@@ -175,7 +175,7 @@ def _is_local_aws(port: int) -> bool:
     return False
 
 
-def spawn(
+def spawn_process(
     folder: Path,
     port: int,
     seconds_per_minute: float | None,
@@ -183,14 +183,14 @@ def spawn(
     *,
     with_parent: bool,
 ) -> "subprocess.Popen[bytes]":
-    """`seconds_per_minute` None: a clock that is moved by hand."""
+    """Start the process. `seconds_per_minute` None: a clock advanced by hand."""
     minute = "manual" if seconds_per_minute is None else str(seconds_per_minute)
     command = [sys.executable, "-m", "servable_local.aws", "--folder", str(folder)]
     command += ["--port", str(port), "--minute", minute]
     if most_containers is not None:
         command += ["--containers", str(most_containers)]
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    with open(folder / "aws.log", "ab", opener=private_opener) as log:
+    with open(folder / "aws.log", "ab", opener=open_private) as log:
         return subprocess.Popen(
             [*command, "--with-parent"] if with_parent else command,
             stdin=subprocess.PIPE if with_parent else subprocess.DEVNULL,
@@ -209,7 +209,7 @@ def spawn(
         )
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
+def stop_process(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -219,7 +219,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 class LocalAwsStartError(Exception):
-    """It did not start. `str()` is the whole sentence for the user."""
+    """The local AWS didn't start. `str()` is the whole message for the user."""
 
 
 def up(
@@ -229,46 +229,50 @@ def up(
     seconds_per_minute: float = SECONDS_PER_MINUTE,
     most_containers: int | None = None,
 ) -> LocalAws:
-    """The local AWS of a folder (None: `.servable` here), started where it does not run yet.
+    """Return the local AWS of a folder (None: `.servable` here), started if it isn't running.
 
-    `seconds_per_minute`: how long a minute of its alarms and deployments lasts; `most_containers`:
-    how many a variant has at most, whatever its count of instances (None: 1, or 0 where none can run:
-    endpoints are then in service and answer no request). It outlives
-    this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
+    `seconds_per_minute`: how long a minute of its alarms and deployments lasts;
+    `most_containers`: the maximum per variant, whatever its instance count (None: 1, or 0 if
+    containers can't run: endpoints are then in service and answer no request). It outlives this
+    process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
-    state_file = StateFile(folder or default_folder())
+    state_file = StateFile(folder or find_default_folder())
     try:
-        if running := _found(state_file):
+        if running := _find_running(state_file):
             return replace(running, already_up=True)
         _require_moto()
-        private_folder(state_file.folder)
+        create_private_folder(state_file.folder)
     except PermissionError:
         raise LocalAwsStartError(
             f"{state_file.folder} is not yours to make readable by you only; "
             "remove it, or work in a copy of the project of your own"
         ) from None
     folder = state_file.folder
-    process = spawn(folder, port, seconds_per_minute, most_containers, with_parent=False)
+    process = spawn_process(folder, port, seconds_per_minute, most_containers, with_parent=False)
     try:
-        aws = _await(process, state_file, port)
+        aws = _wait_until_ready(process, state_file, port)
     except BaseException:
-        end(process)  # Ctrl-C while it starts leaves nothing
+        stop_process(process)  # Ctrl-C while it starts leaves nothing
         raise
     if aws.already_up:
-        end(process)  # it waits for the lock that the other holds, and must not get it
+        stop_process(process)  # it waits for the lock that the other holds, and must not get it
     return aws
 
 
 def status(*, folder: Path | None = None) -> LocalAws | None:
-    """The one that runs, or None."""
-    return _found(StateFile(folder or default_folder()))
+    """Return the running local AWS, or None."""
+    return _find_running(StateFile(folder or find_default_folder()))
 
 
 def down(*, folder: Path | None = None) -> bool:
-    """Ends it and every endpoint it runs; False where none ran. Idempotent."""
-    state_file = StateFile(folder or default_folder())
+    """Stop the local AWS and its endpoints. Return False if none ran. Idempotent."""
+    state_file = StateFile(folder or find_default_folder())
     state = state_file.read()
-    pid = state.pid if state else state_file.holder() or _starting(state_file.folder)
+    pid = (
+        state.pid
+        if state
+        else state_file.find_holder() or _find_starting_process(state_file.folder)
+    )
     if pid is None:
         state_file.remove()
         return False
@@ -276,9 +280,9 @@ def down(*, folder: Path | None = None) -> bool:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
         deadline = time.monotonic() + STOP_SECONDS
-        while state_file.held() and time.monotonic() < deadline:
+        while state_file.is_held() and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-        if not state_file.held():
+        if not state_file.is_held():
             break
     state_file.remove()
     return True
@@ -288,26 +292,26 @@ def down(*, folder: Path | None = None) -> bool:
 def running(
     *, seconds_per_minute: float | None = SECONDS_PER_MINUTE, most_containers: int | None = None
 ) -> Iterator[LocalAws]:
-    """A private one, in a temporary folder; it ends with the block, or with this process.
+    """Start a private local AWS in a temporary folder; it ends with the block or this process.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts; None for a
     clock that stands still until `LocalAws.advance`. `most_containers`: of a variant, as in `up`.
     """
     _require_moto()
     folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
-    process = spawn(folder, 0, seconds_per_minute, most_containers, with_parent=True)
+    process = spawn_process(folder, 0, seconds_per_minute, most_containers, with_parent=True)
     try:
-        yield _await(process, StateFile(folder), 0)
+        yield _wait_until_ready(process, StateFile(folder), 0)
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        end(process)
+        stop_process(process)
         # It removes its folder itself; this is for one that was killed.
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _starting(folder: Path) -> int | None:
-    """Return the process that a killed `up` has started, which does not hold the folder's lock yet."""
+def _find_starting_process(folder: Path) -> int | None:
+    """Return the process that a killed `up` has started, before it holds the folder's lock."""
     try:
         import psutil
     except ModuleNotFoundError:
@@ -326,7 +330,9 @@ def _require_moto() -> None:
         raise ModuleNotFoundError(f"{problem}: {how}", name="moto")
 
 
-def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int) -> LocalAws:
+def _wait_until_ready(
+    process: "subprocess.Popen[bytes]", state_file: StateFile, port: int
+) -> LocalAws:
     # While it starts: what the first question to it is signed with.
     from botocore import auth, awsrequest, credentials  # noqa: F401
 
@@ -335,7 +341,7 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
         code = process.poll()
         if code == EXIT_PORT_TAKEN:
             raise LocalAwsStartError(
-                f"port {port} is held by {port_holder(port)}; end that one, or leave --port out "
+                f"port {port} is held by {describe_port_holder(port)}; end that one, or leave --port out "
                 "for a free port"
             )
         if code not in (None, EXIT_HELD):
@@ -346,7 +352,7 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
             raise LocalAwsStartError(
                 f"the local AWS ended with code {code} while starting; {remedy}"
             )
-        if running := _found(state_file):
+        if running := _find_running(state_file):
             return replace(running, already_up=running.pid != process.pid)
         time.sleep(_POLL_SECONDS)
     raise LocalAwsStartError(
@@ -355,12 +361,14 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
     )
 
 
-def _found(state_file: StateFile) -> LocalAws | None:
+def _find_running(state_file: StateFile) -> LocalAws | None:
     state = state_file.read()
     if state is None:
         return None
     try:
-        health = Access(state.url, state.secret_access_key).ask(HEALTH_PATH, timeout_seconds=5)
+        health = Access(state.url, state.secret_access_key).call_control(
+            HEALTH_PATH, timeout_seconds=5
+        )
     except (OSError, ValueError):
         return None
     if health.get("pid") != state.pid:

@@ -25,7 +25,7 @@ REGION = "us-east-1"
 
 @dataclass(frozen=True)
 class LocalAws:
-    """One that runs. `already_up`: somebody else had started it."""
+    """A running local AWS. `already_up`: a different caller had started it."""
 
     url: str
     pid: int
@@ -44,9 +44,9 @@ class LocalAws:
         return int(self.url.rsplit(":", 1)[1])
 
     def environment(self, *, account: str = ACCOUNT, region: str = REGION) -> dict[str, str]:
-        """The variables with which the CDK CLI, boto3 and the AWS CLI speak to it.
+        """Return the variables with which the CDK CLI, boto3, and the AWS CLI call it.
 
-        `account` is who they are: here an access key is an account number, and all of them have
+        `account` is the caller's: here an access key is an account number, and all of them have
         the secret of this run.
         """
         own = self.folder / "client"
@@ -76,23 +76,23 @@ class LocalAws:
     def environment_over(
         self, base: Mapping[str, str], *, account: str = ACCOUNT, region: str = REGION
     ) -> dict[str, str]:
-        """A whole environment for a child: `base` without any AWS setting, then ours."""
+        """Return an environment for a child: `base` without AWS settings, plus this one's."""
         others = {key: value for key, value in base.items() if not key.startswith("AWS_")}
         return others | self.environment(account=account, region=region)
 
     def client(self, service: str, *, account: str = ACCOUNT, region: str = REGION) -> Any:
-        """A boto3 client. It reads nothing of the environment or of ~/.aws."""
+        """Return a boto3 client, which ignores the environment and ~/.aws."""
         access = Access(self.url, self.secret_access_key)
         return access.client(service, account=account, region=region)
 
     def now(self) -> datetime:
-        """The time on its clock, UTC without saying so."""
-        return datetime.fromisoformat(self._control(CLOCK_PATH, None)["now"])
+        """Return the time on its clock: UTC, in a naive datetime."""
+        return datetime.fromisoformat(self._call_control(CLOCK_PATH, None)["now"])
 
     def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> datetime:
-        """Moves a clock that stands still; what was due meanwhile has happened on return."""
+        """Advance a clock that stands still; everything due has happened on return."""
         step = {"seconds": minutes * SECONDS_PER_MINUTE + seconds}
-        return datetime.fromisoformat(self._control(CLOCK_PATH, step)["now"])
+        return datetime.fromisoformat(self._call_control(CLOCK_PATH, step)["now"])
 
     def inject_fault(
         self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
@@ -102,22 +102,22 @@ class LocalAws:
         `aws.inject_fault("ranker", latency_ms=300)`, `aws.inject_fault("ranker", end=True)`
         """
         whose = {"account": account, "region": region, "endpoint": endpoint}
-        self._control(FAULT_PATH, whose | kinds)
+        self._call_control(FAULT_PATH, whose | kinds)
 
     def no_capacity(
         self, *instance_types: str, account: str = ACCOUNT, region: str = REGION
     ) -> None:
-        """Makes new instances of these types, and of no others, unavailable; without any, ends it.
+        """Make new instances of only these types unavailable; without types, end that.
 
-        `aws.no_capacity("ml.c5.xlarge")`: an endpoint on that type alone fails to start, and one with
-        instance pools takes its next type.
+        `aws.no_capacity("ml.c5.xlarge")`: an endpoint on that type alone fails to start, and one
+        with instance pools takes its next type.
         """
         whose = {"account": account, "region": region}
-        self._control(FAULT_PATH, whose | {"no_capacity": list(instance_types)})
+        self._call_control(FAULT_PATH, whose | {"no_capacity": list(instance_types)})
 
-    def _control(self, path: str, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _call_control(self, path: str, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
         try:
-            return Access(self.url, self.secret_access_key).ask(path, parameters)
+            return Access(self.url, self.secret_access_key).call_control(path, parameters)
         except urllib.error.HTTPError as refused:
             parsed = json.loads(refused.read())
             raise ValueError(parsed.get("error") or parsed.get("message") or str(refused)) from None
@@ -129,32 +129,33 @@ Client = Callable[[str], Any]
 def inventory(
     aws: LocalAws, *, account: str = ACCOUNT, region: str = REGION
 ) -> list[tuple[str, str]]:
-    """(CloudFormation type, physical name), sorted.
+    """Return the sorted (CloudFormation type, physical name) pairs of all resources.
 
-    Two things cannot be told apart from outside: a policy inside a role is counted as an
-    AWS::IAM::Policy, and a topic has a topic policy when it is not SNS's default one. The alarms that
-    Application Auto Scaling makes for a tracking policy are left out: no template declares them.
+    Two cases can't be distinguished from outside: a policy inside a role is counted as an
+    AWS::IAM::Policy, and a topic has a topic policy if it differs from SNS's default. Alarms that
+    Application Auto Scaling creates for a tracking policy are excluded: no template declares
+    them.
     """
 
-    def client(service: str) -> Any:
+    def create_client(service: str) -> Any:
         return aws.client(service, account=account, region=region)
 
     return sorted(
         (kind, name)
         for kind, names in _LOOK.items()
-        for name in names(client)
+        for name in names(create_client)
         if not name.startswith(("TargetTracking-", "alias/aws/"))
     )
 
 
-def _all(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
+def _list_items(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
     for page in client.get_paginator(operation).paginate(**arguments):
         yield from page.get(key, [])
 
 
 @dataclass(frozen=True)
 class _List:
-    """The names of all that one operation lists, page by page."""
+    """The names of the resources that one operation lists, page by page."""
 
     service: str
     operation: str
@@ -164,7 +165,9 @@ class _List:
 
     def __call__(self, client: Client) -> Iterator[str]:
         names = (self.name,) if isinstance(self.name, str) else self.name
-        for resource in _all(client(self.service), self.operation, self.key, **self.arguments):
+        for resource in _list_items(
+            client(self.service), self.operation, self.key, **self.arguments
+        ):
             yield "|".join(resource[name] for name in names)
 
 
@@ -177,12 +180,12 @@ _KEYS = _List("kms", "list_keys", "Keys", "KeyId")
 _TOPICS = _List("sns", "list_topics", "Topics", "TopicArn")
 
 
-def _alarms(kind: str) -> _List:
+def _build_alarm_list(kind: str) -> _List:
     of_type = {"AlarmTypes": [kind.removesuffix("s")]}  # without it AWS lists metric alarms only
     return _List("cloudwatch", "describe_alarms", kind, "AlarmName", of_type)
 
 
-def _keys(client: Client) -> Iterator[str]:
+def _list_keys(client: Client) -> Iterator[str]:
     kms = client("kms")
     for key in _KEYS(client):
         metadata = kms.describe_key(KeyId=key)["KeyMetadata"]
@@ -190,24 +193,24 @@ def _keys(client: Client) -> Iterator[str]:
             yield key
 
 
-def _topic_policies(client: Client) -> Iterator[str]:
+def _list_topic_policies(client: Client) -> Iterator[str]:
     for arn in _TOPICS(client):
         attributes = client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]
         if "__default_policy_ID" not in attributes.get("Policy", ""):
             yield arn
 
 
-def _inline_policies(client: Client) -> set[str]:
+def _list_inline_policies(client: Client) -> set[str]:
     # By name: one policy may be put on several roles.
     iam = client("iam")
     return {
         name
         for role in _ROLES(client)
-        for name in _all(iam, "list_role_policies", "PolicyNames", RoleName=role)
+        for name in _list_items(iam, "list_role_policies", "PolicyNames", RoleName=role)
     }
 
 
-def _bucket_policies(client: Client) -> Iterator[str]:
+def _list_bucket_policies(client: Client) -> Iterator[str]:
     s3 = client("s3")
     for name in _BUCKETS(client):
         try:
@@ -220,7 +223,7 @@ def _bucket_policies(client: Client) -> Iterator[str]:
 _FUNCTIONS = _List("lambda", "list_functions", "Functions", "FunctionName")
 
 
-def _function_permissions(client: Client) -> Iterator[str]:
+def _list_function_permissions(client: Client) -> Iterator[str]:
     functions = client("lambda")
     for name in _FUNCTIONS(client):
         try:
@@ -238,8 +241,8 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::ApplicationAutoScaling::ScalingPolicy": _List(
         _SCALING, "describe_scaling_policies", "ScalingPolicies", "PolicyARN", _OF_SAGEMAKER
     ),
-    "AWS::CloudWatch::Alarm": _alarms("MetricAlarms"),
-    "AWS::CloudWatch::CompositeAlarm": _alarms("CompositeAlarms"),
+    "AWS::CloudWatch::Alarm": _build_alarm_list("MetricAlarms"),
+    "AWS::CloudWatch::CompositeAlarm": _build_alarm_list("CompositeAlarms"),
     "AWS::CloudWatch::Dashboard": _List(
         "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName"
     ),
@@ -253,12 +256,12 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     ],
     "AWS::Events::Rule": _List("events", "list_rules", "Rules", "Name"),
     "AWS::IAM::ManagedPolicy": _List("iam", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
-    "AWS::IAM::Policy": _inline_policies,
+    "AWS::IAM::Policy": _list_inline_policies,
     "AWS::IAM::Role": _ROLES,
     "AWS::KMS::Alias": _List("kms", "list_aliases", "Aliases", "AliasName"),
-    "AWS::KMS::Key": _keys,
+    "AWS::KMS::Key": _list_keys,
     "AWS::Lambda::Function": _FUNCTIONS,
-    "AWS::Lambda::Permission": _function_permissions,
+    "AWS::Lambda::Permission": _list_function_permissions,
     "AWS::Logs::LogGroup": _List("logs", "describe_log_groups", "logGroups", "logGroupName"),
     "AWS::Logs::MetricFilter": _List(
         "logs", "describe_metric_filters", "metricFilters", "filterName"
@@ -268,12 +271,12 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
         for query in client("logs").describe_query_definitions()["queryDefinitions"]
     ],
     "AWS::S3::Bucket": _BUCKETS,
-    "AWS::S3::BucketPolicy": _bucket_policies,
+    "AWS::S3::BucketPolicy": _list_bucket_policies,
     "AWS::SNS::Subscription": _List(
         "sns", "list_subscriptions", "Subscriptions", "SubscriptionArn"
     ),
     "AWS::SNS::Topic": _TOPICS,
-    "AWS::SNS::TopicPolicy": _topic_policies,
+    "AWS::SNS::TopicPolicy": _list_topic_policies,
     "AWS::SSM::Parameter": _List("ssm", "describe_parameters", "Parameters", "Name"),
     "AWS::Scheduler::Schedule": _List("scheduler", "list_schedules", "Schedules", "Name"),
     "AWS::Scheduler::ScheduleGroup": lambda client: [

@@ -1,6 +1,6 @@
 """Clients for a local AWS, which sign with the secret of its run.
 
-botocore is imported where something is asked: to see that no AWS runs, none is needed.
+botocore is imported on the first request: finding that no local AWS runs doesn't need it.
 """
 
 import functools
@@ -30,8 +30,8 @@ _Service = TypeVar("_Service")
 
 
 @functools.cache
-def botocore_session() -> Any:
-    """One session of botocore for all: services' models, 50 to 200 ms each, are read once."""
+def load_botocore_session() -> Any:
+    """Return the shared botocore session, which reads each service's model (50 to 200 ms) once."""
     import botocore.session
 
     # No profile and no ~/.aws: a profile that is set but not there is an error.
@@ -45,27 +45,27 @@ def botocore_session() -> Any:
 
 
 @functools.cache
-def _boto3_session() -> Any:
+def _load_boto3_session() -> Any:
     import boto3
 
-    return boto3.session.Session(botocore_session=botocore_session(), region_name="us-east-1")
+    return boto3.session.Session(botocore_session=load_botocore_session(), region_name="us-east-1")
 
 
 @functools.cache
-def service_model(service: str) -> Any:
-    """botocore's model of a service (botocore.model.ServiceModel), as its clients here read it."""
-    return botocore_session().get_service_model(service)
+def load_service_model(service: str) -> Any:
+    """Return botocore's model of a service (botocore.model.ServiceModel), as clients read it."""
+    return load_botocore_session().get_service_model(service)
 
 
 @dataclass(frozen=True)
 class Access:
-    """URL of a local AWS, and the secret access key that it accepts."""
+    """The URL of a local AWS, and the secret access key that it accepts."""
 
     url: str
     secret_access_key: str = field(repr=False)
 
     def client(self, service: str, *, account: str, region: str) -> Any:
-        """A boto3 client that speaks for `account`, which the server reads from the access key."""
+        """Return a boto3 client for `account`, which the server reads from the access key."""
         from botocore.config import Config
 
         key = (self.url, self.secret_access_key, service, account, region)
@@ -82,7 +82,7 @@ class Access:
                     # Left out, boto3 presigns with Signature Version 2.
                     signature_version="s3v4" if service == "s3" else None,
                 )
-                _clients[key] = _boto3_session().client(
+                _clients[key] = _load_boto3_session().client(
                     service,
                     endpoint_url=self.url,
                     region_name=region,
@@ -92,7 +92,7 @@ class Access:
                 )
             return _clients[key]
 
-    def ask(
+    def call_control(
         self, path: str, posted: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
     ) -> dict[str, Any]:
         """One of its controls (see aws/request_router.py). Raises OSError, HTTPError where refused."""
@@ -113,7 +113,7 @@ class Access:
 
 
 class Loopback:
-    """One account and region of it."""
+    """The clients for one account and Region of a local AWS."""
 
     def __init__(self, access: Access, *, account: str, region: str) -> None:
         self._access = access
@@ -123,7 +123,7 @@ class Loopback:
     def client(self, service: str, region: str | None = None) -> Any:
         return self._access.client(service, account=self.account, region=region or self.region)
 
-    def tell_event_bridge(
+    def send_event(
         self,
         *,
         source: str,
@@ -134,7 +134,7 @@ class Loopback:
     ) -> None:
         """Send an event of an AWS service to the rules of the account's default bus.
 
-        A failure of a rule's target does not reach the service that sends: it is logged.
+        A failure of a rule's target is logged and doesn't reach the service that sends the event.
         """
         entry = {
             "Time": at,
@@ -151,7 +151,7 @@ class Loopback:
 
 
 class Regions(Generic[_Service]):
-    """One service, for each account and region: made when it is first asked for."""
+    """One service for each account and Region, created on first use."""
 
     def __init__(self, access: Access, make: Callable[[Loopback], _Service]) -> None:
         self._access = access
@@ -159,7 +159,7 @@ class Regions(Generic[_Service]):
         self._all: dict[tuple[str, str], _Service] = {}
         self._lock = threading.Lock()
 
-    def of(self, account: str, region: str) -> _Service:
+    def find_service(self, account: str, region: str) -> _Service:
         with self._lock:
             key = (account, region)
             if key not in self._all:
@@ -167,6 +167,6 @@ class Regions(Generic[_Service]):
                 self._all[key] = self._make(aws)
             return self._all[key]
 
-    def all(self) -> list[_Service]:
+    def list_services(self) -> list[_Service]:
         with self._lock:
             return list(self._all.values())

@@ -29,7 +29,7 @@ from servable_local.aws.contents import (
     is_object,
     receive_object,
 )
-from servable_local.aws.errors import AccessError, Reason, answer_cbor, is_cbor, refusal
+from servable_local.aws.errors import AccessError, Reason, build_rejection, is_cbor, respond_in_cbor
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH, SERVICE
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.instances import InstanceFaults
@@ -53,14 +53,14 @@ _ALLOWED = ", ".join([*_METHODS, "end", "overhead_ms", "start_seconds", "capacit
 
 
 class Controls:
-    """Paths that begin with /servable/, which the request router handles first."""
+    """The paths that begin with /servable/, which the request router handles first."""
 
     def __init__(self, clock: Clock, target: Target) -> None:
         self._clock = clock
         self._target = target
 
-    def answer(self, path: str, parameters: Mapping[str, Any] | None) -> Answer | None:
-        """(status line, JSON). `parameters` is a POST's body. None: no path of ours."""
+    def respond(self, path: str, parameters: Mapping[str, Any] | None) -> Answer | None:
+        """Return a status line and JSON, or None for other paths. `parameters` is a POST's body."""
         if path == HEALTH_PATH:
             return "200 OK", {"pid": os.getpid()}
         if path == CLOCK_PATH:
@@ -73,27 +73,27 @@ class Controls:
             return "200 OK", {"now": now, "seconds_per_minute": minute}
         if path == FAULT_PATH and parameters is not None:
             try:
-                inject(self._target, parameters)
+                inject_faults(self._target, parameters)
             except (KeyError, ValueError, ServiceException) as error:
                 return "400 Bad Request", {"error": str(error)}
             return "200 OK", {}
         return None
 
 
-def inject(target: Target, parameters: Mapping[str, Any]) -> None:
-    """Inject faults into an endpoint's containers or instances, or into the region's instance types.
+def inject_faults(target: Target, parameters: Mapping[str, Any]) -> None:
+    """Inject faults into an endpoint's containers or instances, or into instance types.
 
-    `parameters` names account, region and endpoint, and any of: latency_ms, status, queue_full;
-    freeze, thaw and kill, each with a part; overhead_ms, what SageMaker itself adds; start_seconds,
-    how long a new instance takes on the clock; capacity, the most instances that can be had;
-    end, to have it all end. `no_capacity`, without an endpoint, lists the instance types of which there
-    are no more from now on, and only those. Raises ValueError, in words, or KeyError for what is missing.
+    `parameters` contains account, region, and endpoint, and any of: latency_ms, status,
+    queue_full; freeze, thaw, and kill, each with a part; overhead_ms, added by SageMaker itself;
+    start_seconds, of a new instance on the clock; capacity, the maximum number of instances; end,
+    which ends all faults. `no_capacity`, without an endpoint, replaces the Region's unavailable
+    instance types. Raises ValueError with an explanation, or KeyError for a missing key.
     """
     hosting = target(parameters["account"], parameters["region"])
     if "no_capacity" in parameters:
-        hosting.shortage.set(parameters["no_capacity"])
+        hosting.shortage.set_types(parameters["no_capacity"])
         return
-    endpoint = hosting.endpoint(parameters["endpoint"])
+    endpoint = hosting.find_endpoint(parameters["endpoint"])
     faults = {k: v for k, v in parameters.items() if k not in ("account", "region", "endpoint")}
     if "overhead_ms" in faults:
         endpoint.overhead_seconds = faults.pop("overhead_ms") / _MILLISECONDS_PER_SECOND
@@ -103,7 +103,7 @@ def inject(target: Target, parameters: Mapping[str, Any]) -> None:
     for kind in ("start_seconds", "capacity"):
         if kind in faults:
             setattr(endpoint.instance_faults, kind, faults.pop(kind))
-    serving = [component.copies for component in hosting.components_of(endpoint)]
+    serving = [component.copies for component in hosting.list_components(endpoint)]
     for fleet in (endpoint.fleet, endpoint.rollout.fleet if endpoint.rollout else None):
         serving += [variant.instances for variant in fleet.variants.values()] if fleet else []
     for instances in serving:
@@ -146,37 +146,39 @@ _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
 
 
 def check_origin(request: ReceivedRequest, port: int) -> None:
-    """Raises AccessError for a request that does not come from a program on this computer."""
+    """Raise AccessError for a request that isn't from a program on this computer."""
     for name in _ONCE:
-        if len(request.all(name)) > 1:
-            raise _refused(f"it has the header {name} twice")
+        if len(request.list_values(name)) > 1:
+            raise _build_error(f"it has the header {name} twice")
     if request.method not in METHODS:
-        raise _refused(f"its method is {request.method[:20]}; {', '.join(METHODS)} are answered")
+        raise _build_error(
+            f"its method is {request.method[:20]}; {', '.join(METHODS)} are answered"
+        )
     if not _TARGET.fullmatch(request.target):
-        raise _refused("its target is no path: it begins with / and is quoted ASCII")
-    origin = request.header("origin")
-    page = protection.refusal(
-        protection.own_hosts(port),
-        hosts=[host.encode("latin-1", "replace") for host in request.all("host")],
+        raise _build_error("its target is no path: it begins with / and is quoted ASCII")
+    origin = request.find_header("origin")
+    page = protection.explain_rejection(
+        protection.list_own_hosts(port),
+        hosts=[host.encode("latin-1", "replace") for host in request.list_values("host")],
         origin=None if origin is None else origin.encode("latin-1", "replace"),
         target=request.target.encode(),
     )
     if page is not None:
-        raise _refused(page[1])
+        raise _build_error(page[1])
     # As the services see it: unquoted, and with one slash before it.
     if ("/" + unquote(request.path).lstrip("/")).startswith(_NOT_HERE):
-        raise _refused(f"{request.path[:80]} is not served here")
+        raise _build_error(f"{request.path[:80]} is not served here")
 
 
-def _refused(problem: str) -> AccessError:
+def _build_error(problem: str) -> AccessError:
     return AccessError(Reason.NOT_FROM_HERE, f"the local AWS does not take this request: {problem}")
 
 
 class RequestHandler(MotoRequestHandler):
-    """Hands on the headers as they came: WSGI joins those that are there twice."""
+    """A handler that passes headers on unchanged: WSGI joins repeated ones."""
 
     def handle_expect_100(self) -> bool:
-        """Leave the "100 Continue" to werkzeug, which would write a second one."""
+        """Leave the "100 Continue" to werkzeug, which would otherwise send a second one."""
         return True
 
     def make_environ(self) -> _Environ:
@@ -188,7 +190,7 @@ class RequestHandler(MotoRequestHandler):
 
 @dataclass(frozen=True)
 class RequestRouter:
-    """A WSGI application around another. `port` is its server's."""
+    """A WSGI application that wraps the services'. `port` is the port of its server."""
 
     application: _Application
     controls: Controls
@@ -197,32 +199,34 @@ class RequestRouter:
     objects: ObjectFolder
 
     def __call__(self, environ: _Environ, start_response: _Start) -> Iterable[bytes]:
-        start_response = _without_cors(start_response)
+        start_response = _remove_cors(start_response)
         request = ReceivedRequest(environ["REQUEST_METHOD"], environ["RAW_URI"], environ[_HEADERS])
         try:
             check_origin(request, self.port)
             verified = self.verifier.verify(
-                request, lambda limit: self._body(environ, request, limit)
+                request, lambda limit: self._read_body(environ, request, limit)
             )
         except AccessError as error:
-            answer = refusal(request, error)
+            answer = build_rejection(request, error)
             length = ("Content-Length", str(len(answer.body)))
             start_response(answer.status, [*answer.headers.items(), length])
             return [] if request.method == "HEAD" else [answer.body]
         if verified.scope.service == SERVICE:
             control = json.loads(bytes(verified.body)) if request.method == "POST" else None
-            status, result = self.controls.answer(environ["PATH_INFO"], control) or (
+            status, result = self.controls.respond(environ["PATH_INFO"], control) or (
                 "404 Not Found",
                 {"error": "no such control"},
             )
             start_response(status, [("Content-Type", "application/json")])
             return [json.dumps(result).encode()]
-        _hand_on(environ, request, verified)
+        _pass_verified(environ, request, verified)
         if is_cbor(request):
-            return answer_cbor(environ, start_response, partial(self._answered, request))
-        return self._answered(request, environ, start_response)
+            return respond_in_cbor(
+                environ, start_response, partial(self._call_application, request)
+            )
+        return self._call_application(request, environ, start_response)
 
-    def _answered(
+    def _call_application(
         self, request: ReceivedRequest, environ: _Environ, start_response: _Start
     ) -> Iterable[bytes]:
         held: list[Any] = []
@@ -239,7 +243,7 @@ class RequestRouter:
             # 501 and not 500: AWS clients retry a 500 for up to 50 s and then say nothing.
             if not isinstance(error, NotImplementedError):
                 traceback.print_exc()
-            return _failure(environ, request, start_response, error)
+            return _send_failure(environ, request, start_response, error)
         ids = [value for name, value in headers if name.lower() == "x-amzn-requestid"]
         if ids and request.claimed_service == "s3":  # which has names of its own
             own = (("x-amz-request-id", ids[0]), ("x-amz-id-2", S3Serializer.DEFAULT_HOST_ID))
@@ -247,23 +251,24 @@ class RequestRouter:
         start_response(status, headers)
         return answered
 
-    def _body(
+    def _read_body(
         self, environ: _Environ, request: ReceivedRequest, limit: int | None
     ) -> bytes | ObjectContent:
-        """All of it: on the disk where it is an object's and long, which only a request whose head is
-        known to be right may have."""
-        length = _length(environ, limit)
+        """Read the whole body, to disk for a long object, allowed if the head is valid."""
+        length = _read_length(environ, limit)
         if limit is None and length > IN_MEMORY_BYTES and is_object(request):
             try:
                 return receive_object(self.objects, request, environ["wsgi.input"], length)
             except OSError as error:
                 if error.errno not in _NO_ROOM:
                     raise
-                raise AccessError(Reason.DISK, _state_no_room(self.objects.folder, error)) from None
+                raise AccessError(
+                    Reason.DISK, _explain_no_room(self.objects.folder, error)
+                ) from None
         return bytes(environ["wsgi.input"].read(length))
 
 
-def _state_no_room(folder: Path, error: OSError) -> str:
+def _explain_no_room(folder: Path, error: OSError) -> str:
     """Return why an object cannot be stored, and what to do."""
     remedy = f"make room in {folder}"
     if error.errno == errno.EFBIG:
@@ -273,8 +278,8 @@ def _state_no_room(folder: Path, error: OSError) -> str:
     )
 
 
-def _length(environ: _Environ, limit: int | None) -> int:
-    """Length of the body. Raises AccessError where it is longer than `limit`, or in chunks."""
+def _read_length(environ: _Environ, limit: int | None) -> int:
+    """Return the body's length. Raises AccessError if it exceeds `limit`, or is in chunks."""
     if "HTTP_TRANSFER_ENCODING" in environ:
         raise AccessError(
             Reason.FORM,
@@ -293,8 +298,8 @@ def _length(environ: _Environ, limit: int | None) -> int:
     return length
 
 
-def _hand_on(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequest) -> None:
-    """The services are told what was verified, and nothing that a caller says in its place."""
+def _pass_verified(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequest) -> None:
+    """Pass the verified values to the services, instead of what a caller claims."""
     for name in [name for name in environ if name.startswith("HTTP_X_MOTO_")]:
         del environ[name]
     environ["HTTP_X_MOTO_ACCOUNT_ID"] = verified.account
@@ -304,14 +309,14 @@ def _hand_on(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequ
     environ["wsgi.input"] = io.BytesIO(body)
     environ["CONTENT_LENGTH"] = str(len(body))
     scope = verified.scope
-    if request.in_query:
+    if request.is_signed_in_query:
         # moto reads the service from this header; without one, from the body and other headers.
         credential = f"{scope.access_key_id}/{scope.date}/{scope.region}/{scope.service}"
         environ["HTTP_AUTHORIZATION"] = f"{ALGORITHM} Credential={credential}/aws4_request,"
 
 
-def _without_cors(start_response: _Start) -> _Start:
-    """moto allows every page to read every answer, and S3 those that a bucket allows."""
+def _remove_cors(start_response: _Start) -> _Start:
+    """Remove moto's CORS headers, which let every page, or S3's allowed ones, read responses."""
 
     def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
         kept = [header for header in headers if not header[0].lower().startswith("access-control-")]
@@ -320,7 +325,7 @@ def _without_cors(start_response: _Start) -> _Start:
     return start
 
 
-def _failure(
+def _send_failure(
     environ: Mapping[str, Any], request: ReceivedRequest, start_response: _Start, error: Exception
 ) -> Iterable[bytes]:
     operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")

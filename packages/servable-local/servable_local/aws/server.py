@@ -1,4 +1,4 @@
-"""The local AWS in one process: moto's services, and ours in the place of six of them."""
+"""The local AWS in one process: moto's services, with ours instead of six of them."""
 
 import functools
 import importlib
@@ -26,7 +26,7 @@ from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import every_service
 from servable_local.aws.moto_patches.logs import LogsApi, write_output
 from servable_local.aws.request_router import Controls, RequestHandler, RequestRouter
-from servable_local.aws.sagemaker.container import Launch, launch_double
+from servable_local.aws.sagemaker.container import Launch, launch_local_container
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.hosting import RegionalHosting, close_endpoints
 from servable_local.aws.sagemaker.runtime_api import RuntimeApi
@@ -68,12 +68,12 @@ _PATHS = {
 
 
 class Server:
-    """One per process, and a second is refused: moto's services keep their state in the process.
+    """The only server of a process: moto's services keep their state in the process.
 
-    `folder` takes the containers' logs and archives, and the objects of S3, which go at its end;
-    `launch` starts a container; alarms and deployments run on `clock`. A variant has at most
-    `most_containers`, whatever its count of instances: others are counted only. `secret_access_key` is
-    what its callers sign with; left out, one of its own. It is in `access`.
+    `folder` contains the containers' logs and archives, and S3's objects, until the end; `launch`
+    starts a container; alarms and deployments run on `clock`. A variant has at most
+    `most_containers`, whatever its instance count: further instances are only counted. Callers
+    sign with `secret_access_key`; by default a new one is generated. It is in `access`.
     """
 
     _running: ClassVar[str | None] = None
@@ -83,12 +83,12 @@ class Server:
         *,
         folder: Path,
         port: int = 0,
-        launch: Launch = launch_double,
+        launch: Launch = launch_local_container,
         clock: Clock | None = None,
         secret_access_key: str | None = None,
         most_containers: int = 1,
     ) -> None:
-        """Raises OSError where the port is taken, RuntimeError where there is one already."""
+        """Start listening. Raises OSError if the port is taken, RuntimeError for a second server."""
         if Server._running is not None:
             raise RuntimeError(f"a local AWS runs in this process already: {Server._running}")
         self._clock = clock or ScaledClock()
@@ -96,9 +96,11 @@ class Server:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
-            every_service.without_ec2(module).url_paths.update(paths)
+            every_service.import_without_ec2(module).url_paths.update(paths)
         every_service.install()
-        controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
+        controls = Controls(
+            self._clock, lambda account, region: self.hostings.find_service(account, region)
+        )
         # A host is looked up once: moto looks through its folder on the disk and two hundred patterns for
         # every request, a third of what a small one takes (5.2 ms of processor time for 3.6 ms, moto 5.2.5).
         dispatcher: Any = DomainDispatcherApplication(self._create_app)
@@ -116,8 +118,8 @@ class Server:
         self._cloudwatches = Regions(self.access, lambda aws: CloudWatch(aws, self._clock))
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
         self._launch, self._folder, self._most_containers = launch, folder, most_containers
-        self.hostings = Regions(self.access, self._hosting)
-        ScalingApi.scalings = self._scalings = Regions(self.access, self._scaling)
+        self.hostings = Regions(self.access, self._create_hosting)
+        ScalingApi.scalings = self._scalings = Regions(self.access, self._create_scaling)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
         self._executions: Regions[Executions] = Regions(self.access, self._create_executions)
@@ -133,12 +135,12 @@ class Server:
 
     def start(self) -> None:
         self._thread.start()
-        self._clock.start(self._tick)
+        self._clock.start(self._run_tick)
 
     def close(self) -> None:
-        """Ends every endpoint, then the server. Idempotent."""
+        """End every endpoint, then the server. Idempotent."""
         self._clock.stop()
-        for executions in self._executions.all():
+        for executions in self._executions.list_services():
             executions.close()
         close_endpoints(self.hostings)
         if self._thread.is_alive():
@@ -149,14 +151,14 @@ class Server:
         Server._running = None
 
     def _create_app(self, service: Any) -> Any:
-        """Patch a service of moto and build its application, when the service is first asked for."""
+        """Patch a service of moto and build its application, on the service's first use."""
         if name := _PATCHES.get(service):
             importlib.import_module(f"{moto_patches.__name__}.{name}").install()
         if service == "scheduler":
             from servable_local.aws.workflows import schedules
 
             schedules.install()
-            self._fire = schedules.fire
+            self._fire = schedules.fire_schedules
         if service == "stepfunctions":
             from servable_local.aws.workflows import executions
 
@@ -166,31 +168,33 @@ class Server:
     def _create_executions(self, aws: Loopback) -> "Executions":
         from servable_local.aws.workflows.executions import Executions
 
-        return Executions(aws, self._cloudwatches.of(aws.account, aws.region))
+        return Executions(aws, self._cloudwatches.find_service(aws.account, aws.region))
 
-    def _hosting(self, aws: Loopback) -> RegionalHosting:
-        cloudwatch = self._cloudwatches.of(aws.account, aws.region)
+    def _create_hosting(self, aws: Loopback) -> RegionalHosting:
+        cloudwatch = self._cloudwatches.find_service(aws.account, aws.region)
         write_log = functools.partial(write_output, aws, cloudwatch)
         return RegionalHosting(
             aws, self._launch, self._folder, cloudwatch, write_log, self._most_containers
         )
 
-    def _scaling(self, aws: Loopback) -> RegionalScaling:
+    def _create_scaling(self, aws: Loopback) -> RegionalScaling:
         of = (aws.account, aws.region)
-        return RegionalScaling(aws, self.hostings.of(*of), self._cloudwatches.of(*of))
+        return RegionalScaling(
+            aws, self.hostings.find_service(*of), self._cloudwatches.find_service(*of)
+        )
 
-    def _tick(self, at: datetime) -> None:
+    def _run_tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, scaling and an update see the alarm, and
         # scaling sees the instances that came until now.
-        for hosting in self.hostings.all():
+        for hosting in self.hostings.list_services():
             hosting.measure(at)
-        for scaling in self._scalings.all():
-            scaling.publish(at)
-        for cloudwatch in self._cloudwatches.all():
+        for scaling in self._scalings.list_services():
+            scaling.publish_metrics(at)
+        for cloudwatch in self._cloudwatches.list_services():
             cloudwatch.tick(at)
-        for hosting in self.hostings.all():
+        for hosting in self.hostings.list_services():
             hosting.tick(at)
-        for scaling in self._scalings.all():
+        for scaling in self._scalings.list_services():
             scaling.tick(at)
         if at.second == 0 and self._fire is not None:
             self._fire(self.access, self._cloudwatches, at)

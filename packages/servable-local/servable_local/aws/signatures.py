@@ -1,12 +1,12 @@
-"""Who sends a request: its key, and the signature that proves the key's secret.
+"""The sender of a request: its key, and the signature that proves the key's secret.
 
-A program that holds the secret of this run, or of a key that IAM or STS issued, is the owner. A key ID
-alone proves nothing: a presigned URL publishes the ID of the key that signed it, and boto3 presigns with
-the same key that it sends requests with. So a key for presigned URLs alone would need settings that no
-client has, and one check of the signature serves headers and presigned URLs alike.
+A program with the secret of this run, or of a key that IAM or STS issued, is the owner. A key ID
+alone proves nothing: a presigned URL publishes the ID of the key that signed it, and boto3
+presigns with its usual key. A separate key for presigned URLs would need settings that no client
+has, and one check of the signature serves headers and presigned URLs alike.
 
-botocore's own signers compute the signature. What only keeps AWS safe from replays over a network isn't
-checked: the age of a signed header, and the token and the end of a session.
+botocore's own signers compute the signature. Checks that only protect AWS from replays over a
+network are omitted: the age of a signed header, and the token and the end of a session.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class AccessKey:
 
 
 class AccessKeys:
-    """Every account number with the secret of this run, and what IAM and STS have issued."""
+    """The account numbers, with the secret of this run, and the keys that IAM and STS issued."""
 
     def __init__(self, secret_access_key: str) -> None:
         self._secret = secret_access_key
@@ -71,7 +71,7 @@ class AccessKeys:
 
 @dataclass(frozen=True)
 class VerifiedRequest:
-    """The caller's account, what it signed for, and the body."""
+    """The caller's account, the scope of its signature, and the body."""
 
     account: str
     scope: CredentialScope
@@ -79,19 +79,19 @@ class VerifiedRequest:
 
 
 class Verifier:
-    """`now`: seconds since the epoch; real time, whatever the clock of alarms says."""
+    """A verifier of signatures. `now`: seconds since the epoch; real time, not the alarms' clock."""
 
     def __init__(self, keys: AccessKeys, now: Callable[[], float] = time.time) -> None:
         self._keys = keys
         self._now = now
 
     def verify(self, request: ReceivedRequest, read: ReadBody) -> VerifiedRequest:
-        """Return whose request it is. Raises AccessError.
+        """Return the verified request with its account. Raises AccessError.
 
-        Where the head states the body's hash, nothing of the body is read before the signature is
-        known to be right.
+        If the head states the body's hash, the body is only read after the signature has been
+        verified.
         """
-        signature = request.signature()
+        signature = request.parse_signature()
         if signature is None:
             raise AccessError(
                 Reason.UNSIGNED,
@@ -109,7 +109,7 @@ class Verifier:
             )
         self._check_expiry(signature)
         _check_headers(request, signature)
-        payload = request.header("x-amz-content-sha256")
+        payload = request.find_header("x-amz-content-sha256")
         if signature.expires_seconds is not None:
             payload = UNSIGNED_PAYLOAD if scope.service == "s3" else None
         body = read(LARGEST_UNSTATED_BODY_BYTES) if payload is None else None
@@ -159,12 +159,12 @@ class Verifier:
 
 def _compute_sha256(body: bytes | ObjectContent | None) -> str:
     if isinstance(body, ObjectContent):
-        return body.digest("SHA256").hex()
+        return body.compute_digest("SHA256").hex()
     return hashlib.sha256(body or b"").hexdigest()
 
 
 def _check_headers(request: ReceivedRequest, signature: RequestSignature) -> None:
-    """Raise AccessError for a header that whoever has a presigned URL could add, to do more with it."""
+    """Raise AccessError for an unsigned header, which the holder of a presigned URL could add."""
     unsigned = [
         name
         for name in request.names
@@ -178,13 +178,13 @@ def _check_headers(request: ReceivedRequest, signature: RequestSignature) -> Non
 def _compute_signature(
     request: ReceivedRequest, signature: RequestSignature, key: AccessKey, payload: str
 ) -> str:
-    """Return what botocore computes for a request with this payload hash and the key's secret."""
+    """Return botocore's signature of a request with this payload hash and the key's secret."""
     scope = signature.scope
     kind = S3SigV4Auth if scope.service == "s3" else SigV4Auth
     signer: Any = kind(Credentials(scope.access_key_id, key.secret), scope.service, scope.region)
     signed = HTTPHeaders()
     for name in signature.signed_headers:
-        for value in request.all(name):
+        for value in request.list_values(name):
             # Clients sign UTF-8, which is received as bytes of Latin-1.
             with contextlib.suppress(UnicodeError):
                 value = value.encode("latin-1").decode("utf-8")

@@ -1,4 +1,4 @@
-"""A request's head as it came over the wire, and what it says of its signature.
+"""A request's head as received, and the contents of its signature.
 
 Nothing here is checked against a secret: servable_local/aws/signatures.py does that.
 """
@@ -23,7 +23,7 @@ _HEADER = re.compile(
 
 @dataclass(frozen=True)
 class CredentialScope:
-    """Credential scope of a signature: the access key, and the date, region and service it is for."""
+    """The scope of a signature: an access key, with the date, Region, and service for it."""
 
     access_key_id: str
     date: str
@@ -33,7 +33,7 @@ class CredentialScope:
 
 @dataclass(frozen=True)
 class RequestSignature:
-    """A request's signature, not verified yet; `expires_seconds` only if it stands in the query."""
+    """A request's unverified signature; `expires_seconds` is only set for one in the query."""
 
     scope: CredentialScope
     signed_headers: tuple[str, ...]
@@ -44,30 +44,30 @@ class RequestSignature:
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """`target` is the path with the query, still quoted; headers in their order, duplicates too."""
+    """A request. `target` is the quoted path with the query; headers keep order and duplicates."""
 
     method: str
     target: str
     headers: Sequence[tuple[str, str]]
 
     @cached_property
-    def _by_name(self) -> dict[str, list[str]]:
+    def _values_by_name(self) -> dict[str, list[str]]:
         by_name: dict[str, list[str]] = {}
         for name, value in self.headers:
             by_name.setdefault(name.lower(), []).append(value)
         return by_name
 
-    def all(self, name: str) -> list[str]:
-        return self._by_name.get(name, [])
+    def list_values(self, name: str) -> list[str]:
+        return self._values_by_name.get(name, [])
 
-    def header(self, name: str) -> str | None:
-        """The first of that name, given in small letters."""
-        return next(iter(self.all(name)), None)
+    def find_header(self, name: str) -> str | None:
+        """Return the first value of a header, named in lower case."""
+        return next(iter(self.list_values(name)), None)
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the headers in lower case, each once."""
-        return list(self._by_name)
+        """Return the names of the headers in lower case, each once."""
+        return list(self._values_by_name)
 
     @cached_property
     def path(self) -> str:
@@ -75,35 +75,35 @@ class ReceivedRequest:
 
     @cached_property
     def pairs(self) -> list[tuple[str, str]]:
-        """The query's names and values, still quoted."""
+        """Return the query's names and values, still quoted."""
         query = self.target.partition("?")[2]
         return [
             (part.partition("=")[0], part.partition("=")[2]) for part in query.split("&") if part
         ]
 
     @property
-    def in_query(self) -> bool:
+    def is_signed_in_query(self) -> bool:
         return any(name.lower() == "x-amz-signature" for name, _ in self.pairs)
 
     @property
     def claimed_service(self) -> str | None:
-        """The service in the credential, right or wrong; None without a credential."""
-        credential = (self.header("authorization") or "") + self.target
+        """Return the service in the credential, verified or not; None without a credential."""
+        credential = (self.find_header("authorization") or "") + self.target
         match = re.search(_SCOPE, unquote(credential))
         return match.group(4) if match else None
 
-    def signature(self) -> RequestSignature | None:
-        """Return what Signature Version 4 wrote into the header or the query; None for both or neither.
+    def parse_signature(self) -> RequestSignature | None:
+        """Parse Signature Version 4 in the header or the query; None for both or neither.
 
-        moto reads the service from the header: one next to a signed query could name any.
+        moto reads the service from the header: one next to a signed query could name any service.
         """
-        authorization = self.header("authorization")
-        if self.in_query == (authorization is not None):
+        authorization = self.find_header("authorization")
+        if self.is_signed_in_query == (authorization is not None):
             return None
         if authorization is not None:
             match = _HEADER.fullmatch(authorization)
             fields = match.groupdict() if match else {}
-            fields["Date"] = self.header("x-amz-date") or ""
+            fields["Date"] = self.find_header("x-amz-date") or ""
         else:
             fields = {name.removeprefix("X-Amz-"): unquote(value) for name, value in self.pairs}
         scope = _SCOPE.fullmatch(fields.get("Credential", ""))
@@ -114,5 +114,5 @@ class ReceivedRequest:
             signed_headers=tuple(fields.get("SignedHeaders", "").split(";")),
             hexadecimal=fields.get("Signature", ""),
             date=fields.get("Date", ""),
-            expires_seconds=fields.get("Expires", "") if self.in_query else None,
+            expires_seconds=fields.get("Expires", "") if self.is_signed_in_query else None,
         )

@@ -1,7 +1,7 @@
-"""The endpoint's supervisor: `python -m servable_local.container`, started by launch.py and by nobody else.
+"""The endpoint's supervisor: `python -m servable_local.container`, only started by launch.py.
 
-Standard output carries one JSON line: {"port": 12345} when the endpoint answers, or
-{"error": "..."}. The end of standard input is the parent's end, and this process's.
+Standard output carries one JSON line: {"port": 12345} when the endpoint responds, or
+{"error": "..."}. The end of standard input means that the parent and this process end.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from servable_local.container.child_process import (
     ContainerStartError,
     Events,
     adopt_orphans,
-    hold,
+    call_at_end,
     log,
 )
-from servable_local.container.compiled_packages import compiled_packages
+from servable_local.container.compiled_packages import find_compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import RELOAD, FaultFile
-from servable_local.container.image_code import image_code
+from servable_local.container.image_code import find_image_code
 from servable_local.container.plan import EndpointPlan
 from servable_local.container.ports import PortError
 from servable_local.container.recording import Recording
@@ -39,8 +39,8 @@ from servable_local.container.settings import (
     KEYS,
     WORKERS,
     SettingsError,
+    list_unused_variables,
     read_settings,
-    without_effect,
 )
 from servable_local.container.supervisor import Supervisor
 from servable_tensors.archive import (
@@ -60,7 +60,7 @@ _ADDRESSABLE = r"[A-Za-z0-9._~!&()*+,;=@-]+"
 
 
 class EndpointTermination:
-    """Ends every process of the endpoint, removes its files, and this process with them."""
+    """The end of the endpoint: kills its processes, removes its files, exits this process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -98,7 +98,7 @@ def main() -> None:
     events = Events()
     adopt_orphans()
     end = EndpointTermination(options.folder)
-    hold(end, parent_pid=options.parent_pid)
+    call_at_end(end, parent_pid=options.parent_pid)
     asyncio.run(_serve(options, events, end))
 
 
@@ -106,11 +106,11 @@ async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermi
     began = time.monotonic()
     try:
         model = options.folder / "model"
-        plan = _planned(options, options.archive, os.environ, model, events)
+        plan = _plan_endpoint(options, options.archive, os.environ, model, events)
         end.supervisor = supervisor = Supervisor(plan, environment=os.environ, model=model)
         port = await supervisor.start()
     except _START_ERRORS as error:
-        events.tell(error=str(error))
+        events.report(error=str(error))
         end()
     imported = time.monotonic() - supervisor.imported
     log(
@@ -120,14 +120,14 @@ async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermi
     loop.add_signal_handler(
         signal.SIGUSR1, lambda: loop.create_task(_reload(options, events, supervisor))
     )
-    events.tell(port=port, seconds_after_import=imported)
+    events.report(port=port, seconds_after_import=imported)
     if options.memory_limit_mib:
-        await _keep_below(options.memory_limit_mib)
+        await _enforce_memory_limit(options.memory_limit_mib)
     await asyncio.Event().wait()
 
 
 async def _reload(options: argparse.Namespace, events: Events, supervisor: Supervisor) -> None:
-    """Serve what the file RELOAD names; tell when new requests go there, or why they do not."""
+    """Serve what the file RELOAD contains; report when new requests go there, or why not."""
     request: dict[str, Any] = json.loads((options.folder / RELOAD).read_text())
     model = Path(request["model"])
     try:
@@ -135,21 +135,21 @@ async def _reload(options: argparse.Namespace, events: Events, supervisor: Super
             if request["archive"]:
                 archive, environment = Path(request["archive"]), request["environment"]
                 plan = await asyncio.to_thread(
-                    _planned, options, archive, environment, model, events, supervisor.plan
+                    _plan_endpoint, options, archive, environment, model, events, supervisor.plan
                 )
                 await supervisor.replace(plan, environment, model)
             else:
-                code = await asyncio.to_thread(_code_of, model)
-                await supervisor.replace_code(supervisor.plan.with_code(code), model)
+                code = await asyncio.to_thread(_prepare_code, model)
+                await supervisor.replace_code(supervisor.plan.copy_with_code(code), model)
     except (TimeoutError, *_START_ERRORS) as error:
         shutil.rmtree(model, ignore_errors=True)
         late = f"the new processes were not ready after {request['timeout_seconds']:g} s"
-        events.tell(error=str(error) or late)
+        events.report(error=str(error) or late)
     else:
-        events.tell(port=supervisor.plan.port)
+        events.report(port=supervisor.plan.port)
 
 
-def _planned(
+def _plan_endpoint(
     options: argparse.Namespace,
     archive: Path | None,
     environment: Mapping[str, str],
@@ -157,18 +157,18 @@ def _planned(
     events: Events,
     front: EndpointPlan | None = None,
 ) -> EndpointPlan:
-    """Unpack the archive into `model`, and return the plan of serving it."""
+    """Unpack the archive into `model`, and return the plan for serving it."""
     model.mkdir()
     if front is None:
-        FaultFile.make(options.folder / FAULTS)
+        FaultFile.create(options.folder / FAULTS)
     models: dict[str, dict[int, Path]] = {}
     default_model, code = "None", None
     if archive is not None:
-        unpack(archive, model, progress=lambda read, size: events.tell(unpacked=read, of=size))
-        code = _code_of(model)
+        unpack(archive, model, progress=lambda read, size: events.report(unpacked=read, of=size))
+        code = _prepare_code(model)
     settings = read_settings(environment, gunicorn=code is not None)
     if not settings.multi_model:
-        rewritten = image_code(settings.tensorflow).rewritten
+        rewritten = find_image_code(settings.tensorflow).rewritten
         models = find_models(model, takes_zero=rewritten)
         name = settings.default_model
         default_model = next(iter(models)) if name is None else name
@@ -186,7 +186,7 @@ def _planned(
         raise SettingsError(
             f"{WORKERS}=0: no worker would answer, and the image hangs; allowed with code: 1 or more"
         )
-    inert = without_effect(environment, gunicorn=code is not None or settings.multi_model)
+    inert = list_unused_variables(environment, gunicorn=code is not None or settings.multi_model)
     if inert:
         log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
@@ -204,12 +204,12 @@ def _planned(
     return plan
 
 
-def _code_of(model: Path) -> ArchiveCode | None:
-    """Return the archive's code, with packages for this Python; log what is different here."""
+def _prepare_code(model: Path) -> ArchiveCode | None:
+    """Return the archive's code, with packages for this Python; log differences."""
     code = find_code(model)
     if code is None:
         return None
-    code = replace(code, packages=compiled_packages(code.folder))
+    code = replace(code, packages=find_compiled_packages(code.folder))
     for path in code.packages.paths:
         log(f"{path} is imported in the place of what code/lib has for another Python")
     for problem in code.packages.problems:
@@ -221,10 +221,10 @@ def _code_of(model: Path) -> ArchiveCode | None:
     return code
 
 
-async def _keep_below(limit_mib: int) -> NoReturn:
-    """Kill the largest process below this one whenever all together take more than `limit_mib`.
+async def _enforce_memory_limit(limit_mib: int) -> NoReturn:
+    """Kill the largest child process whenever all together exceed `limit_mib`.
 
-    This is what the kernel does to a container that takes too much.
+    The kernel does this to a container that uses too much memory.
     """
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)

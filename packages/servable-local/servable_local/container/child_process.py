@@ -1,4 +1,4 @@
-"""Processes of an endpoint: each ends with the one that started it, and reports events as JSON lines."""
+"""Processes of an endpoint: each ends with its parent, and reports events as JSON lines."""
 
 import argparse
 import asyncio
@@ -20,10 +20,10 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def die_with(parent_pid: int) -> None:
-    """Make the kernel, or else a thread, kill this process when its parent has ended."""
+def exit_with_parent(parent_pid: int) -> None:
+    """Make the kernel, or otherwise a thread, kill this process when its parent has ended."""
     if sys.platform == "linux":
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
 
         def watch() -> None:
@@ -37,15 +37,15 @@ def die_with(parent_pid: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Children of our dead children become ours, so that we can wait for their end."""
+    """Adopt the children of dead children, so that this process can wait for their end."""
     if sys.platform == "linux":
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def hold(end: Callable[[], None], *, parent_pid: int) -> None:
-    """From now on: end of stdin, a lost parent or SIGTERM call `end`, in some thread."""
+def call_at_end(end: Callable[[], None], *, parent_pid: int) -> None:
+    """Call `end`, in some thread, when stdin or the parent ends, or at SIGTERM."""
 
-    def ended(number: int = 0, frame: FrameType | None = None) -> None:
+    def handle_signal(number: int = 0, frame: FrameType | None = None) -> None:
         end()
 
     def watch() -> None:
@@ -56,41 +56,41 @@ def hold(end: Callable[[], None], *, parent_pid: int) -> None:
                 break
         end()
 
-    signal.signal(signal.SIGTERM, ended)
+    signal.signal(signal.SIGTERM, handle_signal)
     # Ctrl-C goes to the whole group: the parent decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=watch, name="parent watchdog", daemon=True).start()
 
 
-def _prctl(option: int, value: int) -> None:
+def _call_prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 class ContainerStartError(Exception):
-    """`str()` is a whole sentence."""
+    """The container can't start. `str()` is a whole sentence."""
 
 
 class Events:
-    """Standard output, kept for events alone."""
+    """Standard output, reserved for events."""
 
     def __init__(self) -> None:
         # What the archive's code prints must not be taken for one of our lines.
         self._out = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
-    def tell(self, **event: Any) -> None:
+    def report(self, **event: Any) -> None:
         # One write of less than a page: lines of several processes do not mix.
         with contextlib.suppress(BrokenPipeError):  # nobody reads it, and we are about to end too
             os.write(self._out, json.dumps(event).encode() + b"\n")
 
 
 def begin_child() -> tuple[Any, Events]:
-    """Begin a process that a `ChildProcess` started: its plan, if it has one, and its events."""
+    """Begin a process that a `ChildProcess` started. Return its plan, or None, and events."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--parent-pid", type=int, required=True)
     arguments.add_argument("--plan", type=json.loads)
     options = arguments.parse_args()
-    die_with(options.parent_pid)
+    exit_with_parent(options.parent_pid)
     # Ctrl-C goes to the whole group: the supervisor decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return options.plan, Events()
@@ -102,7 +102,7 @@ def log(sentence: str) -> None:
 
 
 class ChildProcess:
-    """`python -m MODULE`, whose standard output is events. It ends with this process."""
+    """A process `python -m MODULE` whose standard output is events. It ends with this process."""
 
     def __init__(
         self,
@@ -123,23 +123,23 @@ class ChildProcess:
         self._rest = b""
         assert self._process.stdout is not None  # asked for
         self._out = self._process.stdout.fileno()
-        asyncio.get_running_loop().add_reader(self._out, self._read)
+        asyncio.get_running_loop().add_reader(self._out, self._read_events)
 
-    def tell(self, **line: Any) -> None:
-        """One JSON line on its standard input."""
+    def send(self, **line: Any) -> None:
+        """Send one JSON line to its standard input."""
         assert self._process.stdin is not None  # asked for
         self._process.stdin.write(json.dumps(line).encode() + b"\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End it for good; the supervisor waits for every child."""
+        """Kill it for good; the supervisor waits for every child."""
         with contextlib.suppress(ProcessLookupError):  # it was quicker
             os.kill(self.pid, signal.SIGKILL)
-        self.forget()
+        self.release()
 
-    def forget(self) -> None:
-        """It has ended, and was waited for: what it said last is heard, its pipes are closed."""
-        self._read()
+    def release(self) -> None:
+        """Read the last events of a child that was waited for, and close its pipes."""
+        self._read_events()
         asyncio.get_running_loop().remove_reader(self._out)
         self._process.returncode = 0  # Popen would wait for it again
         for pipe in (self._process.stdin, self._process.stdout):
@@ -147,7 +147,7 @@ class ChildProcess:
                 with contextlib.suppress(BrokenPipeError):  # a line that nobody read
                     pipe.close()
 
-    def _read(self) -> None:
+    def _read_events(self) -> None:
         os.set_blocking(self._out, False)
         while True:
             try:

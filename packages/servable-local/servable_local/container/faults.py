@@ -1,12 +1,12 @@
-"""Fault injection for a running endpoint: for tests, and for seeing what each fault looks like.
+"""Fault injection for a running endpoint: for tests, and to observe each fault.
 
 with launch(archive, {}) as process:
     process.faults.slow(latency_ms=200)
     process.faults.kill("model server")
 
-Faults of predictions stand in one small file of fixed fields, mapped by every model server:
-reading it costs nothing worth measuring, and any program that knows the endpoint's folder can
-write it. Faults of processes are signals; the supervisor notes the processes in the same folder.
+Faults of predictions are in one small file of fixed fields, mapped by every model server: reading
+it costs almost nothing, and any program that knows the endpoint's folder can write it. Faults of
+processes are signals; the supervisor records the processes in the same folder.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ RELOAD = "reload.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Process numbers; None and () where a part is not running in this moment."""
+    """The process IDs of an endpoint; None and () for a part that isn't running."""
 
     supervisor: int
     nginx: int | None = None
@@ -44,7 +44,7 @@ class Parts:
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """Gunicorn's workers, which come and go without the supervisor."""
+        """Return Gunicorn's workers, which start and end without the supervisor."""
         if self.gunicorn is None:
             return ()
         try:
@@ -52,8 +52,8 @@ class Parts:
         except psutil.NoSuchProcess:
             return ()
 
-    def processes(self, part: str) -> tuple[int, ...]:
-        """Process ids of a part that can have faults, see `servable_local.container.faults.Part`."""
+    def list_processes(self, part: str) -> tuple[int, ...]:
+        """Return the process IDs of a part, see `servable_local.container.faults.Part`."""
         if part in ("worker", "model server"):
             return self.workers if part == "worker" else self.model_servers
         pid = {"nginx": self.nginx, "gunicorn": self.gunicorn}.get(part, self.launcher)
@@ -61,7 +61,7 @@ class Parts:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads the parts of the endpoint in `folder`."""
+        """Read the parts of the endpoint in `folder`."""
         parts: dict[str, Any] = json.loads((folder / PARTS_FILE).read_text())
         return cls(**(parts | {"model_servers": tuple(parts["model_servers"])}))
 
@@ -79,7 +79,7 @@ Part = Literal["model server", "model-server launcher", "worker", "gunicorn", "n
 
 
 class PredictionFaults(NamedTuple):
-    """Injected faults of one endpoint's predictions, as the file has them."""
+    """The injected faults of one endpoint's predictions, in the file's format."""
 
     latency_seconds: float = 0.0
     status: int = 0
@@ -89,14 +89,14 @@ class PredictionFaults(NamedTuple):
 
 
 class FaultFile:
-    """The faults of one endpoint's model servers. `make` it before it is opened."""
+    """The faults of one endpoint's model servers. Call `create` before you open the file."""
 
     def __init__(self, file: Path) -> None:
         with file.open("r+b") as opened:
             self._map = mmap.mmap(opened.fileno(), _FIELDS.size)
 
     @staticmethod
-    def make(file: Path) -> None:
+    def create(file: Path) -> None:
         file.write_bytes(bytes(_FIELDS.size))
 
     def read(self) -> PredictionFaults:
@@ -105,8 +105,8 @@ class FaultFile:
     def write(self, faults: PredictionFaults) -> None:
         _FIELDS.pack_into(self._map, 0, *faults)
 
-    def strike(self, server: int) -> None:
-        """Apply the faults to model server `server`, from 0, before it computes. Raises `HttpError`."""
+    def apply_faults(self, server: int) -> None:
+        """Apply the faults to server `server`, from 0, before it computes. Raises `HttpError`."""
         faults = self.read()
         if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
             time.sleep(faults.latency_seconds)
@@ -117,39 +117,39 @@ class FaultFile:
 
 
 class FaultInjector:
-    """Injects faults into the endpoint with files in `folder`, from any process of the same user."""
+    """An injector of faults, by files in the endpoint's `folder`, for any process of the user."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file = FaultFile(folder / FILE)
 
     def slow(self, latency_ms: float, *, server: int | None = None) -> None:
-        """Every prediction takes so much longer, or those of one server from 0 on; 0 ends it."""
+        """Delay every prediction, or those of one server, from 0; a latency of 0 ends it."""
         slow_server = _EVERY if server is None else server + 1
         self._change(latency_seconds=latency_ms / 1000, slow_server=slow_server)
 
     def fail(self, status: int) -> None:
-        """Every prediction is answered this HTTP status; 0 ends it."""
+        """Fail every prediction with this HTTP status; 0 ends it."""
         self._change(status=status)
 
     def fill_queue(self, full: bool = True) -> None:
-        """Every prediction is refused as by a full batching queue: 503, UNAVAILABLE."""
+        """Reject every prediction as a full batching queue does: 503, UNAVAILABLE."""
         self._change(queue_full=int(full))
 
     def freeze(self, part: Part = "model server") -> None:
-        """All processes of that part stop where they are, and keep their ports."""
-        self._signal(part, signal.SIGSTOP)
+        """Stop all processes of that part, which keep their ports."""
+        self._send_signal(part, signal.SIGSTOP)
 
     def thaw(self, part: Part = "model server") -> None:
-        """Frozen processes go on."""
-        self._signal(part, signal.SIGCONT)
+        """Continue frozen processes."""
+        self._send_signal(part, signal.SIGCONT)
 
     def kill(self, part: Part = "model server") -> None:
-        """All processes of that part are gone at once (-9)."""
-        self._signal(part, signal.SIGKILL)
+        """Kill all processes of that part at once (-9)."""
+        self._send_signal(part, signal.SIGKILL)
 
     def end(self) -> None:
-        """No fault any more; what was killed has been started again by itself."""
+        """End all faults. Killed processes have already been restarted automatically."""
         self._file.write(PredictionFaults())
         for part in get_args(Part):
             self.thaw(part)
@@ -157,8 +157,8 @@ class FaultInjector:
     def _change(self, **fields: Any) -> None:
         self._file.write(self._file.read()._replace(**fields))
 
-    def _signal(self, part: Part, number: signal.Signals) -> None:
-        for pid in Parts.read(self._folder).processes(part):
+    def _send_signal(self, part: Part, number: signal.Signals) -> None:
+        for pid in Parts.read(self._folder).list_processes(part):
             # It may be on its way to a new start.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""HTTP requests and answers: parsed, as the container's processes pass them on, and as bytes."""
+"""HTTP requests and responses: parsed, as the container's processes pass them on, and as bytes."""
 
 import json
 from collections import deque
@@ -8,34 +8,34 @@ from http import HTTPStatus
 
 import httptools
 
-from servable_local.protection import own_hosts, refusal
+from servable_local.protection import explain_rejection, list_own_hosts
 
 JSON = "application/json"
 
 
 @dataclass(frozen=True)
 class HeaderFields:
-    """The headers of one request, in their order; found however their names are spelled."""
+    """The headers of one request, in their order, with case-insensitive names."""
 
     pairs: list[tuple[bytes, bytes]]
 
-    def values(self, name: str) -> list[str]:
+    def list_values(self, name: str) -> list[str]:
         """Return every value of a header that may be repeated."""
         lower = name.lower().encode()
         return [text.decode("latin-1") for key, text in self.pairs if key.lower() == lower]
 
-    def get(self, name: str) -> str | None:
-        """Return the first value, if there is one."""
-        return next(iter(self.values(name)), None)
+    def find_value(self, name: str) -> str | None:
+        """Return the first value, or None."""
+        return next(iter(self.list_values(name)), None)
 
-    def joined(self, name: str) -> str | None:
-        """Return all values as njs does for most headers; not for Content-Type."""
-        return ", ".join(self.values(name)) or self.get(name)
+    def join_values(self, name: str) -> str | None:
+        """Return all values as njs joins them for most headers; not for Content-Type."""
+        return ", ".join(self.list_values(name)) or self.find_value(name)
 
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """One HTTP request. `path` has no query."""
+    """An HTTP request. `path` excludes the query."""
 
     method: str
     path: str
@@ -45,8 +45,8 @@ class HttpRequest:
 
 
 @dataclass(frozen=True)
-class HttpAnswer:
-    """One HTTP answer."""
+class HttpResponse:
+    """An HTTP response."""
 
     status: int
     body: bytes = b""
@@ -57,7 +57,7 @@ class HttpAnswer:
 
 
 class HttpError(Exception):
-    """The model server's refusal of one request: an HTTP status and TensorFlow's sentence."""
+    """The model server's rejection of a request: an HTTP status and TensorFlow's message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -65,16 +65,16 @@ class HttpError(Exception):
         self.message = message
 
 
-def error(status: int, message: str) -> HttpAnswer:
-    """A refusal in the form that model server and container share: {"error": "..."}."""
-    return HttpAnswer(status, json.dumps({"error": message}).encode())
+def build_error(status: int, message: str) -> HttpResponse:
+    """Build a rejection in the format of model server and container: {"error": "..."}."""
+    return HttpResponse(status, json.dumps({"error": message}).encode())
 
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-def encoded(answer: HttpAnswer, *, keep_alive: bool, head: bool = False) -> bytes:
-    """Status line, headers and body. `head`: the request was HEAD, the body stays here."""
+def encode_response(answer: HttpResponse, *, keep_alive: bool, head: bool = False) -> bytes:
+    """Return status line, headers, and body. `head`: the request was HEAD, omit the body."""
     of_body = [f"Content-Type: {answer.content_type}", f"Content-Length: {len(answer.body)}"]
     lines = [
         f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
@@ -89,7 +89,7 @@ def encoded(answer: HttpAnswer, *, keep_alive: bool, head: bool = False) -> byte
 
 
 class BadRequestError(Exception):
-    """A request that no route gets. `str()` is the reason."""
+    """A request that is rejected before any route. `str()` is the reason."""
 
     def __init__(self, reason: str, status: int = 400, phrase: str = "Bad Request") -> None:
         super().__init__(reason)
@@ -102,24 +102,24 @@ _MAX_HEAD_BYTES = 4 * _MAX_LINE_BYTES
 
 
 class RequestReader:
-    """Parse one connection's requests with llhttp: `requests` fills with (request, keep alive).
+    """A parser of a connection's requests, by llhttp. `requests` gets (request, keep alive).
 
-    If a web page may have sent a request, `requests` holds the answer that rejects it instead.
+    If a web page may have sent a request, `requests` has the response that rejects it instead.
     """
 
     def __init__(self, port: int) -> None:
-        """`port`: the server's, which a Host header has to name."""
-        self.requests: deque[tuple[HttpRequest | HttpAnswer, bool]] = deque()
+        """Initialize for the server's `port`, which a Host header has to name."""
+        self.requests: deque[tuple[HttpRequest | HttpResponse, bool]] = deque()
         self.wants_continue = False
         """The caller waits for a "100 Continue" before it sends the body."""
-        self._own_hosts = own_hosts(port)
+        self._own_hosts = list_own_hosts(port)
         self._parser = httptools.HttpRequestParser(self)
         self._data = b""
         # None: the head is complete.
         self._head_bytes: int | None = None
 
     def feed(self, data: bytes) -> None:
-        """Raises `BadRequestError`."""
+        """Parse received bytes. Raises `BadRequestError`."""
         while data:
             self._data, data = data, b""
             try:
@@ -137,7 +137,7 @@ class RequestReader:
             # The parser keeps the beginning of a line to itself.
             self._head_bytes += len(self._data)
             if self._head_bytes > _MAX_HEAD_BYTES:
-                raise _too_long()
+                raise _build_too_long_error()
 
     def _format_head(self) -> bytes:
         pairs = [pair for pair in self._headers.pairs if pair[0].lower() != b"upgrade"]
@@ -160,7 +160,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(name) + len(value) > _MAX_LINE_BYTES - len(": \r\n"):
-            raise _too_long()
+            raise _build_too_long_error()
         # NGINX leaves out names with other letters, "_" among them.
         if name.replace(b"-", b"").isalnum():
             self._headers.pairs.append((name, value.rstrip(b" ")))
@@ -173,19 +173,19 @@ class RequestReader:
         if version not in ("1.0", "1.1"):
             raise BadRequestError(f"HTTP/{version} isn't served")
         headers = self._headers
-        if (headers.get("Transfer-Encoding") or "chunked").lower() != "chunked":
+        if (headers.find_value("Transfer-Encoding") or "chunked").lower() != "chunked":
             raise BadRequestError("a Transfer-Encoding other than chunked")
-        hosts = [host.encode("latin-1") for host in headers.values("Host")]
+        hosts = [host.encode("latin-1") for host in headers.list_values("Host")]
         if len(hosts) != 1 or not hosts[0]:
             raise BadRequestError("no Host header, an empty one, or several")
-        origin = headers.get("Origin")
-        self._rejection = refusal(
+        origin = headers.find_value("Origin")
+        self._rejection = explain_rejection(
             self._own_hosts,
             hosts=hosts,
             origin=None if origin is None else origin.encode("latin-1"),
             target=self._target,
         )
-        self.wants_continue = (headers.get("Expect") or "").lower() == "100-continue"
+        self.wants_continue = (headers.find_value("Expect") or "").lower() == "100-continue"
 
     def on_body(self, part: bytes) -> None:
         if self._rejection is None:
@@ -196,7 +196,7 @@ class RequestReader:
             return  # `feed` starts it again
         self.wants_continue = False
         if self._rejection is not None:
-            self.requests.append((error(*self._rejection), False))
+            self.requests.append((build_error(*self._rejection), False))
             return
         path, _, query = self._target.decode("latin-1").partition("#")[0].partition("?")
         method, body = self._parser.get_method().decode(), b"".join(self._body)
@@ -204,6 +204,6 @@ class RequestReader:
         self.requests.append((request, self._parser.should_keep_alive()))
 
 
-def _too_long() -> BadRequestError:
+def _build_too_long_error() -> BadRequestError:
     phrase = "Request Header Or Cookie Too Large"
     return BadRequestError("the headers are too long", phrase=phrase)

@@ -18,7 +18,7 @@ HEADER = "X-Amzn-SageMaker-Custom-Attributes"
 
 @dataclass(frozen=True)
 class ImageCode:
-    """Behaviour of one image's code: its treatment of requests, and its waiting times."""
+    """The behavior of one image's code: how it treats requests, and how long it waits."""
 
     rewritten: bool
     """Since 2.20. What hangs on it:
@@ -30,15 +30,15 @@ class ImageCode:
     code keeps its status; a handler's context has a timeout; names of models are checked.
     """
 
-    def wait_seconds(self, processes: int) -> int:
-        """Default time for which the start script waits for a model."""
+    def compute_wait_seconds(self, processes: int) -> int:
+        """Return how long the start script waits for a model by default."""
         return 60 if self.rewritten else 55 // processes
 
-    def real_wait_seconds(self, configured_seconds: int) -> float:
-        """Actual duration of the configured wait while the model server's port is closed.
+    def compute_real_wait_seconds(self, configured_seconds: int) -> float:
+        """Return the actual duration of the configured wait for a closed model server port.
 
         The configured time becomes a number of retries. The pauses before them double from 0.2 s,
-        after a first retry at once, and stay at 120 s (urllib3's Retry, backoff_factor 0.1).
+        after an immediate first retry, and stay at 120 s (urllib3's Retry, backoff_factor 0.1).
         Source: wait_for_model and retry_from_timeout in tfs_utils.py
         """
         if self.rewritten:
@@ -50,26 +50,26 @@ class ImageCode:
                 waited += 0.1 * (1 << retries + 1)
         return round(sum(min(0.1 * (1 << n), 120.0) for n in range(1, retries)), 1)
 
-    def attributes_for_nginx(self, header: str | None) -> dict[str, str]:
-        """`tfs-model-name=a,tfs-method=predict` as a mapping; other attributes are not ours.
+    def parse_nginx_attributes(self, header: str | None) -> dict[str, str]:
+        """Parse `tfs-model-name=a,tfs-method=predict`; other attributes are ignored.
 
-        One whose value holds another "=" is passed over.
+        An attribute whose value contains a further "=" is skipped.
         """
         matches = re.findall(r"(tfs-[a-z\-]+)=([^,]+)", header or "")
         return {name: value for name, value in matches if "=" not in value}
 
-    def attributes_for_python(self, header: str | None) -> dict[str, str]:
-        """The same for Gunicorn. Raises `ValueError` for another "=" up to 2.19: that is a 500."""
+    def parse_python_attributes(self, header: str | None) -> dict[str, str]:
+        """Parse the same for Gunicorn. Up to 2.19, raises `ValueError` for a further "=": a 500."""
         matches = re.findall(r"tfs-[a-z\-]+=[^,]+", header or "")
         most = 1 if self.rewritten else -1
         return dict(attribute.split("=", most) for attribute in matches)
 
-    def model_path(
+    def build_model_path(
         self, attributes: Mapping[str, str], default_model: str, *, model: str | None = None
     ) -> str:
-        """The model server's path for these attributes; `model` outdoes the header's.
+        """Return the model server's path for these attributes; `model` overrides the header's.
 
-        Raises `AttributesError` for attributes that are checked and wrong.
+        Raises `AttributesError` for invalid attributes that are checked.
         """
         if self.rewritten:
             for name, pattern in _FORMS.items():
@@ -82,7 +82,7 @@ class ImageCode:
 
 
 class AttributesError(Exception):
-    """An attribute of the header that is not of its form: 400. `attribute`: its name."""
+    """An invalid attribute of the header: 400. `attribute`: its name."""
 
     def __init__(self, attribute: str) -> None:
         super().__init__(f"invalid {attribute}{_TEXTS_OF_PYTHON.get(attribute, '')}")
@@ -102,13 +102,13 @@ _TEXTS_OF_PYTHON = {
 }
 
 
-def version_of_image(address: str) -> dict[str, str]:
-    """The variable that names the version, for an image of AWS's; nothing for another one."""
+def parse_image_version(address: str) -> dict[str, str]:
+    """Return the variable with the version of an image of AWS's; empty for other images."""
     match = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", address)
     return {VERSION: match[1]} if match else {}
 
 
-def image_code(tensorflow: str) -> ImageCode:
-    """The code of the image of a version such as 2.20 or 2.20.0. Raises `ValueError` if invalid."""
+def find_image_code(tensorflow: str) -> ImageCode:
+    """Return the code of the image of a version such as 2.20 or 2.20.0. Raises `ValueError`."""
     version = tuple(int(part) for part in tensorflow.split(".")[:2])
     return ImageCode(rewritten=version >= _REWRITTEN)

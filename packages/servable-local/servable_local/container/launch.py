@@ -1,4 +1,4 @@
-"""Starts the endpoint as a process of its own, and ends it.
+"""Starts the endpoint as a separate process, and ends it.
 
 with launch(Path("model.tar.gz"), {}) as process:
     requests.post(process.url + "/invocations", ...)
@@ -33,7 +33,7 @@ from servable_local.container.settings import (
     is_container_variable,
     read_settings,
 )
-from servable_local.protection import private_opener, write_beside
+from servable_local.protection import open_private, write_atomically
 
 __all__ = ["EndpointProcess", "LaunchError", "launch"]
 
@@ -50,11 +50,11 @@ _MOST_LOG_BYTES = 1 << 16
 
 
 class UnpackFolder:
-    """A temporary folder that does not outlive both this process and the endpoint.
+    """A temporary folder that doesn't outlive both this process and the endpoint.
 
-    `path` exists until `remove`. Hand `lock` to the endpoint's process: it shares the lock. Each
-    of the two removes the folder at its end. When both are killed at once neither can; the lock
-    they held is then free, and the next launch removes what it finds unlocked.
+    `path` exists until `remove`. Pass `lock` to the endpoint's process: it shares the lock. Each
+    of the two removes the folder at its end. When both are killed at once, neither can; their
+    lock is then free, and the next launch removes the unlocked folders that it finds.
     """
 
     def __init__(self) -> None:
@@ -67,15 +67,15 @@ class UnpackFolder:
         self._open = True
 
     def remove(self) -> None:
-        """Remove the folder and release its lock. A second call does nothing."""
+        """Remove the folder and release its lock. Idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._open:
             os.close(self.lock)
             self._open = False
 
 
-def sweep() -> None:
-    """Removes the folders of endpoints that were killed together with whoever started them."""
+def remove_orphaned_folders() -> None:
+    """Remove the folders of endpoints that were killed together with their starters."""
     for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_LOCK}"):
         try:
             held = os.open(lock, os.O_RDWR)
@@ -91,7 +91,7 @@ def sweep() -> None:
 
 
 class EndpointProcess:
-    """A running endpoint. `url` answers GET /ping and POST /invocations."""
+    """A running endpoint. `url` serves GET /ping and POST /invocations."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
         self.url = ""
@@ -106,26 +106,26 @@ class EndpointProcess:
 
     @property
     def pid(self) -> int:
-        """The endpoint's supervisor, whose end is the end of all its processes."""
+        """Return the process ID of the supervisor, whose end ends all its processes."""
         return self.process.pid
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self.process.poll() is None
 
     @property
     def folder(self) -> Path:
-        """The endpoint's files; any process of the same user can inject faults by them."""
+        """Return the endpoint's folder, by which any process of the user can inject faults."""
         return self._folder.path
 
     @property
     def parts(self) -> Parts:
-        """The processes as they are now."""
+        """Return the current processes."""
         return Parts.read(self.folder)
 
     @functools.cached_property
     def faults(self) -> FaultInjector:
-        """Makes it slow, failing, frozen or dead, on request."""
+        """Return the injector that makes it slow, failing, frozen, or dead."""
         return FaultInjector(self.folder)
 
     def reload(
@@ -137,26 +137,26 @@ class EndpointProcess:
         ready_timeout_seconds: float,
         tensorflow: str,
     ) -> None:
-        """Serve an archive, or other code, on the same port; the old processes serve until then.
+        """Serve a new archive, or new code, on the same port; the old processes serve until then.
 
-        `archive`: it is unpacked into `model`, a path that doesn't exist, in the endpoint's folder;
-        None: only the code changes, and `model` has it in code/. Raises `LaunchError`: the old
-        processes then go on.
+        `archive`: it is unpacked into `model`, a path that doesn't exist, in the endpoint's
+        folder; None: only the code changes, and `model` has it in code/. Raises `LaunchError`:
+        the old processes then continue.
         """
         variables = {**variables, PORT: self.url.rpartition(":")[2], VERSION: tensorflow}
         request = {
             "archive": archive and str(archive.resolve()),
-            "environment": process_environment(variables) | {"TMPDIR": str(self.folder)},
+            "environment": build_environment(variables) | {"TMPDIR": str(self.folder)},
             "model": str(model),
             "timeout_seconds": ready_timeout_seconds,
         }
-        write_beside(self.folder / RELOAD, json.dumps(request))
+        write_atomically(self.folder / RELOAD, json.dumps(request))
         self.process.send_signal(signal.SIGUSR1)
         # The supervisor keeps the time.
-        _report(self, ready_timeout_seconds + _END_SECONDS, STDERR)
+        _wait_for_report(self, ready_timeout_seconds + _END_SECONDS, STDERR)
 
     def close(self) -> None:
-        """Ends the process and removes its unpacked files. Again is nothing."""
+        """End the process and remove its unpacked files. Idempotent."""
         with self._closing:
             for pipe in (self.process.stdin, self.process.stdout):
                 if pipe:
@@ -170,7 +170,7 @@ class EndpointProcess:
             self._folder.remove()
 
     def _show_log(self) -> None:
-        """Shows on stderr what the container writes, if nobody named a file for it."""
+        """Write the container's output to stderr, unless a file was specified for it."""
         with self.process.stderr or io.BytesIO() as log:
             while line := log.readline(_MOST_LOG_BYTES):
                 sys.stderr.write(line.decode(errors="backslashreplace"))
@@ -187,7 +187,7 @@ STDERR = Path("/dev/stderr")
 
 
 class LaunchError(Exception):
-    """The endpoint did not start. `str()` is a whole sentence: what failed, what to do."""
+    """The endpoint didn't start. `str()` is a whole sentence: what failed, what to do."""
 
 
 def launch(
@@ -202,15 +202,16 @@ def launch(
     record: Recording | None = None,
     unpacking: Callable[[int, int], None] = lambda read, size: None,
 ) -> EndpointProcess:
-    """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
+    """Serve `archive` on `port` of 127.0.0.1, or on a free port, and return once it responds.
 
     `variables` are the container's, as in the model's definition. `archive` may be None in
-    multi-model mode, where it would hold the code that all models share. `log` is appended
-    to; left out, the process's words only appear in the error. With `memory_limit_mib` the
-    largest process is killed while all take more. `tensorflow`: whose image's code is followed,
-    as 2.20; left out, the newest known. `record`: a file to which predictions are appended.
-    `unpacking`: called with the bytes that are read of the archive, and its size. Everything ends with this
-    process, however that ends. Raises `LaunchError`, or ModuleNotFoundError without servable-local[run].
+    multi-model mode, where it would contain the code that all models share. `log` is appended to;
+    by default the process's output only appears in the error. With `memory_limit_mib` the largest
+    process is killed while all exceed it. `tensorflow`: the version whose image's code is
+    emulated, such as 2.20; by default the newest known. `record`: a file to which predictions are
+    appended. `unpacking`: called with the bytes read of the archive, and its size. Everything
+    ends with this process, however that ends. Raises `LaunchError`, or ModuleNotFoundError
+    without servable-local[run].
     """
     for name in ("tensorflow", "gunicorn"):
         if importlib.util.find_spec(name) is None:
@@ -229,7 +230,7 @@ def launch(
         raise LaunchError(str(error)) from None
     if archive is None and not settings.multi_model:
         raise LaunchError("no archive: only multi-model mode starts without one")
-    sweep()
+    remove_orphaned_folders()
     folder = UnpackFolder()
     words = log if log is not None else folder.path / "log"
     options = {
@@ -238,12 +239,12 @@ def launch(
         "--record": record and json.dumps(record),
     }
     try:
-        process = EndpointProcess(_start(options, variables, folder, words), folder)
+        process = EndpointProcess(_start_process(options, variables, folder, words), folder)
     except OSError as error:
         folder.remove()
         raise LaunchError(f"the endpoint's process cannot be started: {error}") from None
     try:
-        report = _report(process, ready_timeout_seconds, words, unpacking)
+        report = _wait_for_report(process, ready_timeout_seconds, words, unpacking)
         process.url = f"http://127.0.0.1:{report['port']}"
         process.seconds_after_import = report["seconds_after_import"]
     except BaseException:  # Ctrl-C while waiting leaves nothing either
@@ -252,7 +253,7 @@ def launch(
     return process
 
 
-def _start(
+def _start_process(
     options: Mapping[str, object], variables: Mapping[str, str], folder: UnpackFolder, words: Path
 ) -> "subprocess.Popen[bytes]":
     # -P: the working folder is not searched for modules, whatever it holds.
@@ -262,7 +263,7 @@ def _start(
     with ExitStack() as opened:
         stderr: Any = subprocess.PIPE
         if words != STDERR:
-            stderr = opened.enter_context(open(words, "ab", opener=private_opener))
+            stderr = opened.enter_context(open(words, "ab", opener=open_private))
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -273,12 +274,12 @@ def _start(
             process_group=0,
             pass_fds=[folder.lock],
             # TensorFlow compiles into temporary files, which a killed process leaves.
-            env={**process_environment(variables), "TMPDIR": str(folder.path)},
+            env={**build_environment(variables), "TMPDIR": str(folder.path)},
         )
 
 
-def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment, with the container's `variables` instead of its own settings."""
+def build_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment, with the container's settings only from `variables`."""
     # The container's settings come from `variables` alone, not from the shell we run in.
     environment = {
         name: text for name, text in os.environ.items() if not is_container_variable(name)
@@ -301,7 +302,7 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
-def _report(
+def _wait_for_report(
     process: EndpointProcess,
     timeout_seconds: float,
     words: Path,
@@ -328,19 +329,19 @@ def _report(
             if not ready.select(max(0.0, deadline - time.monotonic())):
                 raise LaunchError(
                     f"the endpoint was not ready after {timeout_seconds:g} s; a large model needs "
-                    f"a longer startup_timeout_seconds.{_last(words)}"
+                    f"a longer startup_timeout_seconds.{_read_last_lines(words)}"
                 )
             part = os.read(out.fileno(), 65536)
             if not part:
                 status = process.process.wait()
                 raise LaunchError(
                     f"the endpoint's process ended with status {status} before it was ready; "
-                    f"see what it said.{_last(words)}"
+                    f"see what it said.{_read_last_lines(words)}"
                 )
             data += part
 
 
-def _last(words: Path) -> str:
+def _read_last_lines(words: Path) -> str:
     """Return the end of the log, on separate lines; nothing if stderr has shown it already."""
     if words == STDERR:
         return ""

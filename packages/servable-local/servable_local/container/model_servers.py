@@ -1,8 +1,8 @@
-"""The supervisor's model servers, and the models that multi-model mode loads into more of them.
+"""The supervisor's model servers, and those for the models that multi-model mode loads.
 
-One parent forks the model servers, which are started again when they end. For Gunicorn's workers the
-supervisor writes a file with the loaded models, and answers questions on a socket; both lie in the
-endpoint's folder.
+One parent forks the model servers, which are restarted when they end. For Gunicorn's workers the
+supervisor writes a file with the loaded models, and responds to requests on a socket; both are in
+the endpoint's folder.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from typing import Any
 from servable_local.container import ports
 from servable_local.container.child_process import ChildProcess, ContainerStartError, log
 from servable_local.container.plan import EndpointPlan, ServerPlan
-from servable_local.protection import write_beside
+from servable_local.protection import write_atomically
 
 _MODELS_FILE = "models.json"
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """`ports`: (gRPC, REST) of each of its model servers. `ended`: the first of them has ended."""
+    """A model. `ports`: (gRPC, REST) of each model server. `ended`: the first of them has ended."""
 
     name: str
     folder: Path
@@ -37,15 +37,15 @@ class LoadedModel:
 
 
 class LoadedModels:
-    """Read by every worker, again only when it has changed."""
+    """The file of loaded models, which each worker only reads again after a change."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / _MODELS_FILE
         self._seen = -1
         self._models: dict[str, LoadedModel] = {}
 
-    def all(self) -> dict[str, LoadedModel]:
-        """By name."""
+    def read_models(self) -> dict[str, LoadedModel]:
+        """Return the loaded models by name."""
         try:
             now = self._file.stat().st_mtime_ns
         except FileNotFoundError:
@@ -60,14 +60,14 @@ class LoadedModels:
 
     def write(self, models: dict[str, LoadedModel]) -> None:
         entries = {name: asdict(model) for name, model in models.items()}
-        write_beside(self._file, json.dumps(entries, default=str))
+        write_atomically(self._file, json.dumps(entries, default=str))
 
 
 CONTROL_SOCKET = "control.sock"
 
 
-def ask_supervisor(folder: Path, **question: Any) -> dict[str, Any]:
-    """One question, one answer, both JSON. Raises `OSError` when nobody is there."""
+def call_supervisor(folder: Path, **question: Any) -> dict[str, Any]:
+    """Send a JSON request, and return the JSON response. Raises `OSError` if nobody listens."""
     with socket.socket(socket.AF_UNIX) as connection:
         if sys.platform == "linux":
             # By a descriptor of the folder: a path of more than 107 letters is no address.
@@ -89,12 +89,12 @@ _PAUSE_SECONDS = 0.2  # before a start again, so that one that cannot start does
 
 
 class ModelServerProcesses:
-    """Numbered model servers; `add` and `remove` while others serve."""
+    """The numbered model servers; `add` and `remove` some while others serve."""
 
     def __init__(
         self, environment: Mapping[str, str], *, changed: Callable[[], None] = lambda: None
     ) -> None:
-        """`changed` is called when processes have come or gone."""
+        """Initialize. `changed` is called when processes have started or ended."""
         self._environment = environment
         self._changed = changed
         self._plans: dict[int, ServerPlan] = {}
@@ -105,11 +105,11 @@ class ModelServerProcesses:
         self._parent: ChildProcess | None = None
         self._imported = asyncio.Event()
 
-    async def begin(self) -> None:
-        """Returns when TensorFlow is imported."""
+    async def start_parent(self) -> None:
+        """Start the parent, and return when TensorFlow is imported."""
         self._imported.clear()
         self._parent = ChildProcess(
-            MODULE, [], environment=self._environment, on_event=self._on_event
+            MODULE, [], environment=self._environment, on_event=self._apply_event
         )
         await self._imported.wait()
 
@@ -118,79 +118,79 @@ class ModelServerProcesses:
         return self._parent.pid if self._parent else None
 
     def add(self, number: int, plan: ServerPlan, *, once: bool = False) -> None:
-        """Begins to start it; `ready` waits. With `once` it is not started again when it ends."""
+        """Start a model server; `wait_until_ready` waits. With `once` it isn't restarted."""
         self._plans[number] = plan
         if once:
             self._once.add(number)
         self._starting[number] = asyncio.get_running_loop().create_future()
-        self._fork(number)
+        self._request_fork(number)
 
-    async def ready(self, number: int, *, wait_seconds: float) -> None:
-        """Raises `ContainerStartError` when it fails, `TimeoutError` when it takes longer."""
+    async def wait_until_ready(self, number: int, *, wait_seconds: float) -> None:
+        """Wait. Raises `ContainerStartError` for a failure, `TimeoutError` after `wait_seconds`."""
         async with asyncio.timeout(wait_seconds):
             await asyncio.shield(self._starting[number])
 
     def remove(self, number: int) -> int | None:
-        """Stop restarting a model server. Returns its process id; the caller ends the process."""
+        """Stop restarting a model server. Return its process ID; the caller ends the process."""
         self._plans.pop(number, None)
         self._once.discard(number)
         self._starting.pop(number, None)
         return self.pids.pop(number, None)
 
     def end(self) -> None:
-        """End the parent, and with it the model servers; nothing is started again."""
+        """End the parent, and with it the model servers; nothing is restarted."""
         parent, self._parent = self._parent, None
         self._plans.clear()
         self.pids.clear()
         if parent is not None:
             parent.kill()
 
-    def ended(self, pid: int) -> bool:
-        """True if `pid` was the parent, which is then started again, with its model servers."""
+    def restart_if_parent(self, pid: int) -> bool:
+        """Return True if `pid` was the parent, which is then restarted with its servers."""
         if self._parent is None or pid != self._parent.pid:
             return False
-        self._parent.forget()
+        self._parent.release()
         self.pids.clear()
         log(f"the model servers' parent {pid} has ended; it is started again")
 
-        async def restart() -> None:
-            await self.begin()
+        async def restart_servers() -> None:
+            await self.start_parent()
             for number in self._plans:
-                self._fork(number)
+                self._request_fork(number)
 
-        asyncio.get_running_loop().create_task(restart())
+        asyncio.get_running_loop().create_task(restart_servers())
         return True
 
-    def _fork(self, number: int) -> None:
+    def _request_fork(self, number: int) -> None:
         if self._parent is not None and number in self._plans:
-            self._parent.tell(start=number, plan=self._plans[number].as_json())
+            self._parent.send(start=number, plan=self._plans[number].as_json())
 
-    def _on_event(self, event: dict[str, Any]) -> None:
+    def _apply_event(self, event: dict[str, Any]) -> None:
         if "imported" in event:
             self._imported.set()
         elif "ready" in event:
             number = event["ready"]
             self.pids[number] = event["pid"]
-            self._settle(number, None)
+            self._finish_start(number, None)
         elif "error" in event:
             log(event["error"])
-            self._settle(event["number"], ContainerStartError(event["error"]))
+            self._finish_start(event["number"], ContainerStartError(event["error"]))
         elif "ended" in event:
             number = event["ended"]
             if self.pids.get(number) == event["pid"]:
                 del self.pids[number]
             # This changes nothing for a server that was ready.
             problem = ContainerStartError(f"a model server ended, status {event['status']}")
-            self._settle(number, problem)
+            self._finish_start(number, problem)
             if number in self._once:
                 self._plans.pop(number, None)
                 log(f"unexpected end of model server {number}, {event}; it stays away")
             elif number in self._plans:
                 log(f"unexpected end of model server {number}, {event}; it is started again")
-                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._fork, number)
+                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._request_fork, number)
         self._changed()
 
-    def _settle(self, number: int, failure: ContainerStartError | None) -> None:
+    def _finish_start(self, number: int, failure: ContainerStartError | None) -> None:
         starting = self._starting.get(number)
         if starting is None or starting.done():
             return
@@ -205,9 +205,9 @@ _FIRST_NUMBER = 1000
 
 
 class MultiModelMode:
-    """Answers {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
+    """Handles {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
 
-    An answer is {"status": NUMBER, "body": TEXT}.
+    A response is {"status": NUMBER, "body": TEXT}.
     """
 
     def __init__(self, servers: ModelServerProcesses, endpoint_plan: EndpointPlan) -> None:
@@ -220,7 +220,7 @@ class MultiModelMode:
         self._count = itertools.count(_FIRST_NUMBER)
         self._one_at_a_time = asyncio.Lock()
 
-    def note_ended(self) -> None:
+    def record_ended(self) -> None:
         """Record which models have ended, for the workers, after processes started or ended."""
         for name, model in self._loaded.items():
             ended = next(iter(self._numbers[name])) not in self._servers.pids
@@ -228,24 +228,26 @@ class MultiModelMode:
                 self._loaded[name] = replace(model, ended=ended)
                 self._registry.write(self._loaded)
 
-    async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+    async def respond(self, question: dict[str, Any]) -> dict[str, Any]:
         async with self._one_at_a_time:
             if "load" in question:
                 folders = question["versions"].items()
                 versions = {int(version): Path(folder) for version, folder in folders}
                 model = Path(question["path"])
-                status, body = await self._load(question["load"], model, versions)
+                status, body = await self._load_model(question["load"], model, versions)
             elif self._loaded.pop(name := question["unload"], None) is None:
-                status, body = _error(404, f"Model {name} is not loaded yet")
+                status, body = _format_error(404, f"Model {name} is not loaded yet")
             else:
                 self._registry.write(self._loaded)
-                self._end(name)
-                status, body = _success(f"Successfully unloaded model {name}.")
+                self._end_servers(name)
+                status, body = _format_success(f"Successfully unloaded model {name}.")
         return {"status": status, "body": body}
 
-    async def _load(self, name: str, folder: Path, versions: dict[int, Path]) -> tuple[int, str]:
+    async def _load_model(
+        self, name: str, folder: Path, versions: dict[int, Path]
+    ) -> tuple[int, str]:
         if name in self._loaded:
-            return _error(409, f"Model {name} is already loaded.")
+            return _format_error(409, f"Model {name} is already loaded.")
         pairs = []
         self._numbers[name] = {}
         try:
@@ -253,14 +255,18 @@ class MultiModelMode:
                 raise ContainerStartError(f"{folder} has no version itself, only further down")
             for _ in range(self._settings.model_servers):
                 number = next(self._count)
-                grpc, self._numbers[name][number] = self._free_pair()
-                plan = self._plan.server_of({name: versions}, grpc_port=grpc, rest_port=grpc + 1)
+                grpc, self._numbers[name][number] = self._reserve_pair()
+                plan = self._plan.plan_models_server(
+                    {name: versions}, grpc_port=grpc, rest_port=grpc + 1
+                )
                 # As in the image, which starts none of these again.
                 self._servers.add(number, plan, once=True)
-                await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
+                await self._servers.wait_until_ready(
+                    number, wait_seconds=self._settings.load_wait_seconds
+                )
                 pairs.append((grpc, grpc + 1))
         except ports.PortError as error:
-            status, body = _error(507, f"Memory exhausted: {error}")
+            status, body = _format_error(507, f"Memory exhausted: {error}")
         except (TimeoutError, ContainerStartError) as error:
             # The image waits for a model that cannot be loaded as for a slow one, and answers no JSON.
             status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
@@ -270,11 +276,11 @@ class MultiModelMode:
             self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
             self._registry.write(self._loaded)
             listening = f"listening on rest port {grpc + 1} and grpc port {grpc}."
-            return _success(f"Successfully loaded model {name}, {listening}")
-        self._end(name)
+            return _format_success(f"Successfully loaded model {name}, {listening}")
+        self._end_servers(name)
         return status, body
 
-    def _end(self, name: str) -> None:
+    def _end_servers(self, name: str) -> None:
         for number, kept in self._numbers.pop(name, {}).items():
             pid = self._servers.remove(number)
             if pid is not None:
@@ -283,22 +289,22 @@ class MultiModelMode:
             for reservation in kept:
                 reservation.close()
 
-    def _free_pair(self) -> tuple[int, list[socket.socket]]:
+    def _reserve_pair(self) -> tuple[int, list[socket.socket]]:
         if self._settings.port_range is None:
-            return ports.reserved_range(2)
+            return ports.reserve_range(2)
         low, high = self._settings.port_range
         # Nine tenths of the range, as the image takes of it.
         for port in range(low, low + int((high - low) * 0.9) - 1, 2):
             try:
-                return port, [ports.reserved(port), ports.reserved(port + 1)]
+                return port, [ports.reserve_port(port), ports.reserve_port(port + 1)]
             except ports.PortError:
                 continue
         raise ports.PortError("no available ports to load the model.")
 
 
-def _error(status: int, sentence: str) -> tuple[int, str]:
+def _format_error(status: int, sentence: str) -> tuple[int, str]:
     return status, json.dumps({"error": sentence})
 
 
-def _success(sentence: str) -> tuple[int, str]:
+def _format_success(sentence: str) -> tuple[int, str]:
     return 200, json.dumps({"success": sentence})

@@ -1,4 +1,4 @@
-"""Plans of an endpoint's processes: their settings and their ports."""
+"""The plans of an endpoint's processes: their settings and their ports."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ from servable_tensors.archive import ArchiveCode
 
 @dataclass(frozen=True, kw_only=True)
 class ServerPlan:
-    """One model server process. Threads of 0 leave a pool at the number of vCPUs."""
+    """The plan of a model server process. Threads of 0 mean a pool of the number of vCPUs."""
 
     models: dict[str, dict[int, Path]]
     """Name -> version -> folder of its SavedModel."""
@@ -34,7 +34,7 @@ class ServerPlan:
         return plan
 
     @classmethod
-    def of_json(cls, plan: dict[str, Any]) -> Self:
+    def from_json(cls, plan: dict[str, Any]) -> Self:
         models = {
             name: {int(version): Path(folder) for version, folder in versions.items()}
             for name, versions in plan["models"].items()
@@ -48,7 +48,7 @@ class ServerPlan:
 class EndpointPlan:
     """The plan of one endpoint. Its ports stay reserved for as long as this process lives.
 
-    Raises `PortError` for ports that cannot be had.
+    Raises `PortError` for unavailable ports.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class EndpointPlan:
         record: Recording | None = None,
         front: "EndpointPlan | None" = None,
     ) -> None:
-        """`front`: the running plan whose port this one takes over; the ports behind it are new."""
+        """Reserve new ports, except that of `front`, the running plan that this one replaces."""
         if front is not None:
             settings = replace(settings, port_range=None)
         self.socket = SOCKET
@@ -77,16 +77,16 @@ class EndpointPlan:
         count = 2 * settings.model_servers
         if settings.port_range is None:
             # SageMaker names a range; without one the image takes 9000 and 8501, or fails.
-            self._low, self._kept = ports.reserved_range(count)
+            self._low, self._kept = ports.reserve_range(count)
         else:
             self._low = settings.port_range[0]
-            self._kept = [ports.reserved(self._low + number) for number in range(count)]
-        self._front: socket = front._front if front else ports.reserved(settings.port)
+            self._kept = [ports.reserve_port(self._low + number) for number in range(count)]
+        self._front: socket = front._front if front else ports.reserve_port(settings.port)
         self.port = int(self._front.getsockname()[1])
         """Port of the nginx stand-in."""
 
-    def with_code(self, code: ArchiveCode | None) -> "EndpointPlan":
-        """Return a plan of the same model servers with other code."""
+    def copy_with_code(self, code: ArchiveCode | None) -> "EndpointPlan":
+        """Return a plan of the same model servers with different code."""
         changed = copy.copy(self)
         changed._code, changed.has_gunicorn = code, code is not None
         return changed
@@ -96,15 +96,15 @@ class EndpointPlan:
         for reservation in self._kept:
             reservation.close()
 
-    def server(self, number: int) -> ServerPlan:
-        """The model server of this number, with every model of the archive."""
+    def plan_server(self, number: int) -> ServerPlan:
+        """Return the plan of the server with this number, with every model of the archive."""
         low = self._low + 2 * number
-        return self.server_of(self._models, grpc_port=low, rest_port=low + 1)
+        return self.plan_models_server(self._models, grpc_port=low, rest_port=low + 1)
 
-    def server_of(
+    def plan_models_server(
         self, models: dict[str, dict[int, Path]], *, grpc_port: int, rest_port: int
     ) -> ServerPlan:
-        """A model server of these models, on these ports."""
+        """Return the plan of a model server of these models, on these ports."""
         return ServerPlan(
             models=models,
             grpc_port=grpc_port,
@@ -115,7 +115,7 @@ class EndpointPlan:
             faults=self.folder / FAULTS,
         )
 
-    def gunicorn(self) -> dict[str, Any]:
+    def build_gunicorn_plan(self) -> dict[str, Any]:
         code, settings = self._code, self.settings
         inference = code.inference if code else None
         return {
@@ -135,22 +135,22 @@ class EndpointPlan:
             },
         }
 
-    def nginx(self) -> dict[str, Any]:
+    def build_nginx_plan(self) -> dict[str, Any]:
         return {
             "port": self.port,
             "gunicorn": self.socket if self.has_gunicorn else None,
             "serves": self.socket,
-            "rest_ports": [] if self.settings.multi_model else self._ports()[1],
+            "rest_ports": [] if self.settings.multi_model else self._list_ports()[1],
             "default_model": self._default_model,
             "tensorflow": self.settings.tensorflow,
             "read_timeout_seconds": float(self.settings.read_timeout_seconds),
             "record": self._record,
         }
 
-    def variables(self) -> dict[str, str]:
-        """Environment variables that the start script adds for Gunicorn."""
+    def build_variables(self) -> dict[str, str]:
+        """Return the environment variables that the start script adds for Gunicorn."""
         settings = self.settings
-        grpc, rest = self._ports()
+        grpc, rest = self._list_ports()
         low, high = settings.port_range or (self._low, self._low + 2 * settings.model_servers + 1)
         return {
             "TFS_GRPC_PORTS": ",".join(map(str, grpc)),
@@ -165,6 +165,6 @@ class EndpointPlan:
             "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": str(settings.intra_op_threads),
         }
 
-    def _ports(self) -> tuple[list[int], list[int]]:
+    def _list_ports(self) -> tuple[list[int], list[int]]:
         numbers = range(self.settings.model_servers)
         return [self._low + 2 * n for n in numbers], [self._low + 2 * n + 1 for n in numbers]

@@ -1,4 +1,4 @@
-"""Ports of 127.0.0.1: finding free ones, keeping them, and saying who holds one."""
+"""Ports of 127.0.0.1: finding free ones, reserving them, and describing who holds one."""
 
 import contextlib
 import os
@@ -19,23 +19,23 @@ MOST_CHARACTERS = 80
 
 
 class PortError(Exception):
-    """A port that cannot be had. `str()` is a whole sentence, and says who has it."""
+    """An unavailable port. `str()` is a whole sentence with the process that holds it."""
 
 
-def listening(port: int) -> socket.socket:
-    """A listening socket. Raises `OSError`."""
-    listener = _socket()
+def open_listener(port: int) -> socket.socket:
+    """Open a listening socket. Raises `OSError`."""
+    listener = _create_socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((HOST, port))
     listener.listen(512)  # a load test opens its connections all at once
     return listener
 
 
-def reserved(port: int) -> socket.socket:
-    """Keeps the port for this process and the children that listen on it, while they restart.
+def reserve_port(port: int) -> socket.socket:
+    """Reserve the port for this process and its children that listen on it, while they restart.
 
-    A socket that is bound and does not listen: connections to it are refused, and nobody
-    else gets the port. 0 is any free port. Raises `PortError`.
+    The socket is bound and doesn't listen: connections to it are refused, and no other process
+    gets the port. 0 is any free port. Raises `PortError`.
     """
     try:
         # Without SO_REUSEPORT first, which notices another local container's reservation.
@@ -43,20 +43,22 @@ def reserved(port: int) -> socket.socket:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
             port = probe.getsockname()[1]
-        holder = _socket()
+        holder = _create_socket()
         holder.bind((HOST, port))
     except OSError as error:
-        raise PortError(f"port {port} of {HOST}: {error.strerror or error}{_held(port)}") from None
+        raise PortError(
+            f"port {port} of {HOST}: {error.strerror or error}{_describe_holder(port)}"
+        ) from None
     return holder
 
 
-def reserved_range(count: int) -> tuple[int, list[socket.socket]]:
-    """The lowest of `count` free ports in a row, and what keeps them. Raises `PortError`."""
+def reserve_range(count: int) -> tuple[int, list[socket.socket]]:
+    """Reserve `count` free ports in a row; return the lowest and the sockets. Raises `PortError`."""
     for _ in range(_TRIES):
         low = random.SystemRandom().randrange(_LOWEST, _HIGHEST - count)
         kept: list[socket.socket] = []
         try:
-            kept += [reserved(low + number) for number in range(count)]
+            kept += [reserve_port(low + number) for number in range(count)]
             return low, kept
         except PortError:
             for holder in kept:
@@ -64,26 +66,26 @@ def reserved_range(count: int) -> tuple[int, list[socket.socket]]:
     raise PortError(f"no {count} free ports in a row between {_LOWEST} and {_HIGHEST}")
 
 
-def _socket() -> socket.socket:
+def _create_socket() -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if hasattr(socket, "SO_REUSEPORT"):  # else a child could not listen on what is reserved
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return sock
 
 
-def _held(port: int) -> str:
-    """Name the process that holds the port, as far as this user may see."""
+def _describe_holder(port: int) -> str:
+    """Describe the process that holds the port, as far as this user may see it."""
     with contextlib.suppress(psutil.Error, OSError):  # another user's
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:
-                return _named(psutil.Process(connection.pid))
+                return _describe_process(psutil.Process(connection.pid))
     # No table shows a local container that is starting: it does not listen yet.
-    if starting := _local_container_for(port):
-        return _named(starting)
+    if starting := _find_local_container(port):
+        return _describe_process(starting)
     return "; another process holds it; choose another port, or end that process"
 
 
-def _named(process: psutil.Process) -> str:
+def _describe_process(process: psutil.Process) -> str:
     words = process.cmdline()
     local = any(word.startswith("servable_local.container") for word in words)
     what = "a local container" if local else textwrap.shorten(" ".join(words), MOST_CHARACTERS)
@@ -93,8 +95,8 @@ def _named(process: psutil.Process) -> str:
     )
 
 
-def _local_container_for(port: int) -> psutil.Process | None:
-    """The first supervisor of ours, but for this one, that was told to take the port."""
+def _find_local_container(port: int) -> psutil.Process | None:
+    """Return the first other supervisor of ours that was told to take the port."""
     supervisors = []
     for process in psutil.process_iter():
         try:

@@ -1,4 +1,4 @@
-"""The real container image where there is Docker, served like the local container."""
+"""The real container image, run by Docker and served like the local container."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from servable_local.container.launch import LaunchError
-from servable_local.container.ports import HOST, PortError, reserved
+from servable_local.container.ports import HOST, PortError, reserve_port
 from servable_local.container.settings import PORT_RANGE
 from servable_tensors.archive import ArchiveError, unpack
 
@@ -22,7 +22,7 @@ _ASK_SECONDS = 20.0
 
 
 class ImageContainer:
-    """A running container. `url` answers GET /ping and POST /invocations."""
+    """A running container. `url` serves GET /ping and POST /invocations."""
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
         self.url = url
@@ -32,13 +32,13 @@ class ImageContainer:
         """Holds what is mounted into it."""
 
     def close(self) -> None:
-        """Ends the container and removes its unpacked files. Again is nothing."""
+        """End the container and remove its unpacked files. Idempotent."""
         subprocess.run(["docker", "rm", "--force", self.name], capture_output=True, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
-    def running(self) -> bool:
-        return _docker("ps", "--quiet", "--filter", f"name={self.name}").stdout.strip() != ""
+    def is_running(self) -> bool:
+        return _run_docker("ps", "--quiet", "--filter", f"name={self.name}").stdout.strip() != ""
 
     def __enter__(self) -> Self:
         return self
@@ -55,10 +55,10 @@ def launch_image(
     port: int = 0,
     ready_timeout_seconds: float = 300.0,
 ) -> ImageContainer:
-    """`image` with the archive where SageMaker puts it. Raises `LaunchError`; leaves nothing then."""
+    """Run `image` with the archive where SageMaker puts it, or raise `LaunchError`."""
     check_image(image)
     try:
-        reservation = reserved(port)
+        reservation = reserve_port(port)
     except PortError as error:
         raise LaunchError(str(error)) from None
     port = int(reservation.getsockname()[1])
@@ -75,10 +75,10 @@ def launch_image(
         words += ["--volume", f"{model}:/opt/ml/model:ro"]
         for name, text in sorted(({**_PORT_RANGE, **variables}).items()):
             words += ["--env", f"{name}={text}"]
-        started = _docker(*words, image, "serve")
+        started = _run_docker(*words, image, "serve")
         if started.returncode != 0:
             raise LaunchError(f"docker run failed: {started.stderr.strip()}")
-        _wait(container, ready_timeout_seconds)
+        _wait_until_ready(container, ready_timeout_seconds)
     except ArchiveError as error:
         container.close()
         raise LaunchError(str(error)) from None
@@ -89,16 +89,16 @@ def launch_image(
 
 
 def check_image(image: str) -> None:
-    """Raises `LaunchError`, which says what is missing: Docker, its daemon or the image."""
+    """Raise `LaunchError` if Docker, its daemon, or the image is missing."""
     if shutil.which("docker") is None:
         raise LaunchError(
             "there is no `docker` on this computer; install it, or leave --docker out"
         )
-    server = _docker("version", "--format", "{{.Server.Version}}")
+    server = _run_docker("version", "--format", "{{.Server.Version}}")
     if server.returncode != 0:
         reason = (server.stderr.strip().splitlines() or ["no answer"])[-1]
         raise LaunchError(f"Docker does not run: {reason}; start it, or leave --docker out")
-    if _docker("image", "inspect", image).returncode != 0:
+    if _run_docker("image", "inspect", image).returncode != 0:
         registry = image.split("/")[0]
         region = registry.split(".")[3] if registry.count(".") > 3 else "REGION"
         raise LaunchError(
@@ -109,7 +109,7 @@ def check_image(image: str) -> None:
         )
 
 
-def _wait(container: ImageContainer, timeout_seconds: float) -> None:
+def _wait_until_ready(container: ImageContainer, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         try:
@@ -117,17 +117,17 @@ def _wait(container: ImageContainer, timeout_seconds: float) -> None:
                 return
         except (urllib.error.URLError, OSError):
             pass  # not yet
-        if not container.running:
+        if not container.is_running:
             break
         time.sleep(0.5)
-    logs = _docker("logs", "--tail", "10", container.name)
+    logs = _run_docker("logs", "--tail", "10", container.name)
     raise LaunchError(
         f"the container did not answer /ping within {timeout_seconds:g} s:\n"
         f"{logs.stdout}{logs.stderr}"
     )
 
 
-def _docker(*words: str) -> "subprocess.CompletedProcess[str]":
+def _run_docker(*words: str) -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(
             ["docker", *words], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False

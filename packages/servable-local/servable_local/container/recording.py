@@ -1,8 +1,9 @@
-"""`servable serve --record FILE`: requests and their answers as lines of SageMaker's data capture.
+"""`servable serve --record FILE`: requests and responses in SageMaker's data capture format.
 
-Four keys of eventMetadata are ours, for SageMaker captures none of them: accept, statusCode, latencyMs and
-targetModel. Readers of the format pass over keys that they do not know.
-Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
+Four keys of eventMetadata are ours, because SageMaker captures none of them: accept, statusCode,
+latencyMs, and targetModel. Readers of the format ignore unknown keys. Source:
+https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+(2026-11-22)
 """
 
 import json
@@ -15,11 +16,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from servable_local.container.http_messages import HttpAnswer, HttpRequest
-from servable_local.protection import private_opener
-from servable_tensors.records import captured_part, utc
+from servable_local.container.http_messages import HttpRequest, HttpResponse
+from servable_local.protection import open_private
+from servable_tensors.records import build_captured_part, format_utc
 
-AnswerFunction = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+AnswerFunction = Callable[[HttpRequest], Awaitable[HttpResponse]]
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 # The path of a prediction; in multi-model mode it names the model.
 _PREDICTION = re.compile(r"/invocations(?:/|$)|/models/(?P<model>[^/]+)/invoke$")
@@ -33,65 +34,65 @@ class Recording(NamedTuple):
 
 
 class CaptureRecorder:
-    """Appends to a file of mode 0600, to `most_bytes`. A failed write ends the recording alone."""
+    """A recorder to a file of mode 0600, up to `most_bytes`. A failed write only ends it."""
 
     def __init__(self, recording: Recording) -> None:
-        """Raises OSError."""
+        """Open the file. Raises OSError."""
         self._path = Path(recording.file)
         self._most_bytes = recording.most_bytes
-        self._file: Any = open(self._path, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
+        self._file: Any = open(self._path, "ab", buffering=0, opener=open_private)  # noqa: SIM115
         self._bytes = os.fstat(self._file.fileno()).st_size
 
-    def recording(self, answer: AnswerFunction) -> AnswerFunction:
-        """Return what answers as `answer` does, and records it."""
+    def add_recording(self, answer: AnswerFunction) -> AnswerFunction:
+        """Return a function that responds like `answer`, and records."""
 
-        async def recorded(request: HttpRequest) -> HttpAnswer:
+        async def respond_and_record(request: HttpRequest) -> HttpResponse:
             began, clock = time.time(), time.perf_counter()
             response = await answer(request)
             self.record(request, response, began=began, seconds=time.perf_counter() - clock)
             return response
 
-        return recorded
+        return respond_and_record
 
     def record(
-        self, request: HttpRequest, answer: HttpAnswer, *, began: float, seconds: float
+        self, request: HttpRequest, answer: HttpResponse, *, began: float, seconds: float
     ) -> None:
-        """Append one prediction. `began`: seconds since 1970; `seconds`: until the answer was there."""
+        """Append a prediction. `began`: seconds since 1970; `seconds`: until the response."""
         prediction = _PREDICTION.match(request.path)
         if self._file is None or prediction is None or request.method != "POST":
             return
-        content_type = request.headers.get("Content-Type") or "application/octet-stream"
+        content_type = request.headers.find_value("Content-Type") or "application/octet-stream"
         metadata: dict[str, Any] = {
             "eventId": str(uuid.uuid4()),
-            "inferenceTime": utc(began),
-            "accept": request.headers.get("Accept"),
+            "inferenceTime": format_utc(began),
+            "accept": request.headers.find_value("Accept"),
             "statusCode": answer.status,
             "latencyMs": round(1000 * seconds, 3),
         }
-        if attributes := request.headers.get(ATTRIBUTES):
+        if attributes := request.headers.find_value(ATTRIBUTES):
             metadata["customAttributes"] = [attributes]
         if model := prediction["model"]:
             metadata["targetModel"] = model
         record = {
             "captureData": {
-                "endpointInput": captured_part("INPUT", content_type, request.body),
-                "endpointOutput": captured_part("OUTPUT", answer.content_type, answer.body),
+                "endpointInput": build_captured_part("INPUT", content_type, request.body),
+                "endpointOutput": build_captured_part("OUTPUT", answer.content_type, answer.body),
             },
             "eventMetadata": metadata,
             "eventVersion": "0",
         }
         line = json.dumps(record).encode() + b"\n"
         if self._bytes + len(line) > self._most_bytes:
-            self._end(f"it is full: --record-megabytes {self._most_bytes / 1e6:g}")
+            self._end_recording(f"it is full: --record-megabytes {self._most_bytes / 1e6:g}")
             return
         try:
             self._file.write(line)
         except OSError as error:
-            self._end(str(error.strerror))
+            self._end_recording(str(error.strerror))
             return
         self._bytes += len(line)
 
-    def _end(self, why: str) -> None:
+    def _end_recording(self, why: str) -> None:
         self._file.close()
         self._file = None
         print(f"{self._path}: recording has ended, {why}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """The container's variables with every default filled in, as the image's start script does.
 
-The table here is this package's own, read from the image's public source and from nothing
-that renders variables; that what a deployment renders is understood here is a test.
+The table is this package's own, read from the image's public source and not from code
+that renders variables; a test checks that what a deployment renders is accepted here.
 Source: serve.py in https://github.com/aws/deep-learning-containers
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servable_local.container.image_code import NEWEST, VERSION, image_code
+from servable_local.container.image_code import NEWEST, VERSION, find_image_code
 
 PORT = "SAGEMAKER_BIND_TO_PORT"
 MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
@@ -35,12 +35,12 @@ _NOT_IN_THE_IMAGE = ("eventlet", "tornado")
 
 
 class SettingsError(Exception):
-    """Variables that the container, or this endpoint, does not take. A whole sentence."""
+    """Variables that the container, or this endpoint, rejects. `str()` is a whole sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchingPlan:
-    """Collected requests, every number decided."""
+    """The batching of requests, with every number decided."""
 
     max_batch_size: int
     timeout_micros: int
@@ -50,7 +50,7 @@ class BatchingPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class StartSettings:
-    """Settings that the start script has decided. Op threads of 0 are left to TensorFlow."""
+    """The start script's decisions. Op threads of 0 are left to TensorFlow."""
 
     tensorflow: str
     """The image's, as 2.20."""
@@ -73,17 +73,19 @@ class StartSettings:
 
     @property
     def load_wait_seconds(self) -> float:
-        """Actual time for which the start script waits for a port that is closed."""
-        return image_code(self.tensorflow).real_wait_seconds(self.wait_seconds)
+        """Return the actual time for which the start script waits for a closed port."""
+        return find_image_code(self.tensorflow).compute_real_wait_seconds(self.wait_seconds)
 
 
 def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> StartSettings:
-    """Raises `SettingsError` for what the image refuses or hangs on.
+    """Read the settings. Raises `SettingsError` for those that the image rejects or hangs on.
 
-    `gunicorn`: False for an archive without code, where Gunicorn's variables are not looked at.
+    `gunicorn`: False for an archive without code, for which Gunicorn's variables aren't checked.
     """
     gunicorn = gunicorn or variables.get(MULTI_MODEL, "").lower() == "true"
-    fields = _read(variables if gunicorn else {}, _OF_GUNICORN) | _read(variables, _VARIABLES)
+    fields = _read_fields(variables if gunicorn else {}, _OF_GUNICORN) | _read_fields(
+        variables, _VARIABLES
+    )
     if (name := fields["worker_class"]) in _NOT_IN_THE_IMAGE:
         raise SettingsError(
             f"{WORKER_CLASS}={name}: needs the package {name}, "
@@ -92,7 +94,7 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     waiting = {_ENQUEUED: _ENQUEUED_OF_A_JOB} if BATCH in variables else {}
     batching = None
     if fields.pop("batching"):
-        batching = BatchingPlan(**_read(waiting | dict(variables), _BATCHING))
+        batching = BatchingPlan(**_read_fields(waiting | dict(variables), _BATCHING))
     for unused in ("gpu_memory_margin", "nginx_log_level"):
         del fields[unused]  # they were read to be checked
     fields["read_timeout_seconds"] = max(
@@ -107,15 +109,17 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
     if not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f"{PORT}: {port!r} is not accepted; allowed: a port up to 65535")
     tensorflow = variables.get(VERSION, NEWEST)
-    if fields["multi_model"] and not image_code(tensorflow).rewritten:
+    if fields["multi_model"] and not find_image_code(tensorflow).rewritten:
         fields["worker_class"] = "gthread"
     if fields["wait_seconds"] is None:
-        fields["wait_seconds"] = image_code(tensorflow).wait_seconds(fields["model_servers"])
+        fields["wait_seconds"] = find_image_code(tensorflow).compute_wait_seconds(
+            fields["model_servers"]
+        )
     default_model = variables.get(DEFAULT_MODEL_NAME)
     return StartSettings(
         tensorflow=tensorflow,
         port=int(port),
-        port_range=_port_range(variables, fields["model_servers"]),
+        port_range=_read_port_range(variables, fields["model_servers"]),
         default_model=None if default_model == "None" else default_model,  # the image's default
         batching=batching,
         **fields,
@@ -123,7 +127,7 @@ def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> Sta
 
 
 def batch_variables(request: Mapping[str, Any]) -> dict[str, str]:
-    """Variables that SageMaker adds for a CreateTransformJob request.
+    """Return the variables that SageMaker adds for a CreateTransformJob request.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-batch-code.html
     """
@@ -140,8 +144,8 @@ def batch_variables(request: Mapping[str, Any]) -> dict[str, str]:
     return variables
 
 
-def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
-    """The container's variables that are set here and change nothing, sorted."""
+def list_unused_variables(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
+    """Return the container's variables that are set and have no effect here, sorted."""
     settings = read_settings(variables, gunicorn=gunicorn)
     # No GPU here, and NGINX's own log.
     inert = {"SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "SAGEMAKER_TFS_NGINX_LOGLEVEL"}
@@ -155,12 +159,12 @@ def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]
 
 
 def is_container_variable(name: str) -> bool:
-    """Whether `name` configures the container or our handler in it."""
+    """Return whether `name` configures the container or our handler in it."""
     return name.startswith(("SAGEMAKER_", "SERVABLE_")) or name in (OPENMP_THREADS, ONEDNN)
 
 
-def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
-    """Range of the ports of `count` model servers, if configured. Raises `SettingsError`."""
+def _read_port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
+    """Return the range of the ports of `count` model servers, or None. Raises `SettingsError`."""
     text = variables.get(PORT_RANGE)
     if text is None:
         return None
@@ -184,7 +188,7 @@ _Form = tuple[Callable[[str], Any], str]
 _Table = dict[str, tuple[str, Any, _Form]]
 
 
-def _read(variables: Mapping[str, str], table: _Table) -> dict[str, Any]:
+def _read_fields(variables: Mapping[str, str], table: _Table) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for variable, (field, default, (read, allowed)) in table.items():
         try:
@@ -196,7 +200,7 @@ def _read(variables: Mapping[str, str], table: _Table) -> dict[str, Any]:
     return fields
 
 
-def _whole(at_least: int) -> _Form:
+def _build_number_form(at_least: int) -> _Form:
     def read(text: str) -> int:
         number = int(text)
         if number < at_least:
@@ -206,18 +210,18 @@ def _whole(at_least: int) -> _Form:
     return read, f"a whole number from {at_least} up"
 
 
-def _one_of(*words: str) -> _Form:
+def _build_choice_form(*words: str) -> _Form:
     return lambda text: words[words.index(text.strip())], ", ".join(filter(None, words))
 
 
-def _word(text: str) -> str:
-    """A word of Gunicorn's command line, which the image splits at spaces."""
+def _parse_word(text: str) -> str:
+    """Parse a word of Gunicorn's command line, which the image splits at spaces."""
     (word,) = text.split()
     return word
 
 
-def _op_threads(text: str) -> int:
-    """A flag of the model server's, which takes no spaces; nothing is no flag."""
+def _parse_op_threads(text: str) -> int:
+    """Parse a flag of the model server, which takes no spaces; an empty text is no flag."""
     if text and not text.removeprefix("-").isdecimal():
         raise ValueError
     return int(text or 0)
@@ -225,40 +229,42 @@ def _op_threads(text: str) -> int:
 
 _SWITCH: _Form = (lambda text: ("false", "true").index(text.lower()) == 1, "true or false")
 _NUMBER = (int, "a whole number")
-_OP_THREADS: _Form = (_op_threads, "a whole number")
+_OP_THREADS: _Form = (_parse_op_threads, "a whole number")
 _VARIABLES: _Table = {
     MULTI_MODEL: ("multi_model", False, _SWITCH),
-    "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _whole(1)),
+    "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _build_number_form(1)),
     "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _OP_THREADS),
     "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _OP_THREADS),
     "SAGEMAKER_TFS_ENABLE_BATCHING": ("batching", False, _SWITCH),
-    WAIT: ("wait_seconds", None, _whole(1)),
+    WAIT: ("wait_seconds", None, _build_number_form(1)),
     "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", 0.2, (float, "a number")),
     GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _NUMBER),
     READ_TIMEOUT: ("read_timeout_seconds", 60, _NUMBER),
     "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
         "nginx_log_level",
         "error",
-        _one_of("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg", ""),
+        _build_choice_form(
+            "debug", "info", "notice", "warn", "error", "crit", "alert", "emerg", ""
+        ),
     ),
 }
 _OF_GUNICORN: _Table = {
-    WORKERS: ("workers", 1, _whole(0)),
-    THREADS: ("threads", 1, _whole(0)),
+    WORKERS: ("workers", 1, _build_number_form(0)),
+    THREADS: ("threads", 1, _build_number_form(0)),
     WORKER_CLASS: (
         "worker_class",
         "gevent",
-        _one_of("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE),
+        _build_choice_form("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE),
     ),
-    GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _whole(1)),
-    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", (_word, "a word")),
+    GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _build_number_form(1)),
+    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", (_parse_word, "a word")),
 }
 _CPUS = os.cpu_count() or 1
 _BATCHING: _Table = {
-    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", 8, _whole(0)),
-    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", 1000, _whole(0)),
-    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _CPUS, _whole(1)),
-    _ENQUEUED: ("max_enqueued_batches", _CPUS, _whole(1)),
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", 8, _build_number_form(0)),
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", 1000, _build_number_form(0)),
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _CPUS, _build_number_form(1)),
+    _ENQUEUED: ("max_enqueued_batches", _CPUS, _build_number_form(1)),
 }
 KEYS: Mapping[str, str] = {
     **{

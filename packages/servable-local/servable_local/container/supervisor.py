@@ -1,4 +1,4 @@
-"""Stand-in for the image's serve.py: starts the parts in order, and restarts those that end."""
+"""The stand-in for the image's serve.py: starts the parts in order, and restarts those that end."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from servable_local.container.model_servers import (
     MultiModelMode,
 )
 from servable_local.container.plan import EndpointPlan
-from servable_local.protection import write_beside
+from servable_local.protection import write_atomically
 
 GUNICORN, NGINX = "servable_local.container.gunicorn", "servable_local.container.nginx"
 _PAUSE_SECONDS = 0.2
@@ -41,12 +41,12 @@ class Generation:
 
 
 class Supervisor:
-    """The supervisor of one endpoint. `folder` is its working folder and that of its children."""
+    """The supervisor of one endpoint, whose folder is its children's working folder, too."""
 
     def __init__(self, plan: EndpointPlan, *, environment: Mapping[str, str], model: Path) -> None:
-        """`model`: the folder of the unpacked archive."""
+        """Initialize. `model`: the folder of the unpacked archive."""
         self._generations: dict[str, Generation] = {}
-        self._current = self._add(plan, environment, model)
+        self._current = self._add_generation(plan, environment, model)
         self._numbers = itertools.count(2)
         self._switched = asyncio.Event()
         self._children: dict[str, ChildProcess] = {}
@@ -60,32 +60,32 @@ class Supervisor:
 
     @property
     def plan(self) -> EndpointPlan:
-        """The plan that new requests follow."""
+        """Return the plan that new requests follow."""
         return self._current.plan
 
     async def start(self) -> int:
-        """Returns the port when everything answers. Raises `ContainerStartError`."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
-        await asyncio.start_unix_server(self._control, CONTROL_SOCKET)
+        """Start all parts; return the port when they respond. Raises `ContainerStartError`."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap_children)
+        await asyncio.start_unix_server(self._serve_control, CONTROL_SOCKET)
         await self._start_model_servers(self._current)
         if self.plan.has_gunicorn:
-            await self._child(self.plan.socket)
-        await self._child(NGINX)
-        self._note()
+            await self._start_child(self.plan.socket)
+        await self._start_child(NGINX)
+        self._record_parts()
         return self.plan.port
 
     async def replace(
         self, plan: EndpointPlan, environment: Mapping[str, str], model: Path
     ) -> None:
-        """Start what `plan` names, send new requests there, then end the old processes.
+        """Start the processes of `plan`, send new requests there, then end the old processes.
 
-        Raises `ContainerStartError`; the old processes then go on.
+        Raises `ContainerStartError`; the old processes then continue.
         """
         plan.socket = f"gunicorn-{next(self._numbers)}.sock"
-        await self._switch(self._add(plan, environment, model))
+        await self._switch_to(self._add_generation(plan, environment, model))
 
     async def replace_code(self, plan: EndpointPlan, model: Path) -> None:
-        """Do what `replace` does with the model servers that run. `model`: the folder with code/."""
+        """Do what `replace` does, with the same model servers. `model`: the folder with code/."""
         plan.socket = f"gunicorn-{next(self._numbers)}.sock"
         old = self._current
         for path in old.models.iterdir():
@@ -93,30 +93,32 @@ class Supervisor:
                 (model / path.name).symlink_to(path)
         new = Generation(plan, old.environment, old.model_servers, old.models, model)
         self._generations[plan.socket] = new
-        await self._switch(new)
+        await self._switch_to(new)
 
-    def _add(self, plan: EndpointPlan, environment: Mapping[str, str], model: Path) -> Generation:
-        variables = dict(environment) | plan.variables()
-        servers = ModelServerProcesses(variables, changed=self._note)
+    def _add_generation(
+        self, plan: EndpointPlan, environment: Mapping[str, str], model: Path
+    ) -> Generation:
+        variables = dict(environment) | plan.build_variables()
+        servers = ModelServerProcesses(variables, changed=self._record_parts)
         self._generations[plan.socket] = new = Generation(plan, variables, servers, model, model)
         return new
 
-    async def _switch(self, new: Generation) -> None:
+    async def _switch_to(self, new: Generation) -> None:
         try:
             if new.model_servers is not self._current.model_servers:
                 await self._start_model_servers(new)
             if new.plan.has_gunicorn:
-                await self._child(new.plan.socket)
+                await self._start_child(new.plan.socket)
         except BaseException:
-            self._end(new)
+            self._end_generation(new)
             raise
         self._current = new
         self._switched.clear()
         with contextlib.suppress(OSError, ValueError):  # it is being started again, with this plan
-            self._children[NGINX].tell(**new.plan.nginx())
+            self._children[NGINX].send(**new.plan.build_nginx_plan())
         await self._switched.wait()
 
-    def _end(self, old: Generation) -> None:
+    def _end_generation(self, old: Generation) -> None:
         """End the processes of `old` that no other generation uses, and remove their files."""
         del self._generations[old.plan.socket]
         if gunicorn := self._children.pop(old.plan.socket, None):
@@ -128,27 +130,27 @@ class Supervisor:
             shutil.rmtree(old.models, ignore_errors=True)
         if old.code != old.models:
             shutil.rmtree(old.code, ignore_errors=True)
-        self._note()
+        self._record_parts()
 
     async def _start_model_servers(self, generation: Generation) -> None:
-        await generation.model_servers.begin()
+        await generation.model_servers.start_parent()
         self.imported = time.monotonic()
         settings = generation.plan.settings
         if settings.multi_model:
             return
         for number in range(settings.model_servers):
-            generation.model_servers.add(number, generation.plan.server(number))
+            generation.model_servers.add(number, generation.plan.plan_server(number))
         seconds = settings.load_wait_seconds
         try:
             for number in range(settings.model_servers):
-                await generation.model_servers.ready(number, wait_seconds=seconds)
+                await generation.model_servers.wait_until_ready(number, wait_seconds=seconds)
         except TimeoutError:
             raise ContainerStartError(
                 f"the model is not loaded after {seconds:.1f} s, which is how long the image waits "
                 f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={settings.wait_seconds}; give it more"
             ) from None
 
-    async def _child(self, name: str) -> None:
+    async def _start_child(self, name: str) -> None:
         """Start NGINX, or the Gunicorn of this socket."""
         self._ready[name] = asyncio.get_running_loop().create_future()
         self._spawn(name)
@@ -168,12 +170,16 @@ class Supervisor:
         generation = self._current if name == NGINX else self._generations.get(name)
         if generation is None:
             return  # it was replaced while it waited for its new start
-        plan = generation.plan.nginx() if name == NGINX else generation.plan.gunicorn()
+        plan = (
+            generation.plan.build_nginx_plan()
+            if name == NGINX
+            else generation.plan.build_gunicorn_plan()
+        )
 
-        def on_event(event: dict[str, Any]) -> None:
+        def apply_event(event: dict[str, Any]) -> None:
             ready = self._ready[name]
             if "serves" in event:
-                self._follow(event["serves"], event["in_use"])
+                self._end_unused(event["serves"], event["in_use"])
             if ready.done():  # a restart: nobody waits
                 if "error" in event:
                     log(event["error"])
@@ -184,16 +190,16 @@ class Supervisor:
                 ready.set_exception(ContainerStartError(event["error"]))
             else:
                 ready.set_result(None)
-            self._note()
+            self._record_parts()
 
         self._children[name] = ChildProcess(
             NGINX if name == NGINX else GUNICORN,
             ["--plan", json.dumps(plan)],
             environment=generation.environment,
-            on_event=on_event,
+            on_event=apply_event,
         )
 
-    def _follow(self, serves: str, in_use: list[str]) -> None:
+    def _end_unused(self, serves: str, in_use: list[str]) -> None:
         """End what NGINX, which sends new requests to `serves`, no longer needs."""
         if serves != self.plan.socket:
             return  # a switch is under way
@@ -201,9 +207,9 @@ class Supervisor:
         older = itertools.takewhile(lambda name: name != serves, list(self._generations))
         for name in older:
             if name not in in_use:
-                self._end(self._generations[name])
+                self._end_generation(self._generations[name])
 
-    def _reap(self) -> None:
+    def _reap_children(self) -> None:
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -212,14 +218,14 @@ class Supervisor:
             if pid == 0:
                 break
             servers = {each.model_servers for each in self._generations.values()}
-            if not self.ending and not any(each.ended(pid) for each in servers):
-                self._restart(pid, os.waitstatus_to_exitcode(status))
-        self._note()
+            if not self.ending and not any(each.restart_if_parent(pid) for each in servers):
+                self._restart_child(pid, os.waitstatus_to_exitcode(status))
+        self._record_parts()
 
-    def _restart(self, pid: int, status: int) -> None:
+    def _restart_child(self, pid: int, status: int) -> None:
         for name in [name for name, child in self._children.items() if child.pid == pid]:
             child = self._children[name]
-            child.forget()
+            child.release()
             ready = self._ready[name]
             if not ready.done():
                 problem = f"{child.module} ended with status {status}; see the log"
@@ -228,16 +234,18 @@ class Supervisor:
                 log(f"unexpected end of {child.module} {pid}, status {status}; it is started again")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, name)
 
-    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_control(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         question = json.loads(await reader.readline())
-        answer = await self._multi_model.answer(question)
+        answer = await self._multi_model.respond(question)
         writer.write(json.dumps(answer).encode() + b"\n")
         await writer.drain()
         writer.close()
 
-    def _note(self) -> None:
-        """Which process plays which part, for tests and for fault injection."""
-        self._multi_model.note_ended()
+    def _record_parts(self) -> None:
+        """Record which process plays which part, for tests and for fault injection."""
+        self._multi_model.record_ended()
         servers = self._current.model_servers
         pids: dict[str, Any] = {
             "supervisor": os.getpid(),
@@ -247,4 +255,4 @@ class Supervisor:
         for part, name in (("gunicorn", self.plan.socket), ("nginx", NGINX)):
             if name in self._children:
                 pids[part] = self._children[name].pid
-        write_beside(self.plan.folder / PARTS_FILE, json.dumps(pids))
+        write_atomically(self.plan.folder / PARTS_FILE, json.dumps(pids))

@@ -1,10 +1,10 @@
 """gRPC to the model servers in this container: grpcio's channels, and small calls without grpcio.
 
 Messages stay bytes: requests are serialized and replies parsed elsewhere, or not at all. A call
-through grpcio costs the worker 0.3 to 0.45 CPU-ms, most of it for gRPC's own threads; a small call over
-a plain socket, which is kept open and has one call at a time, costs 0.05 (docs/decisions/0035). Larger
-messages and unexpected servers are left to grpcio. A server is tested with a call of our own before it
-gets a caller's request.
+through grpcio costs the worker 0.3 to 0.45 CPU-ms, most of it for gRPC's own threads. A small
+call over a plain socket, which is kept open and has one call at a time, costs 0.05
+(docs/decisions/0035). Larger messages and unexpected servers are left to grpcio. A server is
+tested with a call of our own before it gets a caller's request.
 """
 
 import socket
@@ -28,9 +28,9 @@ from servable_handler.transport.rest import (
     BrokenOffError,
     DeadlineError,
     NotTakenError,
-    connected,
+    compute_seconds_left,
     is_open,
-    left,
+    open_connection,
 )
 from servable_tensors import wire
 
@@ -67,15 +67,15 @@ class Channels:
         """An idle connection to each port, which closes when the process at its other end ends."""
 
     def call(self, port: int, method: str, request: bytes, *, deadline: float) -> bytes:
-        """Sends a request at most once and returns the serialized reply.
+        """Send a request at most once and return the serialized reply.
 
         Raises `NotTakenError`, `DeadlineError`; once it may have been sent, grpc.RpcError.
         """
         # grpcio's UNAVAILABLE does not say whether a server had the request. So this first checks
         # whether a server listens, and whether it is the one of the last call.
         self._find_server(port, deadline)
-        stub = self._stubs.get((port, method)) or self._stub(port, method)
-        reply: bytes = stub(request, timeout=left(deadline))
+        stub = self._stubs.get((port, method)) or self._create_stub(port, method)
+        reply: bytes = stub(request, timeout=compute_seconds_left(deadline))
         return reply
 
     def _find_server(self, port: int, deadline: float) -> None:
@@ -86,13 +86,13 @@ class Channels:
             if sentinel is not None and is_open(sentinel, silent=False):
                 return
             self._forget(port)
-        opened = connected(port, deadline)
+        opened = open_connection(port, deadline)
         with _lock:
             if self._sentinels.setdefault(port, opened) is not opened:
                 opened.close()  # another call was sooner
 
     def renew(self, port: int) -> None:
-        """Makes the next call open a new connection."""
+        """Make the next call open a new connection."""
         with _lock:
             self._forget(port)
 
@@ -104,7 +104,7 @@ class Channels:
         for key in [key for key in self._stubs if key[0] == port]:
             del self._stubs[key]
 
-    def _stub(self, port: int, method: str) -> Any:
+    def _create_stub(self, port: int, method: str) -> Any:
         with _lock:
             if port not in self._channels:
                 _prepare_gevent()
@@ -119,7 +119,7 @@ class Channels:
 
 
 def _prepare_gevent() -> None:
-    """Makes grpcio cooperate with gevent, so that a waiting call does not block the worker."""
+    """Make grpcio cooperate with gevent, so that a waiting call does not block the worker."""
     global _gevent_prepared
     monkey = sys.modules.get("gevent.monkey")
     if _gevent_prepared or monkey is None or not monkey.is_module_patched("socket"):
@@ -136,7 +136,7 @@ _TRIAL = "/tensorflow.serving.ModelService/GetModelStatus"
 
 
 class SmallCalls:
-    """The connections of one process, by port, opened on first use. It is safe between threads."""
+    """The connections of one process, by port, opened on first use. It is thread-safe."""
 
     def __init__(self) -> None:
         # A list's append and pop are atomic between threads, so no lock is needed.
@@ -144,18 +144,22 @@ class SmallCalls:
         self._tried: set[int] = set()
 
     def call(self, port: int, method: str, request: bytes, *, model: str, deadline: float) -> bytes:
-        """Sends a request at most once and returns the serialized reply.
+        """Send a request at most once and return the serialized reply.
 
         Raises `CallFailedError`, `DeadlineError`; before it was sent `UnsupportedError` and
         `NotTakenError`; after it was sent `BrokenOffError` and `UnexpectedAnswerError`.
         """
         if port not in self._tried:
-            self._try(port, model, deadline)
-        connection = self._kept(port, request, deadline) or GrpcConnection(port, deadline)
-        return self._use(connection, port, SERVICE + method, request, deadline)
+            self._test_server(port, model, deadline)
+        connection = self._take_idle_connection(port, request, deadline) or GrpcConnection(
+            port, deadline
+        )
+        return self._call_on_connection(connection, port, SERVICE + method, request, deadline)
 
-    def _kept(self, port: int, request: bytes, deadline: float) -> GrpcConnection | None:
-        """An idle connection that can take the request, or None."""
+    def _take_idle_connection(
+        self, port: int, request: bytes, deadline: float
+    ) -> GrpcConnection | None:
+        """Return an idle connection that can take the request, or None."""
         while True:
             try:
                 connection = self._idle[port].pop()
@@ -170,12 +174,12 @@ class SmallCalls:
             if ready:
                 return connection
 
-    def _try(self, port: int, model: str, deadline: float) -> None:
-        """Makes a cheap call without effect, to see whether the server's answers are supported."""
+    def _test_server(self, port: int, model: str, deadline: float) -> None:
+        """Make a cheap call without effect, to check that the server's replies are supported."""
         status = wire.GetModelStatusRequest(model_spec=wire.ModelSpec(name=model))
         connection = GrpcConnection(port, deadline)
         try:
-            self._use(connection, port, _TRIAL, status.SerializeToString(), deadline)
+            self._call_on_connection(connection, port, _TRIAL, status.SerializeToString(), deadline)
         except CallFailedError:
             return  # the answer is supported, although there is no such model yet
         except UnexpectedAnswerError as error:
@@ -184,7 +188,7 @@ class SmallCalls:
             raise NotTakenError(str(error)) from None
         self._tried.add(port)
 
-    def _use(
+    def _call_on_connection(
         self, connection: GrpcConnection, port: int, path: str, request: bytes, deadline: float
     ) -> bytes:
         try:

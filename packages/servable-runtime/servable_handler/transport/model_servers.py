@@ -1,11 +1,11 @@
 """Load balancing and retries over the model servers of this container.
 
-The expected wait is measured latency x (outstanding requests + 1). A slow server gets few requests,
-which check whether it is still slow; one that does not answer is set aside. docs/decisions/0010
-compares this with other strategies.
+The expected wait is measured latency x (outstanding requests + 1). A slow server gets few
+requests, which check whether it is still slow. A server that does not respond is set aside.
+docs/decisions/0010 compares this with other strategies.
 
 A request is sent at most twice, and a second time only if it provably was not processed: nothing
-listened, the connection was closed before anything was written, or the server refused it by an
+listened, the connection was closed before anything was written, or the server rejected it by an
 HTTP/2 frame. Each transport sends it at most once; this module does the retry.
 Source: https://grpc.github.io/grpc/core/md_doc_statuscodes.html; the batching queue's
 message is that of tensorflow/core/kernels/batching_util/shared_batch_scheduler.h.
@@ -31,7 +31,7 @@ from servable_handler.transport.rest import (
     DeadlineError,
     NotTakenError,
     RestConnections,
-    connected,
+    open_connection,
 )
 
 # Time constant in seconds: a latency this old counts for 1/e.
@@ -57,7 +57,10 @@ class _Server:
 
 
 class ServerChoice:
-    """Call `take` for each request and `give_back` after it. It is safe between threads."""
+    """The choice of a server for each request: call `take` before it and `give_back` after it.
+
+    It is thread-safe.
+    """
 
     def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._servers = [_Server() for _ in range(count)]
@@ -66,20 +69,20 @@ class ServerChoice:
         self._lock = threading.Lock()
 
     def take(self, avoid: int | None = None) -> int:
-        """The server for the next request; it is `avoid` only if there is no other."""
+        """Return the server for the next request; it is `avoid` only if there is no other."""
         if len(self._servers) == 1:
             return 0
         with self._lock:
             self._requests += 1
             now = self._clock()
-            number = self._number(now, avoid)
+            number = self._choose_server(now, avoid)
             server = self._servers[number]
             server.outstanding += 1
             server.tried_at, server.tried_as = now, self._requests
             return number
 
     def give_back(self, number: int, seconds: float | None) -> None:
-        """Ends a request; `seconds` is None if its duration says nothing about the server."""
+        """End a request; `seconds` is None if its duration says nothing about the server."""
         if len(self._servers) == 1:
             return
         with self._lock:
@@ -94,31 +97,31 @@ class ServerChoice:
             server.measured_at = now
 
     def set_aside(self, number: int) -> bool:
-        """Marks a server as not answering. Returns False if it was marked already."""
+        """Mark a server as not responding. Return False if it was marked already."""
         with self._lock:
             answered, self._servers[number].answers = self._servers[number].answers, False
             return answered
 
     def bring_back(self, number: int) -> None:
-        """Marks a server as answering again; its latency is measured anew."""
+        """Mark a server as responding again; its latency is measured anew."""
         with self._lock:
             server = self._servers[number]
             server.answers = True
             server.latency_seconds, server.measured_at = 0.0, -math.inf
 
-    def _number(self, now: float, avoid: int | None) -> int:
+    def _choose_server(self, now: float, avoid: int | None) -> int:
         every = range(len(self._servers))
         able = [n for n in every if self._servers[n].answers and n != avoid]
         # If no server answers, requests must still find out when one does again.
         able = able or [n for n in every if n != avoid]
-        due = [n for n in able if self._due(self._servers[n], now)]
+        due = [n for n in able if self._is_due(self._servers[n], now)]
         if due:
             return min(due, key=lambda n: self._servers[n].tried_at)
         # One request measures an unknown server; further requests wait for it.
         slowest = max(server.latency_seconds for server in self._servers)
-        return min(able, key=lambda n: _wait(self._servers[n], slowest))
+        return min(able, key=lambda n: _estimate_wait(self._servers[n], slowest))
 
-    def _due(self, server: _Server, now: float) -> bool:
+    def _is_due(self, server: _Server, now: float) -> bool:
         age = now - server.tried_at
         if server.outstanding or age < PROBE_SECONDS:
             return False
@@ -126,7 +129,7 @@ class ServerChoice:
         return asked >= PROBE_REQUESTS or age >= PROBE_ANYWAY_SECONDS
 
 
-def _wait(server: _Server, slowest: float) -> tuple[float, int, float]:
+def _estimate_wait(server: _Server, slowest: float) -> tuple[float, int, float]:
     latency = server.latency_seconds
     if server.measured_at == -math.inf and server.outstanding:
         latency = slowest
@@ -158,10 +161,10 @@ class ModelServers:
         """None once a server has sent an answer that only grpcio supports."""
         self._rest = RestConnections()
 
-    def grpc(self, method: str, request: bytes, call: Call) -> bytes:
-        """Returns the reply to a serialized request. Raises `RequestError`."""
+    def call_grpc(self, method: str, request: bytes, call: Call) -> bytes:
+        """Return the reply to a serialized request. Raises `RequestError`."""
 
-        def ask(port: int) -> bytes:
+        def send_to_port(port: int) -> bytes:
             small = self._small
             if small and len(request) <= MOST_BYTES:
                 try:
@@ -169,7 +172,9 @@ class ModelServers:
                         port, method, request, model=call.model, deadline=call.deadline
                     )
                 except CallFailedError as failed:
-                    raise _failure(_CODES.get(failed.code, "UNKNOWN"), failed.message) from None
+                    raise _build_failure(
+                        _CODES.get(failed.code, "UNKNOWN"), failed.message
+                    ) from None
                 except UnsupportedError:
                     self._small = None  # the request was not sent yet
                 except UnexpectedAnswerError as error:
@@ -182,26 +187,31 @@ class ModelServers:
             try:
                 return self._channels.call(port, method, request, deadline=call.deadline)
             except grpc.RpcError as error:
-                failure = _failure(error.code().name, error.details() or "")
+                failure = _build_failure(error.code().name, error.details() or "")
                 if isinstance(failure, BrokenOffError):
                     self._channels.renew(port)
                 raise failure from None
 
-        return self._answered(ask, self._grpc_ports, call)
+        return self._send_with_retry(send_to_port, self._grpc_ports, call)
 
-    def rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
-        """Returns status and body of the REST port's answer below 500. Raises `RequestError`."""
+    def call_rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
+        """Return status and body of the REST port's response below 500. Raises `RequestError`."""
 
-        def ask(port: int) -> tuple[int, bytes]:
+        def send_to_port(port: int) -> tuple[int, bytes]:
             return self._rest.exchange(port, "POST", path, body, deadline=call.deadline)
 
-        status, answer = self._answered(ask, self._rest_ports, call)
+        status, answer = self._send_with_retry(send_to_port, self._rest_ports, call)
         if status == 503 and _QUEUE_FULL.search(answer[:1000].decode(errors="replace")):
-            raise _queue_full()
+            raise _build_queue_error()
         return status, answer
 
-    def _answered(self, ask: Callable[[int], Answer], ports: tuple[int, ...], call: Call) -> Answer:
-        """The answer of `ask` from one of the ports; `ask` sends the request at most once."""
+    def _send_with_retry(
+        self, ask: Callable[[int], Answer], ports: tuple[int, ...], call: Call
+    ) -> Answer:
+        """Return the result of `ask` for one of the ports.
+
+        `ask` sends the request at most once.
+        """
         server: int | None = None
         reason = ""
         for attempt in (1, 2):
@@ -244,7 +254,10 @@ class ModelServers:
             watch.start()
 
     def _watch(self, server: int, model: str) -> None:
-        """Uses the server again once it answers a status request, whatever the answer is."""
+        """Wait until the server responds to a status request, and use it again.
+
+        Any response counts.
+        """
         port, path = self._rest_ports[server], f"/v1/models/{model}"
         while True:
             began = time.monotonic()
@@ -261,24 +274,24 @@ def _wait_for_listener(port: int, deadline: float) -> None:
     until = min(deadline, time.monotonic() + PATIENCE_SECONDS)
     while time.monotonic() < until:
         with suppress(NotTakenError, DeadlineError):
-            connected(port, until).close()
+            open_connection(port, until).close()
             return
         time.sleep(_PAUSE_SECONDS)
 
 
-def _failure(status: str, message: str) -> Exception:
-    """The exception for a gRPC status."""
+def _build_failure(status: str, message: str) -> Exception:
+    """Return the exception for a gRPC status."""
     if status == "DEADLINE_EXCEEDED":
         return DeadlineError()
     if _QUEUE_FULL.search(message):
-        return _queue_full()
+        return _build_queue_error()
     if status in ("UNAVAILABLE", "CANCELLED"):
         # grpcio also uses this for a broken connection: whether the request ran is not known.
         return BrokenOffError(message[:200])
     return RequestError(_STATUSES.get(status, 500), f"the model server refuses: {message[:2000]}")
 
 
-def _queue_full() -> RequestError:
+def _build_queue_error() -> RequestError:
     return RequestError(
         429, "the model server's batching queue is full: try again", retry_after_seconds=1
     )

@@ -19,25 +19,25 @@ _PIECE_BYTES = 1 << 18
 
 
 class NotTakenError(Exception):
-    """No model server has processed the request: nothing was sent, or the server refused it.
+    """The error of a request that no model server processed: it was not sent, or it was rejected.
 
     It can be sent again.
     """
 
 
 class BrokenOffError(Exception):
-    """The connection broke, or the answer was invalid, after bytes of the request were sent.
+    """The error of a broken connection or invalid response after bytes of the request were sent.
 
     The request may have run and may be why the server ended, so it is not sent again.
     """
 
 
 class DeadlineError(Exception):
-    """The deadline has passed."""
+    """The error of a passed deadline."""
 
 
 class RestConnections:
-    """The connections of one process, by port, opened on first use. It is safe between threads."""
+    """The connections of one process, by port, opened on first use. It is thread-safe."""
 
     def __init__(self) -> None:
         # A list's append and pop are atomic between threads, so no lock is needed.
@@ -46,7 +46,7 @@ class RestConnections:
     def exchange(
         self, port: int, method: str, path: str, body: bytes, *, deadline: float
     ) -> tuple[int, bytes]:
-        """Sends a request at most once; returns status and body of the answer.
+        """Send a request at most once; return status and body of the response.
 
         Raises `NotTakenError`, `BrokenOffError`, `DeadlineError`.
         """
@@ -54,7 +54,7 @@ class RestConnections:
             f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         ).encode()
-        connection = self._kept(port) or connected(port, deadline)
+        connection = self._take_idle_connection(port) or open_connection(port, deadline)
         try:
             status, answer, kept = _exchange(connection, head, body, deadline)
         except BaseException:
@@ -66,8 +66,8 @@ class RestConnections:
             connection.close()
         return status, answer
 
-    def _kept(self, port: int) -> socket.socket | None:
-        """An idle connection that is still open, or None."""
+    def _take_idle_connection(self, port: int) -> socket.socket | None:
+        """Return an idle connection that is still open, or None."""
         while True:
             try:
                 connection = self._idle[port].pop()
@@ -79,9 +79,10 @@ class RestConnections:
 
 
 def is_open(connection: socket.socket, *, silent: bool = True) -> bool:
-    """Whether an idle connection is open and, with `silent`, has received no unexpected bytes.
+    """Return whether an idle connection is open.
 
-    Called right before a request is written, because a model server that ended has closed it by then.
+    With `silent` it must also have received no unexpected bytes. Call it right before a request
+    is written, because a model server that ended has closed it by then.
     """
     try:
         connection.settimeout(0)
@@ -95,10 +96,10 @@ def is_open(connection: socket.socket, *, silent: bool = True) -> bool:
     return False
 
 
-def connected(port: int, deadline: float) -> socket.socket:
-    """Opens a connection. Raises `NotTakenError`, `DeadlineError`."""
+def open_connection(port: int, deadline: float) -> socket.socket:
+    """Open a connection. Raises `NotTakenError`, `DeadlineError`."""
     try:
-        connection = socket.create_connection((HOST, port), timeout=left(deadline))
+        connection = socket.create_connection((HOST, port), timeout=compute_seconds_left(deadline))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except TimeoutError:
         raise DeadlineError from None
@@ -110,28 +111,28 @@ def connected(port: int, deadline: float) -> socket.socket:
 def _exchange(
     connection: socket.socket, head: bytes, body: bytes, deadline: float
 ) -> tuple[int, bytes, bool]:
-    """Returns status, body, and whether the connection can be used again."""
+    """Send a request and return status, body, and whether the connection can be used again."""
     got, end = b"", -1
     try:
-        connection.settimeout(left(deadline))
+        connection.settimeout(compute_seconds_left(deadline))
         if len(body) < _PIECE_BYTES:
             _send(connection, head + body)
         else:
             connection.sendall(head)
             connection.sendall(body)
         while end < 0:
-            connection.settimeout(left(deadline))
-            got += _received(connection)
+            connection.settimeout(compute_seconds_left(deadline))
+            got += _receive_piece(connection)
             end = got.find(b"\r\n\r\n")
             if end < 0 and len(got) > _MOST_HEAD_BYTES:
                 raise BrokenOffError("an answer without an end to its headers")
         top, rest = got[: end + 2], got[end + 4 :]
         status = int(top[9:12])
         if length := _LENGTH.search(top):
-            answer = _whole(connection, rest, int(length[1]), deadline)
+            answer = _read_whole(connection, rest, int(length[1]), deadline)
             extra = rest[int(length[1]) :]
         elif _CHUNKED.search(top):
-            answer, extra = _dechunked(connection, rest, deadline)
+            answer, extra = _read_chunks(connection, rest, deadline)
         else:
             raise BrokenOffError("an answer without a length")
     except TimeoutError:
@@ -142,31 +143,31 @@ def _exchange(
     return status, answer, not extra and not _CLOSE.search(top)
 
 
-def _whole(connection: socket.socket, start: bytes, length: int, deadline: float) -> bytes:
+def _read_whole(connection: socket.socket, start: bytes, length: int, deadline: float) -> bytes:
     if len(start) >= length:
         return start[:length]
     pieces, missing = [start], length - len(start)
     while missing > 0:
-        connection.settimeout(left(deadline))
-        piece = _received(connection)
+        connection.settimeout(compute_seconds_left(deadline))
+        piece = _receive_piece(connection)
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
 
 
-def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Returns the answer, and the bytes after it."""
+def _read_chunks(connection: socket.socket, got: bytes, deadline: float) -> tuple[bytes, bytes]:
+    """Return the response's body, and the bytes after it."""
     answer = b""
     while True:
         while b"\r\n" not in got:
-            connection.settimeout(left(deadline))
-            got += _received(connection)
+            connection.settimeout(compute_seconds_left(deadline))
+            got += _receive_piece(connection)
         line, _, got = got.partition(b"\r\n")
         size = int(line.split(b";")[0], 16)
         needed = size + 2
         while len(got) < needed:
-            connection.settimeout(left(deadline))
-            got += _received(connection)
+            connection.settimeout(compute_seconds_left(deadline))
+            got += _receive_piece(connection)
         if size == 0:
             return answer, got[needed:]
         answer, got = answer + got[:size], got[needed:]
@@ -179,14 +180,14 @@ def _send(connection: socket.socket, data: bytes) -> None:
         connection.sendall(data[sent:])
 
 
-def _received(connection: socket.socket) -> bytes:
+def _receive_piece(connection: socket.socket) -> bytes:
     piece = connection.recv(_PIECE_BYTES)
     if not piece:
         raise BrokenOffError("the connection was closed")
     return piece
 
 
-def left(deadline: float) -> float:
+def compute_seconds_left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
         raise DeadlineError

@@ -1,6 +1,6 @@
 """The state of an alarm: M breaching datapoints of N of a metric, or a composite alarm's rule.
 
-Pure. Sources, with the tables that the tests repeat: "Configuring how CloudWatch alarms
+Pure. The tests repeat the tables of these sources: "Configuring how CloudWatch alarms
 treat missing data" and "Avoiding premature transitions to alarm state",
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html;
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutCompositeAlarm.html
@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from servable_scaling.alarms.query import MetricQuery, MetricValues, alarm_query, percent_of
+from servable_scaling.alarms.query import (
+    MetricQuery,
+    MetricValues,
+    parse_alarm_query,
+    parse_percent,
+)
 
 StateOf = Callable[[str], str]
 _TOKEN = re.compile(
@@ -26,18 +31,21 @@ _TOKEN = re.compile(
 
 
 class RuleError(ValueError):
-    """`str()` says where the rule cannot be read."""
+    """The error of a composite alarm's rule; `str()` says where the rule cannot be read."""
 
 
 class AlarmRule:
-    """Parsed once. `names` are the alarms it speaks of, by name or ARN as written."""
+    """A composite alarm's rule, parsed once.
+
+    `names` are its alarms, by name or ARN as written.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         # Each test of a state, by the name that stands for it in the rule as Python reads it.
         self._tests: dict[str, tuple[str, str]] = {}
         # CloudWatch's words bind as Python's do: NOT before AND before OR.
-        words = " ".join(self._words(text))
+        words = " ".join(self._translate_words(text))
         try:
             self._tree = ast.parse(words, mode="eval").body
         except SyntaxError:
@@ -46,10 +54,10 @@ class AlarmRule:
             raise RuleError(f"AlarmRule: cannot be read: {text}")
         self.names = {name for _, name in self._tests.values()}
 
-    def holds(self, state_of: StateOf) -> bool:
-        return self._value(self._tree, state_of)
+    def is_met(self, state_of: StateOf) -> bool:
+        return self._evaluate_node(self._tree, state_of)
 
-    def _words(self, text: str) -> Iterator[str]:
+    def _translate_words(self, text: str) -> Iterator[str]:
         at = 0
         while text[at:].strip():
             if not (match := _TOKEN.match(text, at)):
@@ -64,7 +72,7 @@ class AlarmRule:
                 word = (match["word"] or match["bracket"]).lower()
                 yield word.title() if word in ("true", "false") else word
 
-    def _value(self, node: ast.expr, state_of: StateOf) -> bool:
+    def _evaluate_node(self, node: ast.expr, state_of: StateOf) -> bool:
         match node:
             case ast.Name(id=stand_in):
                 state, name = self._tests[stand_in]
@@ -72,11 +80,11 @@ class AlarmRule:
             case ast.Constant(value=bool() as truth):
                 return truth
             case ast.UnaryOp(operand=inner):
-                return not self._value(inner, state_of)
+                return not self._evaluate_node(inner, state_of)
             case ast.BoolOp(op=ast.And(), values=parts):
-                return all(self._value(part, state_of) for part in parts)
+                return all(self._evaluate_node(part, state_of) for part in parts)
             case ast.BoolOp(values=parts):
-                return any(self._value(part, state_of) for part in parts)
+                return any(self._evaluate_node(part, state_of) for part in parts)
         raise RuleError(f"AlarmRule: cannot be read: {self.text}")
 
 
@@ -87,12 +95,13 @@ Treatment = Literal["missing", "ignore", "breaching", "notBreaching"]
 EXTRA_DATAPOINTS = 2
 
 
-def decide(
+def decide_state(
     breaching: Sequence[bool | None], *, m: int, n: int, treatment: Treatment, now: State
 ) -> State:
-    """The next state. `breaching` is oldest first, None where data is missing; `now` the state.
+    """Return an alarm's next state. `now` is its current state.
 
-    It is the whole evaluation range: N and the extra ones.
+    `breaching` is the whole evaluation range, N datapoints and the extra ones: oldest first, None
+    if data is missing.
     """
     real = [breach for breach in breaching if breach is not None]
     if not real:
@@ -129,14 +138,14 @@ _SHOWN_TREATMENTS = {"breaching": "Breaching", "notBreaching": "NonBreaching"}
 Datapoint = tuple[datetime, float]
 
 
-def stamp(moment: datetime) -> str:
-    """As CloudWatch writes times inside its JSON."""
+def format_timestamp(moment: datetime) -> str:
+    """Format a time as CloudWatch writes it inside its JSON."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}+0000"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Result of one evaluation: the next state, and the last N datapoints, oldest first."""
+    """The result of one evaluation: the next state, and the last N datapoints, oldest first."""
 
     at: datetime
     state: State
@@ -144,12 +153,12 @@ class Evaluation:
 
 
 class MetricAlarmRule:
-    """Made from PutMetricAlarm's request. Raises ValueError, in words, for what it cannot be."""
+    """The rule of a PutMetricAlarm request. Raises ValueError with a message if it is invalid."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         if names := [name for name in _NOT_EMULATED if name in request]:
             raise ValueError(f"{names[0]} is not emulated by the local AWS.")
-        self.query = alarm_query(request)
+        self.query = parse_alarm_query(request)
         comparison = request["ComparisonOperator"]
         if comparison not in _COMPARISONS:
             raise ValueError(f"The comparison {comparison} (anomaly detection) is not emulated.")
@@ -176,42 +185,50 @@ class MetricAlarmRule:
         self.period_seconds = self.query.period_seconds
 
     def evaluate(self, values: MetricValues, at: datetime, now: State) -> Evaluation | None:
-        """The next state. None: not enough samples to say."""
+        """Return the evaluation at `at`, or None if there are too few samples to decide."""
         period = timedelta(seconds=self.period_seconds)
         count = self.n + EXTRA_DATAPOINTS
         starts = [at - period * (count - index) for index in range(count)]
-        points = [(start, self.query.value(values, start, start + period)) for start in starts]
-        return self.judge(values, points, at, now)
+        points = [
+            (start, self.query.compute_value(values, start, start + period)) for start in starts
+        ]
+        return self.evaluate_points(values, points, at, now)
 
-    def judge(
+    def evaluate_points(
         self,
         values: MetricValues,
         points: Sequence[tuple[datetime, float | None]],
         at: datetime,
         now: State,
     ) -> Evaluation | None:
-        """Evaluate given datapoints, as `evaluate` does: N and the extra ones, oldest first."""
+        """Evaluate the given datapoints as `evaluate` does.
+
+        They are N and the extra ones, oldest first.
+        """
         real = [(start, value) for start, value in points if value is not None]
-        if self.ignores_few_samples and real and self._few(values, real[-1][0]):
+        if self.ignores_few_samples and real and self._has_few_samples(values, real[-1][0]):
             return None
         compare, threshold = self._compare, self.threshold
         breaching = [None if value is None else compare(value, threshold) for _, value in points]
-        state = decide(breaching, m=self.m, n=self.n, treatment=self.treatment, now=now)
+        state = decide_state(breaching, m=self.m, n=self.n, treatment=self.treatment, now=now)
         return Evaluation(at, state, real[-self.n :])
 
-    def _few(self, values: MetricValues, start: datetime) -> bool:
-        """Source: "Percentile-based CloudWatch alarms and low data samples"."""
+    def _has_few_samples(self, values: MetricValues, start: datetime) -> bool:
+        """Return whether the percentile has too few samples to evaluate.
+
+        Source: "Percentile-based CloudWatch alarms and low data samples".
+        """
         if not isinstance(self.query, MetricQuery):
             return False
-        percent = percent_of(self.query.statistic)
+        percent = parse_percent(self.query.statistic)
         if percent is None or not 0 < percent < 100:
             return False
         enough = 10 / min(percent / 100, 1 - percent / 100)
         end = start + timedelta(seconds=self.period_seconds)
-        return values.samples(self.query, start, end) < enough
+        return values.count_samples(self.query, start, end) < enough
 
-    def reason(self, evaluation: Evaluation) -> str:
-        """StateReason, as CloudWatch writes it."""
+    def format_reason(self, evaluation: Evaluation) -> str:
+        """Return the StateReason as CloudWatch writes it."""
         real, state = evaluation.datapoints, evaluation.state
         if not real:
             return (
@@ -238,13 +255,13 @@ class MetricAlarmRule:
             f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
         )
 
-    def reason_data(self, evaluation: Evaluation, values: MetricValues) -> str:
-        """StateReasonData, as CloudWatch writes it."""
+    def format_reason_data(self, evaluation: Evaluation, values: MetricValues) -> str:
+        """Return the StateReasonData as CloudWatch writes it."""
         real = evaluation.datapoints
         period = timedelta(seconds=self.period_seconds)
-        data: dict[str, Any] = {"version": "1.0", "queryDate": stamp(evaluation.at)}
+        data: dict[str, Any] = {"version": "1.0", "queryDate": format_timestamp(evaluation.at)}
         if real:
-            data["startDate"] = stamp(real[0][0])
+            data["startDate"] = format_timestamp(real[0][0])
         if isinstance(self.query, MetricQuery):
             if self.query.unit:
                 data["unit"] = self.query.unit
@@ -255,9 +272,13 @@ class MetricAlarmRule:
             "threshold": self.threshold,
             "evaluatedDatapoints": [
                 {
-                    "timestamp": stamp(start),
+                    "timestamp": format_timestamp(start),
                     **(
-                        {"sampleCount": float(values.samples(self.query, start, start + period))}
+                        {
+                            "sampleCount": float(
+                                values.count_samples(self.query, start, start + period)
+                            )
+                        }
                         if isinstance(self.query, MetricQuery)
                         else {}
                     ),
@@ -265,6 +286,9 @@ class MetricAlarmRule:
                 }
                 for start, value in reversed(real)
             ]
-            or [{"timestamp": stamp(evaluation.at - ago * period)} for ago in range(1, self.n + 1)],
+            or [
+                {"timestamp": format_timestamp(evaluation.at - ago * period)}
+                for ago in range(1, self.n + 1)
+            ],
         }
         return json.dumps(data)

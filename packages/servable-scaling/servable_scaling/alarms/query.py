@@ -2,10 +2,12 @@
 
 Metric math is for one point in time, with the operations that alarms and dashboards here use:
 numbers, ids, + - * / ** and comparisons, IF, FILL, ABS, and MAX, MIN, SUM, AVG of a list
-`[m1, m2]`. Anything else is refused by name when the alarm is put. Of two metrics of which one has
-no data, arithmetic and comparisons take 0 for it; a metric without data and a number give no data.
+`[m1, m2]`. Anything else is rejected by name when the alarm is created or changed. If one of two
+metrics has no data, arithmetic and comparisons use 0 for it; a metric without data and a number
+give no data.
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
-(2026-11-23: "Basic arithmetic functions", "Comparison and logical operators", "Using IF expressions")
+(2026-11-23: "Basic arithmetic functions", "Comparison and logical operators",
+"Using IF expressions")
 """
 
 import ast
@@ -26,7 +28,10 @@ _SIGNIFICANT_DIGITS = 3
 
 @dataclass
 class Samples:
-    """Count, sum and bounds are exact; so are percentiles of up to 2,000 different values."""
+    """The samples of a metric. Count, sum and bounds are exact.
+
+    Percentiles are exact for up to 2,000 different values.
+    """
 
     count: float = 0.0
     total: float = 0.0
@@ -39,11 +44,11 @@ class Samples:
     def add(self, value: float, times: float = 1.0) -> None:
         self.add_set(count=times, total=value * times, least=value, most=value)
         # The count may be a fraction: Counter's type knows whole ones only.
-        self.values[_rounded(value) if self.coarse else value] += times  # type: ignore[assignment]
+        self.values[_round_value(value) if self.coarse else value] += times  # type: ignore[assignment]
         self._coarsen()
 
     def add_set(self, *, count: float, total: float, least: float, most: float) -> None:
-        """A statistic set, as PutMetricData takes it."""
+        """Add a statistic set, as PutMetricData accepts it."""
         self.count += count
         self.total += total
         self.least = min(self.least, least)
@@ -54,8 +59,11 @@ class Samples:
         self.values.update(other.values)
         self._coarsen(at_once=other.coarse)
 
-    def percentile(self, percent: float) -> float | None:
-        """The smallest value that at least `percent` of all samples do not exceed."""
+    def compute_percentile(self, percent: float) -> float | None:
+        """Return the smallest value that at least `percent` of all samples do not exceed.
+
+        Returns None without samples, or if some of them came as a statistic set.
+        """
         count = sum(self.values.values())
         if count == 0 or count < self.count:  # part of it came as a statistic set
             return None
@@ -71,10 +79,10 @@ class Samples:
             return
         exact, self.values, self.coarse = self.values, Counter(), True
         for value, times in exact.items():
-            self.values[_rounded(value)] += times
+            self.values[_round_value(value)] += times
 
 
-def _rounded(value: float) -> float:
+def _round_value(value: float) -> float:
     return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
 
@@ -90,31 +98,34 @@ KNOWN = (*_SIMPLE, "p0 to p100")
 
 
 class UnknownStatisticError(ValueError):
-    """A statistic that is not emulated, such as a trimmed mean."""
+    """The error of a statistic that is not emulated, such as a trimmed mean."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"The statistic {name} is not emulated; known are {', '.join(KNOWN)}.")
 
 
 def check_statistic(name: str) -> None:
-    """Raises `UnknownStatisticError`."""
+    """Raise `UnknownStatisticError` for a statistic that is not emulated."""
     if name not in _SIMPLE and not _PERCENTILE.match(name):
         raise UnknownStatisticError(name)
 
 
-def percent_of(name: str) -> float | None:
-    """99.0 for p99; None for a statistic that is no percentile."""
+def parse_percent(name: str) -> float | None:
+    """Return 99.0 for p99; None for a statistic that is not a percentile."""
     match = _PERCENTILE.match(name)
     return float(match.group(1)) if match else None
 
 
-def statistic(samples: Samples, name: str) -> float | None:
-    """None where there is nothing to tell. Raises `UnknownStatisticError`."""
+def compute_statistic(samples: Samples, name: str) -> float | None:
+    """Return the statistic of the samples, or None without data.
+
+    Raises `UnknownStatisticError`.
+    """
     check_statistic(name)
     if samples.count == 0:
         return None
-    percent = percent_of(name)
-    return _SIMPLE[name](samples) if percent is None else samples.percentile(percent)
+    percent = parse_percent(name)
+    return _SIMPLE[name](samples) if percent is None else samples.compute_percentile(percent)
 
 
 Values = Mapping[str, float | None]
@@ -144,11 +155,14 @@ _OF_LISTS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 class UnknownExpressionError(ValueError):
-    """`str()` says what is not understood."""
+    """The error of an expression that is not emulated; `str()` names the part."""
 
 
 class Expression:
-    """Compiled once, to a function of the metrics' values; raises `UnknownExpressionError`."""
+    """A metric math expression, compiled once to a function of the metrics' values.
+
+    Raises `UnknownExpressionError`.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -157,13 +171,16 @@ class Expression:
             tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError:
             raise UnknownExpressionError(f"The expression {text} cannot be read.") from None
-        self._term = self._compiled(tree)
+        self._term = self._compile(tree)
 
-    def value(self, values: Values) -> float | None:
-        """None where no metric that it needs has data, and for a division by zero."""
+    def compute_value(self, values: Values) -> float | None:
+        """Return the value of the expression.
+
+        Returns None if no metric that it needs has data, and for a division by zero.
+        """
         return self._term(values)
 
-    def _compiled(self, node: ast.expr) -> _Term:
+    def _compile(self, node: ast.expr) -> _Term:
         match node:
             case ast.Constant(value=int() | float() as number):
                 return lambda values: float(number)
@@ -171,51 +188,51 @@ class Expression:
                 self.ids.add(name)
                 return lambda values: values.get(name)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return self._applied(operator.neg, inner)
+                return self._compile_function(operator.neg, inner)
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
-                return self._applied(_BINARY[type(sign)], left, right)
+                return self._compile_function(_BINARY[type(sign)], left, right)
             case ast.Compare(left=left, ops=[order], comparators=[right]) if (
                 type(order) in _COMPARISONS
             ):
-                return self._applied(_COMPARISONS[type(order)], left, right)
+                return self._compile_function(_COMPARISONS[type(order)], left, right)
             case ast.Call(func=ast.Name(id="ABS"), args=[inner], keywords=[]):
-                return self._applied(abs, inner)
+                return self._compile_function(abs, inner)
             case ast.Call(func=ast.Name(id="FILL"), args=[_, _] as parts, keywords=[]):
-                series, default = map(self._compiled, parts)
-                return lambda values: _filled(series(values), default, values)
+                series, default = map(self._compile, parts)
+                return lambda values: _fill_value(series(values), default, values)
             case ast.Call(func=ast.Name(id="IF"), args=[_, _, *_] as parts, keywords=[]) if (
                 len(parts) <= 3
             ):
-                test, yes, *no = map(self._compiled, parts)
-                return lambda values: _chosen(test(values), yes, no, values)
+                test, yes, *no = map(self._compile, parts)
+                return lambda values: _choose_branch(test(values), yes, no, values)
             case ast.Call(func=ast.Name(id=name), args=[ast.List(elts=parts)], keywords=[]) if (
                 name in _OF_LISTS and parts
             ):
-                return self._aggregated(_OF_LISTS[name], parts)
+                return self._compile_aggregate(_OF_LISTS[name], parts)
         raise UnknownExpressionError(
             f"{ast.unparse(node)} in the expression {self.text} is not emulated."
         )
 
-    def _aggregated(
+    def _compile_aggregate(
         self, function: Callable[[Sequence[float]], float], parts: Sequence[ast.expr]
     ) -> _Term:
-        terms = [self._compiled(part) for part in parts]
+        terms = [self._compile(part) for part in parts]
 
-        def term(values: Values) -> float | None:
+        def compute_term(values: Values) -> float | None:
             numbers = [number for each in terms if (number := each(values)) is not None]
             return function(numbers) if numbers else None
 
-        return term
+        return compute_term
 
-    def _applied(self, function: Callable[..., float], *parts: ast.expr) -> _Term:
-        terms = [self._compiled(part) for part in parts]
+    def _compile_function(self, function: Callable[..., float], *parts: ast.expr) -> _Term:
+        terms = [self._compile(part) for part in parts]
         # A time series, and not a number, has an id: it begins with a lowercase letter.
         of_metrics = [
             any(isinstance(node, ast.Name) and node.id[0].islower() for node in ast.walk(part))
             for part in parts
         ]
 
-        def term(values: Values) -> float | None:
+        def compute_term(values: Values) -> float | None:
             operands = [compiled(values) for compiled in terms]
             of_series = [operand for operand, yes in zip(operands, of_metrics, strict=True) if yes]
             if of_series and all(operand is None for operand in of_series):
@@ -225,14 +242,16 @@ class Expression:
             except (ZeroDivisionError, OverflowError):
                 return None
 
-        return term
+        return compute_term
 
 
-def _filled(value: float | None, default: _Term, values: Values) -> float | None:
+def _fill_value(value: float | None, default: _Term, values: Values) -> float | None:
     return default(values) if value is None else value
 
 
-def _chosen(test: float | None, yes: _Term, no: Sequence[_Term], values: Values) -> float | None:
+def _choose_branch(
+    test: float | None, yes: _Term, no: Sequence[_Term], values: Values
+) -> float | None:
     if test:
         return yes(values) or 0.0  # no data counts as 0 in this branch, and is dropped in the other
     return no[0](values) if test is not None and no else None
@@ -240,21 +259,21 @@ def _chosen(test: float | None, yes: _Term, no: Sequence[_Term], values: Values)
 
 @dataclass(frozen=True)
 class Metric:
-    """Dimensions are part of the name: another set of them is another metric."""
+    """A metric. Dimensions are part of its name: another set of them is another metric."""
 
     namespace: str
     name: str
     dimensions: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, namespace: str, name: str, dimensions: Mapping[str, str]) -> "Metric":
+    def from_dimensions(cls, namespace: str, name: str, dimensions: Mapping[str, str]) -> "Metric":
         return cls(namespace, name, frozenset(dimensions.items()))
 
     @classmethod
-    def named(cls, request: Mapping[str, Any]) -> "Metric":
-        """Read `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
+    def from_request(cls, request: Mapping[str, Any]) -> "Metric":
+        """Read `Namespace`, `MetricName` and `Dimensions` from a request."""
         dimensions = {item["Name"]: item["Value"] for item in request.get("Dimensions", [])}
-        return cls.of(request["Namespace"], request["MetricName"], dimensions)
+        return cls.from_dimensions(request["Namespace"], request["MetricName"], dimensions)
 
 
 @dataclass(frozen=True)
@@ -266,18 +285,18 @@ class MetricQuery:
     period_seconds: int
     unit: str | None = None
 
-    def value(self, values: "MetricValues", start: datetime, end: datetime) -> float | None:
-        return values.value(self, start, end)
+    def compute_value(self, values: "MetricValues", start: datetime, end: datetime) -> float | None:
+        return values.compute_value(self, start, end)
 
 
 class MetricValues(Protocol):
-    """Source of measured values: the local AWS's store of samples, or a simulation's numbers."""
+    """The source of measured values: the local AWS's samples, or a simulation's numbers."""
 
-    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
-        """The statistic over [start, end); None where there is no data."""
+    def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        """Return the statistic over [start, end), or None if there is no data."""
 
-    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
-        """Count the samples in [start, end): percentiles of few may be left out."""
+    def count_samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        """Count the samples in [start, end): alarms may ignore percentiles of few samples."""
 
 
 @dataclass(frozen=True)
@@ -291,24 +310,27 @@ class MathQuery:
     def period_seconds(self) -> int:
         return max(self.of[name].period_seconds for name in self.expression.ids)
 
-    def value(self, values: MetricValues, start: datetime, end: datetime) -> float | None:
-        return self.expression.value(
-            {name: self.of[name].value(values, start, end) for name in self.expression.ids}
+    def compute_value(self, values: MetricValues, start: datetime, end: datetime) -> float | None:
+        return self.expression.compute_value(
+            {name: self.of[name].compute_value(values, start, end) for name in self.expression.ids}
         )
 
 
 Query = MetricQuery | MathQuery
 
 
-def queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
-    """MetricDataQueries by id. Raises ValueError in words for what is not emulated."""
+def parse_queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
+    """Return the queries of MetricDataQueries by ID.
+
+    Raises ValueError with a message for what is not emulated.
+    """
     by_id: dict[str, Query] = {}
     for entry in entries:
         if "MetricStat" in entry:
             statistic = entry["MetricStat"]
             check_statistic(statistic["Stat"])
             by_id[entry["Id"]] = MetricQuery(
-                Metric.named(statistic["Metric"]),
+                Metric.from_request(statistic["Metric"]),
                 statistic["Stat"],
                 int(statistic.get("Period", 60)),  # a tracking policy's metrics have none
                 statistic.get("Unit"),
@@ -324,22 +346,22 @@ def queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
                 names = ", ".join(sorted(unknown)) or "no metric at all"
                 raise ValueError(f"The expression {query.expression.text} refers to {names}.")
     for name in by_id:
-        _refuse_circle(by_id, name, ())
+        _reject_cycle(by_id, name, ())
     return by_id
 
 
-def _refuse_circle(by_id: Mapping[str, Query], name: str, above: tuple[str, ...]) -> None:
+def _reject_cycle(by_id: Mapping[str, Query], name: str, above: tuple[str, ...]) -> None:
     if name in above:
         raise ValueError(f"The expressions {', '.join(above)} refer to each other.")
     query = by_id[name]
     for inner in query.expression.ids if isinstance(query, MathQuery) else ():
-        _refuse_circle(by_id, inner, (*above, name))
+        _reject_cycle(by_id, inner, (*above, name))
 
 
-def alarm_query(request: Mapping[str, Any]) -> Query:
-    """The query in PutMetricAlarm's request. Raises ValueError with a message."""
+def parse_alarm_query(request: Mapping[str, Any]) -> Query:
+    """Return the query in PutMetricAlarm's request. Raises ValueError with a message."""
     if "Metrics" in request:
-        by_id = queries(request["Metrics"])
+        by_id = parse_queries(request["Metrics"])
         returned = [entry["Id"] for entry in request["Metrics"] if entry.get("ReturnData", True)]
         if len(returned) != 1:
             raise ValueError(
@@ -357,7 +379,7 @@ def alarm_query(request: Mapping[str, Any]) -> Query:
             raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
         check_statistic(name)
         seconds = int(request.get("Period", 0))
-        query = MetricQuery(Metric.named(request), name, seconds, request.get("Unit"))
+        query = MetricQuery(Metric.from_request(request), name, seconds, request.get("Unit"))
     seconds = query.period_seconds
     if seconds not in (10, 20, 30) and (seconds <= 0 or seconds % 60):
         raise ValueError(f"Period must be 10, 20, 30 or a multiple of 60 seconds, not {seconds}.")

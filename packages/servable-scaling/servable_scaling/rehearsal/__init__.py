@@ -1,4 +1,7 @@
-"""A day of traffic against policies, alarms and instances, computed minute by minute. Pure."""
+"""The simulation of a day of traffic with policies, alarms and instances, minute by minute.
+
+Pure.
+"""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
-"""A day, minute by minute: traffic, the fleet, its metrics, and what policies and alarms make of them.
+"""The simulation of a day, by the minute: traffic, fleet, metrics, policies and alarms.
 
 day = rehearse(Scenario(...))
-day.minutes[540].p99_ms, day.refused, day.woken
+day.minutes[540].p99_ms, day.refused_requests, day.woken
 """
 
 import math
@@ -21,7 +21,7 @@ from servable_scaling.rehearsal.scenario import (
     Wait,
     WaitingCallers,
 )
-from servable_scaling.rehearsal.traffic import whole_requests
+from servable_scaling.rehearsal.traffic import draw_whole_requests
 from servable_scaling.scalable_target import ScalingActivity
 from servable_scaling.target_scaler import ScaledResource
 
@@ -31,7 +31,10 @@ MICROSECONDS, MILLISECONDS = 1e6, 1e3
 
 @dataclass(frozen=True)
 class _Batch:
-    """One batch of a rolling deployment: the minutes in which it starts, answers and ends."""
+    """A batch of a rolling deployment.
+
+    It has the minutes in which the batch starts, begins to respond, and ends.
+    """
 
     starts: int
     answers: int
@@ -41,7 +44,10 @@ class _Batch:
 
 @dataclass(frozen=True)
 class RehearsedMinute:
-    """Answers and instances of one minute. `paid` includes instances that start, and a second fleet."""
+    """The responses and instances of one minute.
+
+    `paid` includes instances that start, and a second fleet.
+    """
 
     requests: float
     answering: int
@@ -62,14 +68,17 @@ class RehearsedMinute:
     """Requests that are answered in this minute, after a wait."""
 
     @property
-    def arriving(self) -> float:
-        """Requests that a copy gets."""
+    def arriving_requests(self) -> float:
+        """Return the number of requests that reach a copy."""
         return self.requests - self.waiting + self.late
 
 
 @dataclass
 class RehearsedDay:
-    """`woken`: the minutes in which the composite alarm began to hold."""
+    """The result of a simulated day.
+
+    `woken`: the minutes in which the composite alarm began to hold.
+    """
 
     minutes: list[RehearsedMinute] = field(default_factory=list)
     activities: list[ScalingActivity] = field(default_factory=list)
@@ -85,17 +94,17 @@ class RehearsedDay:
     """Callers who waited for as long as they do and failed, or did not wait; they are among the refused."""
 
     @property
-    def waiting(self) -> float:
-        """Callers who found no copy."""
+    def waiting_callers(self) -> float:
+        """Return the number of callers who found no copy."""
         return sum(minute.waiting for minute in self.minutes)
 
     @property
-    def expected_broken(self) -> float:
-        """Minutes outside of the objective on the average, where requests and latencies vary."""
+    def expected_broken_minutes(self) -> float:
+        """Return the expected minutes outside of the objective if requests and latencies vary."""
         return sum(minute.breaks for minute in self.minutes)
 
     @property
-    def refused(self) -> float:
+    def refused_requests(self) -> float:
         return sum(minute.refused for minute in self.minutes)
 
     @property
@@ -112,8 +121,11 @@ LATENCY_MARGIN = 0.1
 
 
 @lru_cache(maxsize=100_000)
-def breaking(requests: int, share: float) -> float:
-    """The probability that more than 1 % of so many requests are of a kind of which `share` are expected."""
+def compute_break_probability(requests: int, share: float) -> float:
+    """Return the probability that more than 1 % of the requests break the objective.
+
+    `share`: the expected share of requests that break it.
+    """
     most, mean = math.floor(MOST_REFUSED_SHARE * requests), share * requests
     if mean <= 0 or mean < most - 8 * math.sqrt(most):
         return 0.0
@@ -132,7 +144,7 @@ def rehearse(scenario: Scenario) -> RehearsedDay:
     Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm.
     """
     simulation = _Simulation(scenario)
-    day = whole_requests(scenario.requests, 0) if scenario.sleep else scenario.requests
+    day = draw_whole_requests(scenario.requests, 0) if scenario.sleep else scenario.requests
     for minute, requests in enumerate(day):
         simulation.scale(minute)
         simulation.deploy(minute)
@@ -148,14 +160,14 @@ class _SimulatedMetrics:
         self.minutes: list[RehearsedMinute] = []
         self.served: list[list[tuple[float, float, float, float]]] = []
 
-    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+    def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         first = int((start - self.scenario.begins) // MINUTE)
         last = max(first + 1, math.ceil((end - self.scenario.begins) / MINUTE))
         if first < 0 or first >= len(self.minutes):
             return None
         if last == first + 1 and end - start == MINUTE:
-            return self._minute(query, first)  # of a whole minute every statistic is its value
-        values = [self._minute(query, at) for at in range(first, min(last, len(self.minutes)))]
+            return self._read_minute(query, first)  # of a whole minute every statistic is its value
+        values = [self._read_minute(query, at) for at in range(first, min(last, len(self.minutes)))]
         numbers = [number for number in values if number is not None]
         if not numbers:
             return None
@@ -163,18 +175,20 @@ class _SimulatedMetrics:
             return sum(numbers) * min(1.0, (end - start) / MINUTE)
         return max(numbers) if query.statistic == "Maximum" else sum(numbers) / len(numbers)
 
-    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+    def count_samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
         first = int((start - self.scenario.begins) // MINUTE)
         last = math.ceil((end - self.scenario.begins) / MINUTE)
         return sum(minute.requests for minute in self.minutes[max(0, first) : max(0, last)])
 
-    def _minute(self, query: MetricQuery, at: int) -> float | None:
+    def _read_minute(self, query: MetricQuery, at: int) -> float | None:
         minute, name = self.minutes[at], query.metric.name
         if name == "Invocations":
             return minute.requests
         if name in ("InvocationsPerInstance", "InvocationsPerCopy"):
             # A request finds a copy or none; in a part of a minute it more likely came in the larger part.
-            arriving = round(minute.arriving) if self.scenario.sleep else minute.arriving
+            arriving = (
+                round(minute.arriving_requests) if self.scenario.sleep else minute.arriving_requests
+            )
             return arriving / minute.answering if minute.answering else None
         if name == "NoCapacityInvocationFailures":
             return round(minute.asking) or None
@@ -187,12 +201,12 @@ class _SimulatedMetrics:
             return None
         parts, model = self.served[at], self.scenario.model
         if query.statistic.startswith("p"):
-            return model.at(parts, float(query.statistic[1:]) / 100) * MICROSECONDS
+            return model.compute_percentile(parts, float(query.statistic[1:]) / 100) * MICROSECONDS
         waiting = sum(part * (delay + waits * each) for part, delay, waits, each in parts)
         mean = model.service.mean_seconds + waiting
         if name == "ModelLatency":
             return mean * MICROSECONDS
-        return minute.arriving / SECONDS / minute.answering * mean
+        return minute.arriving_requests / SECONDS / minute.answering * mean
 
 
 class _Simulation:
@@ -223,7 +237,7 @@ class _Simulation:
         """Evaluate alarms, policies, and schedules at the start of a minute, and change the fleet."""
         # A first copy comes in `_wait`, behind the alarms.
         if self.callers is None or self.fleet.count:
-            self._join(minute)
+            self._add_started(minute)
         deploying = self.second is not None or bool(self.batches)
         # Observed: while instances start or end the endpoint is Updating, so that nothing else scales.
         updating = deploying or bool(self.starting)
@@ -234,18 +248,18 @@ class _Simulation:
         self.day.alarms += step.changed
         if self.page is not None:
             states = self.scaling.alarms
-            holds = self.page.holds(lambda name: states[name].state)
+            holds = self.page.is_met(lambda name: states[name].state)
             if holds and not self.paging:
                 self.day.woken.append(minute)
             self.paging = holds
         if self.scenario.resource in step.desired:
-            self._set(step.desired[self.scenario.resource], minute)
+            self._set_capacity(step.desired[self.scenario.resource], minute)
 
-    def _join(self, until: float) -> None:
+    def _add_started(self, until: float) -> None:
         self.fleet.add(sum(count for when, count in self.starting if when <= until))
         self.starting = [(when, count) for when, count in self.starting if when > until]
 
-    def _set(self, capacity: int, minute: int) -> None:
+    def _set_capacity(self, capacity: int, minute: int) -> None:
         more, self.desired = capacity - self.desired, capacity
         if more > 0 and (sleep := self.scenario.sleep) is not None:
             there = self.empty.take(more, minute)
@@ -261,7 +275,7 @@ class _Simulation:
             waiting = sum(count for _, count in self.starting)
             ending = max(0, self.fleet.count + waiting - capacity)
             self.fleet.remove(ending)
-            self.empty.empty(ending if self.scenario.sleep else 0, minute)
+            self.empty.add(ending if self.scenario.sleep else 0, minute)
 
     def deploy(self, minute: int) -> None:
         """Start, shift, and end the fleets of the deployment, if there is one."""
@@ -269,7 +283,7 @@ class _Simulation:
         if plan is None or minute < plan.minute:
             return
         if plan.batch_percent is not None:
-            self._roll(plan, plan.batch_percent, minute)
+            self._roll_batches(plan, plan.batch_percent, minute)
             return
         if minute == plan.minute:
             self.day.deployed_with = self.desired
@@ -287,7 +301,7 @@ class _Simulation:
             self.fleet, self.second = self.second, None
             self.starting.clear()  # they were the old fleet's
 
-    def _roll(self, plan: PlacedDeployment, percent: float, minute: int) -> None:
+    def _roll_batches(self, plan: PlacedDeployment, percent: float, minute: int) -> None:
         if minute == plan.minute:
             self.day.deployed_with = self.desired
             remaining, at = self.desired, minute
@@ -303,8 +317,8 @@ class _Simulation:
                 self.fleet.remove(batch.count)
         self.batches = [batch for batch in self.batches if batch.ends > minute]
 
-    def _share(self, minute: int) -> float:
-        """The share of the traffic that goes to the second fleet."""
+    def _compute_second_share(self, minute: int) -> float:
+        """Return the share of the traffic that goes to the second fleet."""
         plan = self.scenario.deployment
         if plan is None or self.second is None or not self.second.count:
             return 0.0
@@ -312,27 +326,31 @@ class _Simulation:
         step = passed // max(1, plan.bake_minutes)
         return self.shares[min(step, len(self.shares) - 1)] / 100
 
-    def _wait(self, minute: int, requests: float) -> tuple[float, float, float, float]:
-        """(requests that find no copy, those that ask in all, those answered late, those that give up)."""
+    def _simulate_waiting(self, minute: int, requests: float) -> tuple[float, float, float, float]:
+        """Simulate the callers who wait for a copy, and return four numbers of requests.
+
+        They are: requests that find no copy, all that request one, those that get a late
+        response, and those that give up.
+        """
         callers = self.callers
         if callers is None or self.fleet.count:
             return 0.0, 0.0, 0.0, 0.0
         awake = max(minute, min((when for when, _ in self.starting), default=math.inf))
         until = min(awake, minute + 1.0)
         found_none = requests * (until - minute)
-        callers.come(minute, until, found_none)
-        asking, failed = callers.count if until > minute else 0.0, callers.give_up(until)
+        callers.add(minute, until, found_none)
+        asking, failed = callers.count if until > minute else 0.0, callers.remove_expired(until)
         if awake >= minute + 1:
             return found_none, asking, 0.0, failed
-        self._join(awake)
-        waits = callers.answered(awake)
+        self._add_started(awake)
+        waits = callers.release_all(awake)
         self.day.waits += waits
         return found_none, asking, sum(wait.callers for wait in waits), failed
 
     def serve(self, minute: int, requests: float) -> None:
-        """Answer the minute's requests, and record the minute."""
-        share = self._share(minute)
-        found_none, asking, late, failed = self._wait(minute, requests)
+        """Serve the minute's requests, and record the minute."""
+        share = self._compute_second_share(minute)
+        found_none, asking, late, failed = self._simulate_waiting(minute, requests)
         arriving = requests - found_none + late
         served = [(1 - share, self.fleet.serve(arriving * (1 - share)))]
         if self.second is not None and self.second.count:
@@ -340,22 +358,26 @@ class _Simulation:
         waiting = sum(count for _, count in self.starting)
         both = 0 if self.second is None else max(self.second.count, self.desired)
         answering = self.fleet.count + (self.second.count if self.second else 0)
-        self.measured.served.append(_together(served))
+        self.measured.served.append(_combine_parts(served))
         parts = self.measured.served[-1]
         answered = parts and arriving and self.scenario.latencies
         p50, p99 = (
-            self.scenario.model.at(parts, percent) * MILLISECONDS if answered else None
+            self.scenario.model.compute_percentile(parts, percent) * MILLISECONDS
+            if answered
+            else None
             for percent in (0.5, 0.99)
         )
         refused = min(arriving, sum(each.refused for _, each in served)) + failed
         self.day.gave_up += failed
         use = max(each.use for _, each in served)
         rolling = sum(each.count for each in self.batches if each.starts <= minute < each.answers)
-        paid = self.fleet.count + waiting + both + rolling + self.empty.paid(minute)
-        slower, slower_at_worst = self._slower(parts, arriving)
+        paid = self.fleet.count + waiting + both + rolling + self.empty.count_paid(minute)
+        slower, slower_at_worst = self._compute_slower_shares(parts, arriving)
         share = refused / arriving if arriving else 0.0
         counted = round(arriving)
-        breaks = 1 - (1 - breaking(counted, slower_at_worst)) * (1 - breaking(counted, share))
+        breaks = 1 - (1 - compute_break_probability(counted, slower_at_worst)) * (
+            1 - compute_break_probability(counted, share)
+        )
         if failed > MOST_REFUSED_SHARE * arriving:
             breaks = 1.0  # nothing of it is left to chance
         self.day.minutes.append(
@@ -377,18 +399,21 @@ class _Simulation:
         if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * arriving:
             self.day.broken.append(minute)
 
-    def _slower(self, parts: Sequence[Part], requests: float) -> tuple[float, float]:
-        """(the share that is slower than the objective, the same with latencies longer by the margin)."""
+    def _compute_slower_shares(self, parts: Sequence[Part], requests: float) -> tuple[float, float]:
+        """Return two shares of requests that are slower than the objective.
+
+        The second is computed with latencies longer by the margin.
+        """
         most = self.scenario.p99_ms
         if most is None or not parts or not requests:
             return 0.0, 0.0
         seconds, model = most / MILLISECONDS, self.scenario.model
-        return model.slower(parts, seconds), round(
-            model.slower(parts, seconds / (1 + LATENCY_MARGIN)), 5
+        return model.compute_slower_share(parts, seconds), round(
+            model.compute_slower_share(parts, seconds / (1 + LATENCY_MARGIN)), 5
         )
 
 
-def _together(
+def _combine_parts(
     served: Sequence[tuple[float, ServedMinute]],
 ) -> list[tuple[float, float, float, float]]:
     parts: dict[tuple[float, float, float], float] = {}

@@ -1,9 +1,10 @@
-"""Instances that answer, each with a queue, minute by minute with the backlog carried over.
+"""Instances that serve requests, each with a queue; each minute's backlog is carried over.
 
 A queue has `c` servers, Poisson arrivals, general service times: M/G/c. Exact for M/M/c. Sources
-(2026-11-22): Erlang C; for constant service times Cosmetatos, "Some approximate equilibrium results for
-the multi-server queue (M/G/r)", Operational Research Quarterly 27 (1976); between both Tijms'
-interpolation by the squared coefficient of variation, https://en.wikipedia.org/wiki/M/G/k_queue.
+(2026-11-22): Erlang C; for constant service times Cosmetatos, "Some approximate equilibrium
+results for the multi-server queue (M/G/r)", Operational Research Quarterly 27 (1976); between
+both Tijms' interpolation by the squared coefficient of variation,
+https://en.wikipedia.org/wiki/M/G/k_queue.
 """
 
 import math
@@ -23,8 +24,11 @@ _COMMITTED = (0.6, 0.5)
 
 
 @lru_cache(maxsize=100_000)
-def erlang_c(servers: int, load: float) -> float:
-    """The share of requests that wait. `load`: servers busy on average, below `servers`."""
+def compute_erlang_c(servers: int, load: float) -> float:
+    """Return the share of requests that wait.
+
+    `load`: servers busy on average, below `servers`.
+    """
     blocked = 1.0
     for count in range(1, servers + 1):
         blocked = load * blocked / (count + load * blocked)
@@ -33,7 +37,7 @@ def erlang_c(servers: int, load: float) -> float:
 
 @dataclass(frozen=True)
 class Service:
-    """Service time of one request, without waiting: lognormal, given by median and p99."""
+    """The service time of one request, without waiting: lognormal, given by median and p99."""
 
     p50_seconds: float
     p99_seconds: float
@@ -48,20 +52,23 @@ class Service:
 
     @property
     def variation(self) -> float:
-        """Squared coefficient of variation: 0 for a constant time, 1 for an exponential one."""
+        """Return the squared coefficient of variation.
+
+        It is 0 for a constant time, 1 for an exponential one.
+        """
         return math.exp(self.sigma**2) - 1
 
     @cached_property
     def cells(self) -> list[tuple[float, float]]:
-        """(share of requests, the seconds that they take), finer in the tail."""
+        """Return pairs (share of requests, the seconds that they take), finer in the tail."""
         return [
             (share, self.p50_seconds * math.exp(self.sigma * NormalDist().inv_cdf(middle)))
-            for share, middle in quantile_cells()
+            for share, middle in build_quantile_cells()
         ]
 
 
-def quantile_cells() -> list[tuple[float, float]]:
-    """(share, its middle): the cells into which a distribution is cut."""
+def build_quantile_cells() -> list[tuple[float, float]]:
+    """Return the cells into which a distribution is cut, as pairs (share, its middle)."""
     cells, begin = [], 0.0
     for end, count in _CELLS:
         width = (end - begin) / count
@@ -70,9 +77,9 @@ def quantile_cells() -> list[tuple[float, float]]:
     return cells
 
 
-def mean_wait(*, servers: int, use: float, mean_seconds: float, variation: float) -> float:
-    """Mean seconds in the queue. `use`: utilisation, above 0 and below 1."""
-    markov = erlang_c(servers, servers * use) * mean_seconds / (servers * (1 - use))
+def compute_mean_wait(*, servers: int, use: float, mean_seconds: float, variation: float) -> float:
+    """Return the mean seconds in the queue. `use`: utilization, above 0 and below 1."""
+    markov = compute_erlang_c(servers, servers * use) * mean_seconds / (servers * (1 - use))
     if variation >= 1:
         return markov * (1 + variation) / 2
     more = (1 - use) * (servers - 1) * (math.sqrt(4 + 5 * servers) - 2) / (16 * use * servers)
@@ -80,28 +87,31 @@ def mean_wait(*, servers: int, use: float, mean_seconds: float, variation: float
     return variation * markov + (1 - variation) * constant
 
 
-def least_outstanding_wait(
+def compute_least_outstanding_wait(
     *, instances: int, servers: int, use: float, mean_seconds: float, variation: float
 ) -> tuple[float, float]:
-    """(share that waits, mean seconds in the queue) where each request joins the instance with the fewest.
+    """Return (share that waits, mean seconds in the queue) for least outstanding requests.
 
-    As one queue before all servers, and `_COMMITTED` for what a request loses because it never
-    changes its queue: fitted to an event simulation of 2 to 10 instances, within 5 % of its mean response.
+    Each request joins the instance with the fewest. This is computed as one queue before all
+    servers, plus `_COMMITTED` for what a request loses because it never changes its queue. That
+    is fitted to an event simulation of 2 to 10 instances, within 5 % of its mean response.
     """
     together = instances * servers
-    waits = erlang_c(together, together * use)
-    central = mean_wait(servers=together, use=use, mean_seconds=mean_seconds, variation=variation)
+    waits = compute_erlang_c(together, together * use)
+    central = compute_mean_wait(
+        servers=together, use=use, mean_seconds=mean_seconds, variation=variation
+    )
     fixed, by_variation = _COMMITTED
     lost = waits * (1 - use) * (instances - 1) / instances / servers * mean_seconds
     return waits, central + (fixed + by_variation * min(variation, 2.0)) * lost
 
 
-def percentile(
+def compute_percentile(
     cells: Sequence[tuple[float, float]],
     parts: Sequence[tuple[float, float, float, float]],
     share: float,
 ) -> float:
-    """The seconds that `share` of the requests stay below, waiting included.
+    """Return the seconds that `share` of the requests stay below, waiting included.
 
     `parts`: (share of requests, least delay, share that waits beyond it, mean seconds of those).
     """
@@ -109,17 +119,19 @@ def percentile(
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (
-            (middle, high) if slower_share(cells, parts, middle) > 1 - share else (low, middle)
+            (middle, high)
+            if compute_slower_share(cells, parts, middle) > 1 - share
+            else (low, middle)
         )
     return (low + high) / 2
 
 
-def slower_share(
+def compute_slower_share(
     cells: Sequence[tuple[float, float]],
     parts: Sequence[tuple[float, float, float, float]],
     limit_seconds: float,
 ) -> float:
-    """The share of the requests that take longer than the limit, waiting included."""
+    """Return the share of the requests that take longer than the limit, waiting included."""
     slower = 0.0
     for part, delay, waits, waited in parts:
         for cell, seconds in cells:
@@ -151,7 +163,10 @@ LEAST_TURNED_AWAY = 0.1
 
 @dataclass(frozen=True)
 class InstanceModel:
-    """Measured capacity of one instance. `queue`: requests that may wait in it; more are refused."""
+    """The measured capacity of one instance.
+
+    `queue`: requests that may wait in it; more are rejected.
+    """
 
     rate_rps: float
     service: Service
@@ -167,36 +182,42 @@ class InstanceModel:
 
     @property
     def servers(self) -> int:
-        """Requests that it answers at the same time: its rate times what one takes."""
+        """Return the number of requests that it serves at a time.
+
+        That is its rate times the time of one request.
+        """
         return max(1, round(self.rate_rps * self.service.mean_seconds))
 
-    def steady(self, use: float, instances: int) -> Part:
-        """Return the waiting at this utilisation. A request joins the least busy of `instances`."""
+    def compute_steady_part(self, use: float, instances: int) -> Part:
+        """Return the waiting at this utilization.
+
+        A request joins the least busy of `instances`.
+        """
         key = (instances, round(use, 3))
         if key not in self.kept:
-            self.kept[key] = self._steady(min(STEADY_BELOW, key[1]), instances)
+            self.kept[key] = self._compute_steady_part(min(STEADY_BELOW, key[1]), instances)
         return self.kept[key]
 
-    def at(self, parts: Sequence[Part], share: float) -> float:
-        """Seconds within which `share` of the requests of these parts are answered."""
-        key = (_whole(parts), share)
+    def compute_percentile(self, parts: Sequence[Part], share: float) -> float:
+        """Return the seconds within which `share` of these parts' requests get a response."""
+        key = (_normalize_parts(parts), share)
         if key not in self.percentiles:
-            self.percentiles[key] = percentile(self.service.cells, key[0], share)
+            self.percentiles[key] = compute_percentile(self.service.cells, key[0], share)
         return self.percentiles[key]
 
-    def slower(self, parts: Sequence[Part], seconds: float) -> float:
-        """The share of the requests of these parts that take longer."""
-        key = (_whole(parts), seconds)
+    def compute_slower_share(self, parts: Sequence[Part], seconds: float) -> float:
+        """Return the share of the requests of these parts that take longer."""
+        key = (_normalize_parts(parts), seconds)
         if key not in self.slower_shares:
-            self.slower_shares[key] = slower_share(self.service.cells, key[0], seconds)
+            self.slower_shares[key] = compute_slower_share(self.service.cells, key[0], seconds)
         return self.slower_shares[key]
 
-    def _steady(self, use: float, instances: int) -> Part:
+    def _compute_steady_part(self, use: float, instances: int) -> Part:
         if use <= 0:
             return (1.0, 0.0, 0.0, 0.0)
         mean, variation = self.servers / self.rate_rps, self.service.variation
         if instances > 1:
-            waits, wait = least_outstanding_wait(
+            waits, wait = compute_least_outstanding_wait(
                 instances=instances,
                 servers=self.servers,
                 use=use,
@@ -204,8 +225,10 @@ class InstanceModel:
                 variation=variation,
             )
         else:
-            waits = erlang_c(self.servers, self.servers * use)
-            wait = mean_wait(servers=self.servers, use=use, mean_seconds=mean, variation=variation)
+            waits = compute_erlang_c(self.servers, self.servers * use)
+            wait = compute_mean_wait(
+                servers=self.servers, use=use, mean_seconds=mean, variation=variation
+            )
         if waits < FEW_WAIT:
             return (1.0, 0.0, 0.0, 0.0)
         # What arrivals and service vary within a minute bounds what can queue in it.
@@ -213,14 +236,17 @@ class InstanceModel:
         return (1.0, 0.0, waits, min(wait / waits, spread, self.queue / self.rate_rps))
 
 
-def _whole(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """One part alone is the same whatever its share."""
+def _normalize_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the parts as a key; a single part gets the share 1.
+
+    The result of a single part doesn't depend on its share.
+    """
     return tuple(parts) if len(parts) > 1 else ((1.0, *parts[0][1:]),)
 
 
 @dataclass
 class Cohort:
-    """Instances that have answered for equally long. `backlog`: requests waiting in each."""
+    """Instances that have served for equally long. `backlog`: requests waiting in each."""
 
     count: int
     backlog: float = 0.0
@@ -228,7 +254,10 @@ class Cohort:
 
 @dataclass
 class ServedMinute:
-    """Result of one minute. `use`: share of the instances' rate, above 1 while a backlog grows."""
+    """The result of one minute.
+
+    `use`: share of the instances' rate, above 1 while a backlog grows.
+    """
 
     parts: list[Part]
     refused: float
@@ -236,7 +265,7 @@ class ServedMinute:
 
 
 class QueuedFleet:
-    """Cohorts behind one routing strategy."""
+    """A fleet of cohorts with one routing strategy."""
 
     def __init__(self, model: InstanceModel, routing: Routing, count: int) -> None:
         self.model = model
@@ -250,7 +279,7 @@ class QueuedFleet:
         return sum(cohort.count for cohort in self.cohorts)
 
     def add(self, count: int) -> None:
-        """Add instances that begin to answer, with nothing waiting in them."""
+        """Add instances that begin to serve, without waiting requests."""
         if count > 0:
             self.cohorts.append(Cohort(count))
 
@@ -265,42 +294,44 @@ class QueuedFleet:
                 self.cohorts.pop()
 
     def serve(self, requests: float) -> ServedMinute:
-        """Serve one minute. Without an instance everything is refused."""
+        """Serve one minute. Without an instance all requests are rejected."""
         if not self.count:
             return ServedMinute([], requests, 0.0)
-        self._merge()
+        self._merge_cohorts()
         each = requests / self.count
         joined = 1 if self.routing == "random" else self.count
         parts, refused = [], 0.0
         for cohort in self.cohorts:
-            own, turned_away = self._minute(cohort, each, joined)
+            own, turned_away = self._serve_cohort(cohort, each, joined)
             share = cohort.count / self.count
             parts += [(share * part[0], *part[1:]) for part in own]
             refused += turned_away * cohort.count
         return ServedMinute(parts, refused, each / (self.model.rate_rps * SECONDS))
 
-    def _minute(self, cohort: Cohort, arriving: float, joined: int) -> tuple[list[Part], float]:
+    def _serve_cohort(
+        self, cohort: Cohort, arriving: float, joined: int
+    ) -> tuple[list[Part], float]:
         rate = self.model.rate_rps
         before, use = cohort.backlog, arriving / (rate * SECONDS)
         after = before + arriving - rate * SECONDS
         beyond_places = max(0.0, after - self.model.queue)
         cohort.backlog = min(max(0.0, after), self.model.queue)
         if before <= 0 and cohort.backlog <= 0:
-            part, refused = self._part(round(use * USES) / USES, joined, 0.0)
+            part, refused = self._compute_part(round(use * USES) / USES, joined, 0.0)
             return [part], max(beyond_places, arriving * refused)
         slices, turned_away = [], 0.0
         for number in range(SLICES):
             share = (number + 0.5) / SLICES
             waiting = min(self.model.queue, max(0.0, before + (after - before) * share))
-            part, refused = self._part(use, joined, waiting)
+            part, refused = self._compute_part(use, joined, waiting)
             slices.append((1 / SLICES, *part[1:]))
             turned_away += arriving * refused / SLICES
         return slices, max(beyond_places, turned_away)
 
-    def _part(self, use: float, joined: int, queued: float) -> tuple[Part, float]:
-        """Return (waiting behind so many queued requests, the share refused)."""
+    def _compute_part(self, use: float, joined: int, queued: float) -> tuple[Part, float]:
+        """Return the part that waits behind `queued` requests, and the share rejected."""
         model = self.model
-        _, _, waits, waited = model.steady(use, joined)
+        _, _, waits, waited = model.compute_steady_part(use, joined)
         # What comes behind the last place is refused, and waits for nothing.
         room = round((model.queue - queued) / model.rate_rps, 3)
         beyond, refused = min(waited, room), 0.0
@@ -310,8 +341,8 @@ class QueuedFleet:
                 refused = longer * max(LEAST_TURNED_AWAY, 1 - use)
         return (1.0, round(queued / model.rate_rps, 3), waits, beyond), refused
 
-    def _merge(self) -> None:
-        """Even the queues out under least outstanding requests; otherwise join equal queues."""
+    def _merge_cohorts(self) -> None:
+        """Level the queues under least outstanding requests; otherwise merge equal queues."""
         if self.routing != "random":
             waiting = sum(cohort.count * cohort.backlog for cohort in self.cohorts)
             self.cohorts = [Cohort(self.count, waiting / self.count)]

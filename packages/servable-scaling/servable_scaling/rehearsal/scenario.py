@@ -1,7 +1,7 @@
-"""All of a day but its result: traffic, instances, policies, alarms, and what happens in it.
+"""The input of a simulated day: traffic, instances, policies, alarms, and events.
 
-Copies may be none: then instances stay for a while, and callers wait for the first copy. Moments are
-minutes of the day, with fractions: who waits for five minutes is not rounded to six.
+The number of copies may be zero: then instances stay for a while, and callers wait for the first
+copy. Times are minutes of the day, with fractions: a wait of five minutes is not rounded to six.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ ASKS_AGAIN_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Sleep:
-    """A variant whose copies may be none, each with an instance to itself."""
+    """A variant whose copies may scale to zero, each with an instance to itself."""
 
     start_seconds: float
     """From a decision to a copy's first answer, on a new instance."""
@@ -35,7 +35,10 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Wait:
-    """Callers who came one after the other and were answered together: the last of them waited least."""
+    """Callers who came one after the other and got a response together.
+
+    The last of them waited least.
+    """
 
     callers: float
     longest_seconds: float
@@ -43,7 +46,7 @@ class Wait:
 
 
 class WaitingCallers:
-    """Callers who found no copy, by when they came."""
+    """The callers who found no copy, by when they came."""
 
     def __init__(self, sleep: Sleep) -> None:
         self._patience = sleep.wake_seconds / MINUTE_SECONDS
@@ -53,13 +56,13 @@ class WaitingCallers:
     def count(self) -> float:
         return sum(callers for _, _, callers in self._waiting)
 
-    def come(self, first: float, last: float, callers: float) -> None:
-        """Callers who come evenly between two moments."""
+    def add(self, first: float, last: float, callers: float) -> None:
+        """Add callers who come evenly between two times."""
         if callers:
             self._waiting.append((first, last, callers))
 
-    def give_up(self, now: float) -> float:
-        """Remove and count those who have waited for longer than they do."""
+    def remove_expired(self, now: float) -> float:
+        """Remove the callers who waited for as long as they do, and return their number."""
         failed, kept = 0.0, []
         for first, last, callers in self._waiting:
             until = min(last, max(first, now - self._patience))
@@ -70,8 +73,11 @@ class WaitingCallers:
         self._waiting = kept
         return failed
 
-    def answered(self, now: float) -> list[Wait]:
-        """All who still wait, at the first copy's first answer."""
+    def release_all(self, now: float) -> list[Wait]:
+        """Remove all who still wait, and return their waits.
+
+        Call it at the first copy's first response.
+        """
         waits = [
             Wait(callers, (now - first) * MINUTE_SECONDS, (now - last) * MINUTE_SECONDS)
             for first, last, callers in self._waiting
@@ -81,29 +87,35 @@ class WaitingCallers:
 
 
 class EmptyInstances:
-    """Instances without a copy, which are paid until they end or get one."""
+    """The instances without a copy, which cost money until they end or get one."""
 
     def __init__(self, minutes: int) -> None:
         self._minutes = minutes
         self._ends: list[int] = []
 
-    def empty(self, count: int, minute: int) -> None:
+    def add(self, count: int, minute: int) -> None:
         self._ends += [minute + self._minutes] * count
 
     def take(self, count: int, minute: int) -> int:
-        """The number of them that get a copy, at most `count`: those that were emptied last."""
-        taken = min(count, self.paid(minute))
+        """Remove the instances that get a copy, and return their number, at most `count`.
+
+        Those that were emptied last get one first.
+        """
+        taken = min(count, self.count_paid(minute))
         del self._ends[len(self._ends) - taken :]
         return taken
 
-    def paid(self, minute: int) -> int:
-        """How many are there in this minute."""
+    def count_paid(self, minute: int) -> int:
+        """Return how many there are in this minute."""
         self._ends = [ends for ends in self._ends if ends > minute]
         return len(self._ends)
 
 
-def mean_wait_seconds(waits: Sequence[Wait]) -> float:
-    """Mean over callers, with the half of a pause until they ask again; 0 where nobody waited."""
+def compute_mean_wait_seconds(waits: Sequence[Wait]) -> float:
+    """Return the mean wait over callers; 0 if nobody waited.
+
+    It includes half of a pause until they retry.
+    """
     callers = sum(wait.callers for wait in waits)
     if not callers:
         return 0.0
@@ -111,18 +123,21 @@ def mean_wait_seconds(waits: Sequence[Wait]) -> float:
     return sum(sums) / callers + ASKS_AGAIN_SECONDS / 2
 
 
-def longest_wait_seconds(waits: Sequence[Wait]) -> float:
-    """The longest wait, with the pause until a caller asks again; 0 where nobody waited."""
+def compute_longest_wait_seconds(waits: Sequence[Wait]) -> float:
+    """Return the longest wait; 0 if nobody waited.
+
+    It includes the pause until a caller retries.
+    """
     return max((wait.longest_seconds + ASKS_AGAIN_SECONDS for wait in waits), default=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedDeployment:
-    """A second fleet, as large as the first, starts at `minute` and takes `shares` of the traffic.
+    """A deployment: a second fleet, as large as the first, starts at `minute` and takes `shares`.
 
-    `shares`: percent after each bake; the old fleet ends a bake after the last of them, 100.
-    `batch_percent`: instead of a second fleet batches start one after the other, each takes its part of
-    the traffic, bakes, and as many old instances end.
+    `shares`: percent of the traffic after each bake; the old fleet ends a bake after the last of
+    them, 100. `batch_percent`: instead of a second fleet, batches start one after the other. Each
+    takes its part of the traffic and bakes, and then as many old instances end.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html (2026-11-22)
     """
 
@@ -138,7 +153,10 @@ class PlacedDeployment:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """All of a day but its result. Properties are CloudFormation's, references resolved."""
+    """The complete input of a simulated day.
+
+    Properties are CloudFormation's, with references resolved.
+    """
 
     requests: Sequence[float]
     """Requests in each minute."""
@@ -165,7 +183,10 @@ class Scenario:
     latencies: bool = True
     """False: percentiles are left out, and take no time."""
 
-    def unwatched(self) -> "Scenario":
-        """The same day without percentiles and alarms that only wake somebody: four times as fast."""
+    def reduce_to_scaling(self) -> "Scenario":
+        """Return the same day without percentiles and alarms that only notify.
+
+        It runs four times as fast.
+        """
         acting = [alarm for alarm in self.alarms if alarm.get("AlarmActions")]
         return replace(self, alarms=acting, page=None, latencies=False)

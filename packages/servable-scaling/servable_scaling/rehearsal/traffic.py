@@ -1,8 +1,9 @@
 """The requests of a day, by the minute: of a file, a shape with peak and base, or a random day.
 
-The CloudWatch console, or a query of its logs, writes the CSV file. Rows of words come first (Label,
-Period, Statistic and others), then a row for each datapoint: its time, and a value for each metric. AWS
-does not document the form: words are taken by their meaning, wherever they stand.
+The CloudWatch console, or a query of its logs, writes the CSV file. Rows of words come first
+(Label, Period, Statistic and others), then a row for each datapoint: its time, and a value for
+each metric. AWS does not document the format: words are interpreted by their meaning, wherever
+they occur.
 """
 
 import csv
@@ -26,8 +27,8 @@ _FORMS = ("%m-%d-%Y %H:%M:%S", "%m-%d-%Y %H:%M", "%m-%d-%y %H:%M:%S", "%m-%d-%y 
 _UNITS = {"s": 1, "m": 60, "h": 3_600}
 
 
-def time_of(cell: str) -> datetime | None:
-    """The time that a cell says, in UTC where it names no zone; None if it is no time."""
+def parse_time(cell: str) -> datetime | None:
+    """Return the time in a cell, in UTC if it names no zone; None if it isn't a time."""
     text = cell.strip().replace("/", "-")
     if re.fullmatch(r"\d{13}", text):
         return datetime.fromtimestamp(int(text) / 1000, UTC)
@@ -42,23 +43,26 @@ def time_of(cell: str) -> datetime | None:
     return None
 
 
-def requests_of(rows: Sequence[Sequence[str]]) -> dict[int, float]:
-    """{minute from the first day's midnight in UTC: requests}. Raises ValueError in words."""
-    words = [row for row in rows if row and time_of(row[0]) is None]
-    points = [(time, row[1:]) for row in rows if row and (time := time_of(row[0])) is not None]
+def parse_requests(rows: Sequence[Sequence[str]]) -> dict[int, float]:
+    """Return {minute from the first day's midnight in UTC: requests}.
+
+    Raises ValueError with a message.
+    """
+    words = [row for row in rows if row and parse_time(row[0]) is None]
+    points = [(time, row[1:]) for row in rows if row and (time := parse_time(row[0])) is not None]
     named = {row[0].strip().lower(): list(row[1:]) for row in words}
-    column = _column(words, max(len(cells) for _, cells in points))
-    statistic = _cell(named.get("statistic", named.get("stat", [])), column)
+    column = _find_column(words, max(len(cells) for _, cells in points))
+    statistic = _select_cell(named.get("statistic", named.get("stat", [])), column)
     if statistic and statistic.lower() not in ("sum", "samplecount", "sample count"):
         raise ValueError(
             f"its statistic is {statistic}; allowed: Sum, of the metric Invocations by the minute"
         )
     times = sorted({time for time, _ in points})
-    period = _period(_cell(named.get("period", []), column), times)
+    period = _find_period(_select_cell(named.get("period", []), column), times)
     midnight = times[0].replace(hour=0, minute=0, second=0, microsecond=0)
     requests: dict[int, float] = {}
     for time, cells in points:
-        cell = _cell(cells, column)
+        cell = _select_cell(cells, column)
         try:
             value = float(cell.replace(",", "")) if cell else 0.0
         except ValueError:
@@ -69,8 +73,8 @@ def requests_of(rows: Sequence[Sequence[str]]) -> dict[int, float]:
     return requests
 
 
-def _column(words: Sequence[Sequence[str]], count: int) -> int:
-    """The position of Invocations among the values. Raises ValueError."""
+def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
+    """Return the position of Invocations among the values. Raises ValueError."""
     if count == 1:
         return 0
     exact = {
@@ -88,16 +92,19 @@ def _column(words: Sequence[Sequence[str]], count: int) -> int:
     return chosen.pop()
 
 
-def _cell(cells: Sequence[str], column: int) -> str:
-    """The column's cell; where there is one word for all columns, that."""
+def _select_cell(cells: Sequence[str], column: int) -> str:
+    """Return the column's cell; if there is one word for all columns, return that."""
     alone = [cell.strip() for cell in cells if cell.strip()]
     if column < len(cells) and cells[column].strip():
         return cells[column].strip()
     return alone[0] if len(alone) == 1 and len(cells) == 1 else ""
 
 
-def _period(cell: str, times: Sequence[datetime]) -> timedelta:
-    """As the file says it, else the least difference between two datapoints. Raises ValueError."""
+def _find_period(cell: str, times: Sequence[datetime]) -> timedelta:
+    """Return the stated period, or else the least time between two datapoints.
+
+    The computed period is between a minute and an hour. Raises ValueError.
+    """
     if stated := re.match(r"(\d+)\s*([smh]?)", cell.lower()):
         return timedelta(seconds=int(stated[1]) * _UNITS[stated[2] or "s"])
     differences = [later - earlier for earlier, later in pairwise(times)]
@@ -124,47 +131,52 @@ MANY_REQUESTS = 50
 
 
 class TrafficError(ValueError):
-    """A file of traffic cannot be read; `str()` names the line and what is allowed."""
+    """The error of an unreadable traffic file; `str()` names the line and what is allowed."""
 
 
-def _spike(minute: int) -> float:
+def _compute_spike(minute: int) -> float:
     return 1.0 if SPIKE_MINUTES[0] <= minute < SPIKE_MINUTES[1] else 0.0
 
 
-def _daily(minute: int) -> float:
-    """Lowest at 03:00, highest at 15:00."""
+def _compute_daily(minute: int) -> float:
+    """Return the daily curve: lowest at 03:00, highest at 15:00."""
     return (1 - math.cos(2 * math.pi * (minute - 180) / MINUTES)) / 2
 
 
-def _ramp(minute: int) -> float:
+def _compute_ramp(minute: int) -> float:
     begin, end = RAMP_MINUTES
     return min(1.0, max(0.0, (minute - begin) / (end - begin)))
 
 
-def _launch(minute: int) -> float:
-    """All at once at 09:00; then half of it is gone every two hours."""
+def _compute_launch(minute: int) -> float:
+    """Return the launch curve: the peak at 09:00, then half as much every two hours."""
     return (
         0.0 if minute < LAUNCH_MINUTE else 0.5 ** ((minute - LAUNCH_MINUTE) / LAUNCH_HALVES_MINUTES)
     )
 
 
 PROFILES: Mapping[str, Callable[[int], float]] = dict(
-    zip(get_args(ProfileName), (_spike, _daily, _ramp, _launch), strict=True)
+    zip(
+        get_args(ProfileName),
+        (_compute_spike, _compute_daily, _compute_ramp, _compute_launch),
+        strict=True,
+    )
 )
 
 
-def profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
-    """Requests of each minute of a day."""
+def build_profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
+    """Return the requests of each minute of a day."""
     shape = PROFILES[name]
     return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(at)) for at in range(MINUTES)]
 
 
-def random_day(
+def generate_random_day(
     requests: Sequence[float], seed: int, *, quantile: float | None = None, whole: bool = False
 ) -> list[float]:
-    """A day like this one; the same for the same seed, whatever is compared on it.
+    """Return a random day like this one; the same seed always gives the same day.
 
-    `quantile`: how large the day is among such days, instead of a random size. `whole`: of whole requests.
+    `quantile`: how large the day is among such days, instead of a random size. `whole`: of whole
+    requests.
     """
     source = random.Random(seed)
     level = math.exp(source.gauss(0, DAY_SIGMA))
@@ -176,13 +188,14 @@ def random_day(
     for minute in range(len(requests)):
         minutes.append(level * math.exp(noise) * requests[(minute - shift) % len(requests)])
         noise = keeps * noise + source.gauss(0, MINUTE_SIGMA * math.sqrt(1 - keeps**2))
-    return whole_requests(minutes, seed) if whole else minutes
+    return draw_whole_requests(minutes, seed) if whole else minutes
 
 
-def whole_requests(requests: Sequence[float], seed: int) -> list[float]:
-    """The day in whole requests: what sleeps through a quiet minute is woken by one, and not by a tenth.
+def draw_whole_requests(requests: Sequence[float], seed: int) -> list[float]:
+    """Return the day in whole requests: only a whole request wakes an endpoint scaled to zero.
 
-    Minutes with a fraction are drawn (Poisson); of many requests none is missed, so that they stay.
+    Minutes with a fraction are drawn (Poisson). Minutes with many requests stay unchanged,
+    because they are never without one.
     """
     source = random.Random(f"whole requests {seed}")
     day = []
@@ -197,10 +210,11 @@ def whole_requests(requests: Sequence[float], seed: int) -> list[float]:
     return day
 
 
-def from_file(file: Path, shown: str = "") -> list[float]:
-    """minute,requests: minutes rise from 0; those left out have no request. Or CloudWatch's own CSV.
+def read_traffic(file: Path, shown: str = "") -> list[float]:
+    """Return the requests of each minute in a file.
 
-    Raises TrafficError. `shown`: the file's name in messages.
+    The file has lines minute,requests: minutes rise from 0; those left out have no request. Or it
+    is CloudWatch's own CSV. Raises TrafficError. `shown`: the file's name in messages.
     """
     name = shown or str(file)
     try:
@@ -208,8 +222,8 @@ def from_file(file: Path, shown: str = "") -> list[float]:
     except OSError as wrong:
         raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
     rows = list(csv.reader(lines))
-    if any(row and time_of(row[0]) is not None for row in rows):
-        return _from_cloudwatch(rows, name)
+    if any(row and parse_time(row[0]) is not None for row in rows):
+        return _convert_cloudwatch_rows(rows, name)
     minutes: dict[int, float] = {}
     for number, row in enumerate(rows, 1):
         if not row or (number == 1 and row[0].strip().lower() == "minute"):
@@ -231,21 +245,21 @@ def from_file(file: Path, shown: str = "") -> list[float]:
         minutes[minute] = requests
     if not minutes:
         raise TrafficError(f"{name}: has no line; write minute,requests, such as 0,1200")
-    return filled(minutes)
+    return fill_minutes(minutes)
 
 
-def _from_cloudwatch(rows: Sequence[Sequence[str]], name: str) -> list[float]:
+def _convert_cloudwatch_rows(rows: Sequence[Sequence[str]], name: str) -> list[float]:
     try:
-        counts = requests_of(rows)
+        counts = parse_requests(rows)
     except ValueError as wrong:
         raise TrafficError(f"{name}: {wrong}") from None
     if max(counts) >= MOST_MINUTES:
         raise TrafficError(f"{name}: has {max(counts) // MINUTES + 1} days; allowed: at most 7")
     if any(not math.isfinite(count) or count < 0 for count in counts.values()):
         raise TrafficError(f"{name}: has a negative number of requests; allowed: 0 or more")
-    return filled(counts)
+    return fill_minutes(counts)
 
 
-def filled(minutes: Mapping[int, float]) -> list[float]:
-    """Every minute from 0 to the last one; those that are not there have no request."""
+def fill_minutes(minutes: Mapping[int, float]) -> list[float]:
+    """Return the requests of every minute from 0 to the last one; missing minutes have none."""
     return [minutes.get(minute, 0.0) for minute in range(max(minutes) + 1)]

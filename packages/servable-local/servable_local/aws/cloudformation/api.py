@@ -1,7 +1,7 @@
-"""CloudFormation's operations as the wire has them: one method per operation.
+"""CloudFormation's operations in the wire format: one method per operation.
 
-moto parses the request and serializes the answer by botocore's model; an operation without
-a method is answered NotImplemented.
+moto parses the request and serializes the response by botocore's model. For an operation without
+a method, the response is NotImplemented.
 """
 
 from collections.abc import Mapping
@@ -13,15 +13,20 @@ from urllib.parse import urlparse
 
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
-from servable_local.aws.cloudformation.changes import NO_CHANGES, ChangeSet, check_import, plan
+from servable_local.aws.cloudformation.changes import (
+    NO_CHANGES,
+    ChangeSet,
+    check_import,
+    plan_changes,
+)
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import (
-    chosen_parameters,
+    choose_parameters,
     describe_parameters,
-    macros,
-    parse,
-    template_at,
+    list_macros,
+    parse_template,
+    read_template,
 )
 from servable_local.aws.errors import (
     AlreadyExistsError,
@@ -32,7 +37,7 @@ from servable_local.aws.errors import (
 )
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources import TYPES
-from servable_local.aws.resources.resource_type import refusal, violation
+from servable_local.aws.resources.resource_type import format_violation, format_violations
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html (2026-11-28)
 _LONGEST_BODY = 51_200  # bytes
@@ -40,7 +45,7 @@ _TRIGGERS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 
 
 class CloudFormationApi(BaseResponse):
-    """`regions` is set when the server is built."""
+    """The API of CloudFormation. `regions` is set when the server is built."""
 
     regions: ClassVar[Regions[CloudFormation]]
 
@@ -49,43 +54,48 @@ class CloudFormationApi(BaseResponse):
         self.automated_parameter_parsing = True
 
     @property
-    def here(self) -> CloudFormation:
-        return self.regions.of(self.current_account, self.region)
+    def regional_service(self) -> CloudFormation:
+        return self.regions.find_service(self.current_account, self.region)
 
-    def _text(self, previous: str | None = None) -> str:
+    def _read_template_text(self, previous: str | None = None) -> str:
         if self._get_param("UsePreviousTemplate") and previous is not None:
             return previous
         if url := self._get_param("TemplateURL"):
-            return template_at(url, self.here.aws)
+            return read_template(url, self.regional_service.aws)
         body = self._get_param("TemplateBody")
         if not body:
             raise ValidationError("Either Template URL or Template Body must be specified.")
         if len(str(body).encode()) > _LONGEST_BODY:
             must = f"have length less than or equal to {_LONGEST_BODY}"
-            raise ValidationError(refusal([violation("templateBody", must, f" '{body}'")]))
+            raise ValidationError(
+                format_violations([format_violation("templateBody", must, f" '{body}'")])
+            )
         return str(body)
 
-    def _chosen(self, text: str, previous: Mapping[str, str]) -> dict[str, str]:
-        return chosen_parameters(parse(text), self._get_param("Parameters", []), previous)
+    def _choose_parameters(self, text: str, previous: Mapping[str, str]) -> dict[str, str]:
+        return choose_parameters(parse_template(text), self._get_param("Parameters", []), previous)
 
-    def _macro_problem(self, text: str) -> str | None:
-        """Why a template is none without its macros: they are not emulated, and are not left out."""
-        for macro in macros(parse(text)):
+    def _explain_macro_problem(self, text: str) -> str | None:
+        """Return why a template's macros, which aren't emulated, make it invalid, or None."""
+        for macro in list_macros(parse_template(text)):
             if "CAPABILITY_AUTO_EXPAND" not in self._get_param("Capabilities", []):
                 raise InsufficientCapabilitiesError(
                     "Requires capabilities : [CAPABILITY_AUTO_EXPAND]"
                 )
             name = macro.get("Name")
             bucket = urlparse(str((macro.get("Parameters") or {}).get("Location", ""))).netloc
-            buckets = [one["Name"] for one in self.here.aws.client("s3").list_buckets()["Buckets"]]
+            buckets = [
+                one["Name"]
+                for one in self.regional_service.aws.client("s3").list_buckets()["Buckets"]
+            ]
             if name == "AWS::Include" and bucket not in buckets:
                 return f"Transform {name} failed with: S3 bucket [{bucket}] does not exist."
             return f"No transform named {name} found."
         return None
 
-    def _about(self, stack: Stack | None = None) -> dict[str, Any]:
+    def _read_stack_options(self, stack: Stack | None = None) -> dict[str, Any]:
         if role := self._get_param("RoleARN"):
-            self.here.check_role(role)
+            self.regional_service.check_role(role)
         tags = self._get_param("Tags")
         kept = stack.tags if stack is not None and tags is None else {}
         return {
@@ -97,28 +107,30 @@ class CloudFormationApi(BaseResponse):
 
     @property
     def _stack(self) -> Stack:
-        return self.here.get(self._get_param("StackName"))
+        return self.regional_service.require_stack(self._get_param("StackName"))
 
     def describe_stacks(self) -> ActionResult:
         name = self._get_param("StackName")
-        live = [s for s in self.here.all() if s.status != "DELETE_COMPLETE"]
-        stacks = [self.here.get(name)] if name else live
+        live = [s for s in self.regional_service.list_stacks() if s.status != "DELETE_COMPLETE"]
+        stacks = [self.regional_service.require_stack(name)] if name else live
         return ActionResult({"Stacks": [stack.describe() for stack in stacks]})
 
     def list_stacks(self) -> ActionResult:
         statuses = self._get_param("StackStatusFilter", [])
-        shown = [s for s in self.here.all() if not statuses or s.status in statuses]
+        shown = [
+            s for s in self.regional_service.list_stacks() if not statuses or s.status in statuses
+        ]
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
-    def _stack_or(self, words: str) -> Stack:
-        """In other words than elsewhere where it is not there."""
+    def _find_stack(self, words: str) -> Stack:
+        """Return the requested stack, or raise ValidationError with `words` if it doesn't exist."""
         try:
             return self._stack
         except ValidationError:
             raise ValidationError(words.format(self._get_param("StackName"))) from None
 
     def describe_stack_events(self) -> ActionResult:
-        events = self._stack_or("Stack [{}] does not exist").events
+        events = self._find_stack("Stack [{}] does not exist").events
         return ActionResult({"StackEvents": events[::-1]})
 
     def list_stack_resources(self) -> ActionResult:
@@ -129,11 +141,13 @@ class CloudFormationApi(BaseResponse):
         logical_id, physical_id = self._get_param("LogicalResourceId"), None
         if not self._get_param("StackName"):
             physical_id = self._get_param("PhysicalResourceId")
-        stack = self.here.of_resource(physical_id) if physical_id else self._stack
+        stack = (
+            self.regional_service.find_resource_stack(physical_id) if physical_id else self._stack
+        )
         return ActionResult({"StackResources": stack.describe_resources("Timestamp", logical_id)})
 
     def describe_stack_resource(self) -> ActionResult:
-        stack = self._stack_or("Stack '{}' does not exist")
+        stack = self._find_stack("Stack '{}' does not exist")
         logical_id = self._get_param("LogicalResourceId")
         for resource in stack.describe_resources("LastUpdatedTimestamp", logical_id):
             return ActionResult({"StackResourceDetail": resource})
@@ -147,7 +161,7 @@ class CloudFormationApi(BaseResponse):
             if not self._get_param("ChangeSetName").startswith("arn:"):
                 raise ValidationError("StackName is a required parameter.")
         of_change_set = self._get_param("ChangeSetName")
-        text = self._change_set().text if of_change_set else self._stack.template_text
+        text = self._find_change_set().text if of_change_set else self._stack.template_text
         return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
     def get_template_summary(self) -> ActionResult:
@@ -156,8 +170,8 @@ class CloudFormationApi(BaseResponse):
             raise ValidationError(
                 "GetTemplateSummary cannot be called on REVIEW_IN_PROGRESS stacks."
             )
-        text = self._stack.template_text if name else self._text()
-        template = parse(text)
+        text = self._stack.template_text if name else self._read_template_text()
+        template = parse_template(text)
         by_type: dict[str, list[str]] = {}
         for logical_id, resource in template["Resources"].items():
             by_type.setdefault(resource["Type"], []).append(logical_id)
@@ -171,7 +185,7 @@ class CloudFormationApi(BaseResponse):
                     {
                         "ResourceType": kind,
                         "LogicalResourceIds": logical_ids,
-                        "ResourceIdentifiers": _identifiers(kind),
+                        "ResourceIdentifiers": _list_identifiers(kind),
                     }
                     for kind, logical_ids in sorted(by_type.items())
                 ],
@@ -180,7 +194,7 @@ class CloudFormationApi(BaseResponse):
         )
 
     def validate_template(self) -> ActionResult:
-        template = parse(self._text())
+        template = parse_template(self._read_template_text())
         parameters = describe_parameters(template)
         for parameter in parameters:
             del parameter["ParameterType"]
@@ -190,47 +204,49 @@ class CloudFormationApi(BaseResponse):
     def list_exports(self) -> ActionResult:
         shown = [
             {"ExportingStackId": s.id, "Name": o["ExportName"], "Value": o["OutputValue"]}
-            for s in self.here.all()
+            for s in self.regional_service.list_stacks()
             for o in s.outputs
             if "ExportName" in o and s.status != "DELETE_COMPLETE"
         ]
         return ActionResult({"Exports": shown})
 
     def create_stack(self) -> ActionResult:
-        text = self._text()
-        values = self._chosen(text, {})
-        if problem := self._macro_problem(text):
+        text = self._read_template_text()
+        values = self._choose_parameters(text, {})
+        if problem := self._explain_macro_problem(text):
             raise ValidationError(problem)
         name = self._get_param("StackName")
-        found = self.here.find(name)
+        found = self.regional_service.find_stack(name)
         # On AWS too it takes over a stack that a change set has put in review.
         in_review = found is not None and found.status == "REVIEW_IN_PROGRESS"
-        stack = found if found is not None and in_review else self.here.register(name)
+        stack = found if found is not None and in_review else self.regional_service.register(name)
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         keep = self._get_param("DisableRollback") or self._get_param("OnFailure") == "DO_NOTHING"
         try:
-            self.here.deploy(stack, text, values, **self._about(), disable_rollback=bool(keep))
+            self.regional_service.deploy(
+                stack, text, values, **self._read_stack_options(), disable_rollback=bool(keep)
+            )
         except Exception:
             if not in_review:
-                self.here.forget(stack)
+                self.regional_service.forget(stack)
             raise
         return ActionResult({"StackId": stack.id})
 
     def update_stack(self) -> ActionResult:
-        stack = self._stack_or("Stack [{}] does not exist")
-        self.here.check_updatable(stack)
-        text = self._text(stack.template_text)
-        values = self._chosen(text, stack.parameters)
-        if problem := self._macro_problem(text):
+        stack = self._find_stack("Stack [{}] does not exist")
+        self.regional_service.check_updatable(stack)
+        text = self._read_template_text(stack.template_text)
+        values = self._choose_parameters(text, stack.parameters)
+        if problem := self._explain_macro_problem(text):
             raise ValidationError(problem)
         self._check_rollback_triggers()
         self._check_types(text)
-        about = self._about(stack)
-        same = parse(text) == stack.template and values == stack.parameters
+        about = self._read_stack_options(stack)
+        same = parse_template(text) == stack.template and values == stack.parameters
         if same and about["tags"] == stack.tags and stack.status != "UPDATE_FAILED":
             raise ValidationError("No updates are to be performed.")
         keep = bool(self._get_param("DisableRollback"))
-        self.here.deploy(stack, text, values, **about, disable_rollback=keep)
+        self.regional_service.deploy(stack, text, values, **about, disable_rollback=keep)
         return ActionResult({"StackId": stack.id})
 
     def _check_rollback_triggers(self) -> None:
@@ -243,7 +259,7 @@ class CloudFormationApi(BaseResponse):
 
     def _check_types(self, text: str) -> None:
         allowed = self._get_param("ResourceTypes")
-        for resource in parse(text)["Resources"].values() if allowed else ():
+        for resource in parse_template(text)["Resources"].values() if allowed else ():
             if not any(fnmatchcase(resource["Type"], pattern) for pattern in allowed):
                 raise ValidationError(
                     f"Resource type {resource['Type']} is not allowed by parameter ResourceTypes "
@@ -251,9 +267,9 @@ class CloudFormationApi(BaseResponse):
                 )
 
     def delete_stack(self) -> ActionResult:
-        stack = self.here.find(self._get_param("StackName"))
+        stack = self.regional_service.find_stack(self._get_param("StackName"))
         if stack is not None:
-            self.here.delete(stack, frozenset(self._get_param("RetainResources", [])))
+            self.regional_service.delete(stack, frozenset(self._get_param("RetainResources", [])))
         return EmptyResult()
 
     def update_termination_protection(self) -> ActionResult:
@@ -264,12 +280,12 @@ class CloudFormationApi(BaseResponse):
     def create_change_set(self) -> ActionResult:
         kind = self._get_param("ChangeSetType") or "UPDATE"
         name, stack_name = self._get_param("ChangeSetName"), self._get_param("StackName")
-        stack = known = self.here.find(stack_name)
+        stack = known = self.regional_service.find_stack(stack_name)
         if kind == "CREATE" or (kind == "IMPORT" and stack is None):
             if stack is None:
                 # Seen before the stack is registered: a bad template leaves no trace.
-                self._chosen(self._text(), {})
-                stack = self.here.register(stack_name)
+                self._choose_parameters(self._read_template_text(), {})
+                stack = self.regional_service.register(stack_name)
                 stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
             elif stack.status != "REVIEW_IN_PROGRESS":
                 raise ValidationError(
@@ -279,33 +295,33 @@ class CloudFormationApi(BaseResponse):
         elif stack is None:
             raise ValidationError(f"Stack [{stack_name}] does not exist")
         else:
-            self.here.check_updatable(stack)
+            self.regional_service.check_updatable(stack)
         if name in stack.change_sets:
             raise AlreadyExistsError(f"ChangeSet {name} already exists")
         try:
-            change_set = self._planned(name, stack, kind)
+            change_set = self._plan_change_set(name, stack, kind)
         except ValidationError:
             if known is None:
-                self.here.forget(stack)
+                self.regional_service.forget(stack)
             raise
         stack.change_sets[name] = change_set
         return ActionResult({"Id": change_set.id, "StackId": stack.id})
 
-    def _planned(self, name: str, stack: Stack, kind: str) -> ChangeSet:
-        text = self._text(stack.template_text)
+    def _plan_change_set(self, name: str, stack: Stack, kind: str) -> ChangeSet:
+        text = self._read_template_text(stack.template_text)
         change_set = ChangeSet(
             name=name,
             stack=stack,
             text=text,
-            parameters=self._chosen(text, stack.parameters),
+            parameters=self._choose_parameters(text, stack.parameters),
             changes=[],
-            about=self._about(stack),
+            about=self._read_stack_options(stack),
             description=self._get_param("Description"),
             kind=kind,
         )
         on_failure = self._get_param("OnStackFailure")
         change_set.about["disable_rollback"] = on_failure == "DO_NOTHING"
-        if problem := self._macro_problem(text):
+        if problem := self._explain_macro_problem(text):
             change_set.fail(problem)
             return change_set
         if kind == "IMPORT":
@@ -313,12 +329,12 @@ class CloudFormationApi(BaseResponse):
                 row["LogicalResourceId"]: dict(row["ResourceIdentifier"])
                 for row in self._get_param("ResourcesToImport", [])
             }
-            check_import(stack, parse(text), change_set.imports)
-        bound = self.here.bind(stack, text, change_set.parameters)
-        change_set.resolved = bound.resolved_from(change_set.parameters)
+            check_import(stack, parse_template(text), change_set.imports)
+        bound = self.regional_service.bind(stack, text, change_set.parameters)
+        change_set.resolved = bound.select_resolved_values(change_set.parameters)
         change_set.changes = [
             replace(change, action="Import") if change.logical_id in change_set.imports else change
-            for change in plan(stack, bound)
+            for change in plan_changes(stack, bound)
         ]
         for logical_id, export in bound.not_exported.items():
             change_set.warning = (
@@ -328,28 +344,28 @@ class CloudFormationApi(BaseResponse):
             break
         same_tags = change_set.about["tags"] == stack.tags
         if kind == "UPDATE" and not change_set.changes and same_tags:
-            old, new = stack.template, parse(text)
+            old, new = stack.template, parse_template(text)
             if old.get("Outputs") == new.get("Outputs") or old == new:
                 change_set.fail(NO_CHANGES)
         return change_set
 
-    def _change_set(self) -> ChangeSet:
+    def _find_change_set(self) -> ChangeSet:
         name, change_set = self._get_param("StackName"), str(self._get_param("ChangeSetName"))
-        stack = self.here.find(name) if name else None
+        stack = self.regional_service.find_stack(name) if name else None
         if name and stack is None:
             raise ValidationError(f"Stack [{name}] does not exist")
         if not name and not change_set.startswith("arn:"):
             raise ValidationError(
                 "StackName must be specified if ChangeSetName is not specified as an ARN."
             )
-        return self.here.change_set(change_set, stack)
+        return self.regional_service.find_change_set(change_set, stack)
 
     def describe_change_set(self) -> ActionResult:
         with_values = bool(self._get_param("IncludePropertyValues"))
-        return ActionResult(self._change_set().describe(with_values=with_values))
+        return ActionResult(self._find_change_set().describe(with_values=with_values))
 
     def execute_change_set(self) -> ActionResult:
-        change_set = self._change_set()
+        change_set = self._find_change_set()
         if change_set.execution_status != "AVAILABLE":
             raise InvalidChangeSetStatusError(
                 f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
@@ -358,7 +374,7 @@ class CloudFormationApi(BaseResponse):
         about = dict(change_set.about)
         if self._get_param("DisableRollback") is not None:
             about["disable_rollback"] = bool(self._get_param("DisableRollback"))
-        self.here.deploy(
+        self.regional_service.deploy(
             change_set.stack,
             change_set.text,
             change_set.parameters,
@@ -373,17 +389,17 @@ class CloudFormationApi(BaseResponse):
 
     def delete_change_set(self) -> ActionResult:
         with suppress(ChangeSetNotFoundError):  # deleting twice is no error
-            change_set = self._change_set()
+            change_set = self._find_change_set()
             change_set.stack.change_sets.pop(change_set.name, None)
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
-        known = self._stack_or("Stack [{}] does not exist").change_sets.items()
+        known = self._find_stack("Stack [{}] does not exist").change_sets.items()
         shown = [change_set.summary() for name, change_set in known if name == change_set.name]
         return ActionResult({"Summaries": shown})
 
 
-def _identifiers(kind: str) -> list[str] | None:
-    """Return the property by which an import finds a resource; topics are found by their ARN."""
+def _list_identifiers(kind: str) -> list[str] | None:
+    """Return the property by which an import finds a resource; None for topics, found by ARN."""
     name = TYPES[kind].name_property if kind in TYPES else None
     return [name] if name and kind != "AWS::SNS::Topic" else None

@@ -1,6 +1,6 @@
-"""A template bound to one stack: what it declares once parameters and conditions are known.
+"""A template bound to one stack: its resources once parameters and conditions are known.
 
-Dynamic references name a value of Parameter Store or Secrets Manager.
+Dynamic references refer to a value of Parameter Store or Secrets Manager.
 Source: dynamic-references-ssm.html, dynamic-references-ssm-secure-strings.html, and
 dynamic-references-secretsmanager.html of CloudFormation's user guide.
 """
@@ -16,9 +16,9 @@ from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import (
     NOT_A_STRING,
     Template,
-    creation_order,
-    dependencies,
-    references,
+    compute_creation_order,
+    find_dependencies,
+    find_references,
 )
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
@@ -34,31 +34,32 @@ _SECRET = re.compile(
 
 
 class DynamicReferences:
-    """The values that one account's templates refer to, in one Region."""
+    """The values to which one account's templates refer, in one Region."""
 
     def __init__(self, aws: Loopback) -> None:
         self._aws = aws
 
     def resolve(self, value: Any) -> Any:
-        """Return the value with the parameters that it refers to; secret ones stay references.
+        """Return the value with references to parameters replaced; those to secrets stay.
 
         Raises `TemplateError` for a parameter that doesn't exist, and for an invalid reference.
         """
         return _map_texts(value, self._resolve_text)
 
     def reveal(self, value: Any) -> Any:
-        """Return the value with its secrets too, for one call: a stack keeps references to them.
+        """Return the value with references to secrets replaced too, for a single call.
 
-        Raises `TemplateError`, or the service's error for a secret that doesn't exist.
+        A stack keeps references. Raises `TemplateError`, or the service's error for a missing
+        secret.
         """
-        return _map_texts(value, lambda text: _REFERENCE.sub(self._secret_value, text))
+        return _map_texts(value, lambda text: _REFERENCE.sub(self._replace_secret, text))
 
     def _resolve_text(self, text: str) -> str:
         if "{{resolve:" in text and LATER in text:
             return LATER
-        return _REFERENCE.sub(self._parameter_value, text)
+        return _REFERENCE.sub(self._replace_parameter, text)
 
-    def _parameter_value(self, reference: re.Match[str]) -> str:
+    def _replace_parameter(self, reference: re.Match[str]) -> str:
         service, named = reference.groups()
         if service == "secretsmanager" and _SECRET.fullmatch(named):
             return reference[0]
@@ -66,17 +67,17 @@ class DynamicReferences:
             raise TemplateError(f"The dynamic reference {reference[0]} is invalid.")
         if service == "ssm-secure":
             return reference[0]
-        parameter = self._parameter(named)
+        parameter = self._read_parameter(named)
         if parameter["Type"] == "SecureString":
             raise TemplateError(
                 f"The parameter in {reference[0]} is a SecureString; refer to it with ssm-secure."
             )
         return str(parameter["Value"])
 
-    def _secret_value(self, reference: re.Match[str]) -> str:
+    def _replace_secret(self, reference: re.Match[str]) -> str:
         service, named = reference.groups()
         if service == "ssm-secure":
-            return str(self._parameter(named)["Value"])
+            return str(self._read_parameter(named)["Value"])
         secret = _SECRET.fullmatch(named)
         if service != "secretsmanager" or secret is None:
             return reference[0]
@@ -94,7 +95,7 @@ class DynamicReferences:
                 f"Could not find a value associated with JSONKey in SecretString: {reference[0]}"
             ) from None
 
-    def _parameter(self, named: str) -> Any:
+    def _read_parameter(self, named: str) -> Any:
         ssm = self._aws.client("ssm")
         try:
             return ssm.get_parameter(Name=named.rstrip(":"), WithDecryption=True)["Parameter"]
@@ -111,7 +112,7 @@ def _map_texts(value: Any, change: Any) -> Any:
 
 
 class BoundTemplate(Evaluator):
-    """The active resources in creation order. `later` names resources that are not made yet."""
+    """The active resources in creation order. `later` contains resources that don't exist yet."""
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class BoundTemplate(Evaluator):
         exports: Mapping[str, str],
         stored: DynamicReferences,
     ) -> None:
-        """Raises `ValidationError` where the template contradicts itself."""
+        """Evaluate conditions and rules. Raises `ValidationError` for a contradictory template."""
         super().__init__(
             pseudo={
                 "AWS::AccountId": stack.account,
@@ -144,7 +145,7 @@ class BoundTemplate(Evaluator):
         self._resources, self._stored = stack.resources, stored
         try:
             conditions = template.get("Conditions") or {}
-            waits_for = {name: _conditions_in(value) for name, value in conditions.items()}
+            waits_for = {name: _find_conditions(value) for name, value in conditions.items()}
             for missing in sorted(
                 {n for names in waits_for.values() for n in names} - {*conditions}
             ):
@@ -152,12 +153,12 @@ class BoundTemplate(Evaluator):
                     f"Template format error: Unresolved condition dependency {missing} in the Conditions "
                     "block of the template"
                 )
-            if unknown := sorted({*references(conditions)} - {*self.parameters, *self.pseudo}):
+            if unknown := sorted({*find_references(conditions)} - {*self.parameters, *self.pseudo}):
                 raise TemplateError(
                     f"Template format error: Unresolved dependencies [{', '.join(unknown)}]. Cannot "
                     "reference resources in the Conditions block of the template"
                 )
-            for name in creation_order(waits_for):
+            for name in compute_creation_order(waits_for):
                 self.conditions[name] = bool(self.evaluate(conditions[name]))
             self._check_rules()
         except TemplateError as error:
@@ -165,30 +166,30 @@ class BoundTemplate(Evaluator):
         self.declared: dict[str, Any] = {
             name: declaration
             for name, declaration in template["Resources"].items()
-            if self._active(declaration)
+            if self._is_active(declaration)
         }
         self.depends_on = {
-            name: dependencies(declaration) & set(self.declared)
+            name: find_dependencies(declaration) & set(self.declared)
             for name, declaration in self.declared.items()
         }
-        self.order = creation_order(self.depends_on)
+        self.order = compute_creation_order(self.depends_on)
         self._check_names()
 
-    def resolved_from(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Values of stored parameters, whose names were given."""
+    def select_resolved_values(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the values of stored parameters, whose names were given as values."""
         return {
             name: value
             for name, value in self.parameters.items()
             if isinstance(value, str) and value != given[name]
         }
 
-    def physical_id(self, name: str) -> Any:
-        return LATER if name in self.later else self._resource(name).physical_id
+    def find_physical_id(self, name: str) -> Any:
+        return LATER if name in self.later else self._find_resource(name).physical_id
 
-    def attribute(self, name: str, attribute: str) -> Any:
+    def find_attribute(self, name: str, attribute: str) -> Any:
         if name in self.later:
             return LATER
-        resource = self._resource(name)
+        resource = self._find_resource(name)
         if attribute not in resource.attributes:
             names = ", ".join(sorted(resource.attributes)) or "none"
             raise TemplateError(
@@ -197,7 +198,7 @@ class BoundTemplate(Evaluator):
             )
         return resource.attributes[attribute]
 
-    def dynamic_reference(self, text: str) -> str:
+    def resolve_dynamic_reference(self, text: str) -> str:
         # A function may still join it with more; `properties` and `outputs` resolve the whole text.
         return text
 
@@ -208,26 +209,26 @@ class BoundTemplate(Evaluator):
             return LATER
         return super().import_value(name)
 
-    def _resource(self, name: str) -> StackResource:
+    def _find_resource(self, name: str) -> StackResource:
         if name not in self._resources:
             raise TemplateError(
                 f"Template error: Unresolved resource dependencies [{name}] in the template"
             )
         return self._resources[name]
 
-    def properties(self, logical_id: str) -> dict[str, Any]:
-        """Evaluated properties. Raises `TemplateError`."""
+    def evaluate_properties(self, logical_id: str) -> dict[str, Any]:
+        """Evaluate the properties of a resource. Raises `TemplateError`."""
         self._asking = logical_id
         evaluated = self.evaluate(self.declared[logical_id].get("Properties") or {})
         result = self._stored.resolve(evaluated)
         assert isinstance(result, dict)
         return result
 
-    def outputs(self) -> list[dict[str, Any]]:
-        """As DescribeStacks shows them. Raises `TemplateError`."""
+    def evaluate_outputs(self) -> list[dict[str, Any]]:
+        """Evaluate the outputs in the format of DescribeStacks. Raises `TemplateError`."""
         shown = []
         for key, output in (self.template.get("Outputs") or {}).items():
-            if not self._active(output):
+            if not self._is_active(output):
                 continue
             value = self._stored.resolve(self.evaluate(output["Value"]))
             if isinstance(value, list | dict):
@@ -242,15 +243,15 @@ class BoundTemplate(Evaluator):
             shown.append(described)
         return shown
 
-    def _active(self, declaration: Mapping[str, Any]) -> bool:
+    def _is_active(self, declaration: Mapping[str, Any]) -> bool:
         name = declaration.get("Condition")
         try:
-            return name is None or self.condition(name)
+            return name is None or self.find_condition(name)
         except TemplateError as error:
             raise ValidationError(str(error)) from None
 
     def _check_rules(self) -> None:
-        """CDK's bootstrap version check is a rule."""
+        """Raise `ValidationError` if a rule fails, such as CDK's check of the bootstrap version."""
         for rule in (self.template.get("Rules") or {}).values():
             if "RuleCondition" in rule and not self.evaluate(rule["RuleCondition"]):
                 continue
@@ -265,43 +266,47 @@ class BoundTemplate(Evaluator):
         named = {
             name
             for each in self.declared.values()
-            for name in references(self._chosen(each.get("Properties") or {}))
+            for name in find_references(self._select_branches(each.get("Properties") or {}))
         }
-        stated = {name for each in self.declared.values() for name in dependencies(each)}
+        stated = {name for each in self.declared.values() for name in find_dependencies(each)}
         named |= stated - {*self.template["Resources"]}
-        if unknown := self._unknown(named):
+        if unknown := self._list_unknown(named):
             raise ValidationError(
                 f"Template format error: Unresolved resource dependencies [{unknown}] "
                 "in the Resources block of the template"
             )
-        outputs = [o for o in (self.template.get("Outputs") or {}).values() if self._active(o)]
-        if unknown := self._unknown({*references(self._chosen([o["Value"] for o in outputs]))}):
+        outputs = [o for o in (self.template.get("Outputs") or {}).values() if self._is_active(o)]
+        if unknown := self._list_unknown(
+            {*find_references(self._select_branches([o["Value"] for o in outputs]))}
+        ):
             raise ValidationError(
                 f"Unresolved resource dependencies [{unknown}] in the Outputs block of the template"
             )
 
-    def _unknown(self, named: set[str]) -> str:
-        """Those that are neither a resource which its condition leaves in, nor a parameter."""
+    def _list_unknown(self, named: set[str]) -> str:
+        """Return the names that are neither an active resource nor a parameter, joined by commas."""
         named = named - {*self.declared, *self.parameters, *self.pseudo, "AWS::NoValue"}
         unknown = (name for name in named if not name.startswith("AWS::NotificationARNs"))
         return ", ".join(sorted(unknown))
 
-    def _chosen(self, value: Any) -> Any:
-        """The value without what its Fn::If leave out: that may speak of what is not there."""
+    def _select_branches(self, value: Any) -> Any:
+        """Return the value without unselected Fn::If branches: they may name missing resources."""
         if isinstance(value, list):
-            return [self._chosen(item) for item in value]
+            return [self._select_branches(item) for item in value]
         if not isinstance(value, dict):
             return value
         branches = value.get("Fn::If")
         if isinstance(branches, list) and len(branches) == 3 and branches[0] in self.conditions:
-            return self._chosen(branches[1] if self.conditions[branches[0]] else branches[2])
-        return {key: self._chosen(item) for key, item in value.items()}
+            return self._select_branches(
+                branches[1] if self.conditions[branches[0]] else branches[2]
+            )
+        return {key: self._select_branches(item) for key, item in value.items()}
 
 
-def _conditions_in(value: Any) -> set[str]:
+def _find_conditions(value: Any) -> set[str]:
     if isinstance(value, list):
-        return {name for item in value for name in _conditions_in(item)}
+        return {name for item in value for name in _find_conditions(item)}
     if isinstance(value, dict):
         own = {value["Condition"]} if isinstance(value.get("Condition"), str) else set()
-        return own | {name for item in value.values() for name in _conditions_in(item)}
+        return own | {name for item in value.values() for name in _find_conditions(item)}
     return set()

@@ -1,4 +1,4 @@
-"""Changes that a template would make to a stack: one per resource, kept as a change set."""
+"""The changes that a template would make to a stack: one per resource, kept as a change set."""
 
 import json
 import re
@@ -10,7 +10,12 @@ from typing import Any, Literal
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.cloudformation.template import Template, parse, references, shown_parameters
+from servable_local.aws.cloudformation.template import (
+    Template,
+    find_references,
+    mask_parameters,
+    parse_template,
+)
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources import TYPES
 from servable_scaling.intrinsics import LATER, TemplateError
@@ -23,7 +28,7 @@ NO_CHANGES = (
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """One resource's part. `replacement`: a change set's True, False or Conditional."""
+    """The change of one resource. `replacement`: True, False, or Conditional, as in change sets."""
 
     action: Literal["Add", "Modify", "Remove", "Import"]
     logical_id: str
@@ -37,12 +42,12 @@ class ResourceChange:
     after: Mapping[str, Any] | None = None
 
     @property
-    def possible(self) -> bool:
-        """Whether no value is another yet: what it refers to is changed in place."""
+    def is_only_possible(self) -> bool:
+        """Return whether no value differs yet: only a referenced resource changes in place."""
         return self.action == "Modify" and not self.properties
 
     def describe(self, *, with_values: bool = False) -> dict[str, Any]:
-        """As DescribeChangeSet shows it."""
+        """Return the change in the format of DescribeChangeSet."""
         found = {"Properties"} if self.properties else set()
         change: dict[str, Any] = {
             "Action": self.action,
@@ -73,7 +78,7 @@ class ResourceChange:
 
 @dataclass(frozen=True)
 class ChangeDetail:
-    """Why one property, or the metadata, of a resource changes. `cause`: the entity that it refers to."""
+    """Why a resource's property or metadata changes. `cause`: the entity that it refers to."""
 
     attribute: str
     name: str | None
@@ -108,24 +113,24 @@ class ChangeDetail:
         }
 
 
-def changed_properties(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozenset[str]:
+def find_changed_properties(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(key for key in {*old, *new} if old.get(key) != new.get(key))
 
 
-def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
-    """The changes in the order in which they would happen. Raises `ValidationError`."""
+def plan_changes(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
+    """Return the changes in the order of their execution. Raises `ValidationError`."""
     changes = []
     blueprint.planning = True
     for logical_id in blueprint.order:
         try:
-            change = _change(stack, blueprint, logical_id)
+            change = _plan_change(stack, blueprint, logical_id)
         except TemplateError as error:
             raise ValidationError(str(error)) from None
         if change is None:
             continue
         if change.replacement == "False":
             blueprint.modified.add(logical_id)
-        elif not change.possible:
+        elif not change.is_only_possible:
             # Who refers to it gets a value that is known only afterwards.
             blueprint.later.add(logical_id)
         changes.append(change)
@@ -136,22 +141,23 @@ def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
             resource.type,
             resource.physical_id,
             retained=resource.deletion_policy == "Retain",
-            before=resource.properties | dict.fromkeys(_referring(stack, logical_id), LATER),
+            before=resource.properties
+            | dict.fromkeys(_list_referring_properties(stack, logical_id), LATER),
         )
         for logical_id, resource in stack.resources.items()
         if logical_id not in blueprint.declared
     ]
 
 
-def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> ResourceChange | None:
+def _plan_change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> ResourceChange | None:
     declared_type = blueprint.declared[logical_id]["Type"]
-    properties = blueprint.properties(logical_id)
+    properties = blueprint.evaluate_properties(logical_id)
     current = stack.resources.get(logical_id)
     if current is None or current.type != declared_type:
         return ResourceChange("Add", logical_id, declared_type, after=properties)
-    changed = changed_properties(current.properties, properties)
+    changed = find_changed_properties(current.properties, properties)
     if not changed:
-        return _possible(stack, blueprint, logical_id)
+        return _plan_possible_change(stack, blueprint, logical_id)
     fixed = changed & TYPES[declared_type].create_only if declared_type in TYPES else changed
     certain = any(LATER not in json.dumps(properties.get(name)) for name in fixed)
     replacement = "True" if certain else "Conditional" if fixed else "False"
@@ -164,20 +170,22 @@ def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> Resource
         changed,
         replacement,
         retained=declaration.get("UpdateReplacePolicy") == "Retain",
-        details=tuple(_details(stack, blueprint, logical_id, changed, fixed)),
+        details=tuple(_list_details(stack, blueprint, logical_id, changed, fixed)),
         before=current.properties,
         after=properties,
     )
 
 
-def _possible(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> ResourceChange | None:
-    """A change that there would be if an attribute of a resource that is changed in place were another."""
+def _plan_possible_change(
+    stack: Stack, blueprint: BoundTemplate, logical_id: str
+) -> ResourceChange | None:
+    """Return the change that occurs if an attribute of a resource changed in place differs."""
     current = stack.resources[logical_id]
     fixed = TYPES[current.type].create_only if current.type in TYPES else frozenset()
     details = tuple(
         ChangeDetail("Properties", name, name in fixed, "ResourceAttribute", False, cause)
         for name, value in (blueprint.declared[logical_id].get("Properties") or {}).items()
-        for cause in _refers(value, blueprint.modified)
+        for cause in _find_referenced_names(value, blueprint.modified)
         if "." in cause
     )
     if not details:
@@ -187,33 +195,37 @@ def _possible(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> Resour
     return ResourceChange("Modify", *named, replacement=replacement, details=details)
 
 
-def _referring(stack: Stack, logical_id: str) -> list[str]:
-    """Properties of a live resource whose values come from other resources."""
+def _list_referring_properties(stack: Stack, logical_id: str) -> list[str]:
+    """Return the properties of a deployed resource whose values come from other resources."""
     declared = (stack.template.get("Resources") or {}).get(logical_id, {}).get("Properties") or {}
-    return [name for name, value in declared.items() if _refers(value, stack.resources)]
+    return [
+        name for name, value in declared.items() if _find_referenced_names(value, stack.resources)
+    ]
 
 
-def _details(
+def _list_details(
     stack: Stack,
     blueprint: BoundTemplate,
     logical_id: str,
     changed: frozenset[str],
     fixed: frozenset[str],
 ) -> Iterator[ChangeDetail]:
-    """Parameters that changed first, then what the template itself says, then other resources."""
+    """Yield the details: changed parameters, then the template's changes, then other resources."""
     new = blueprint.declared[logical_id]
     old = (stack.template.get("Resources") or {}).get(logical_id, {})
-    changed_values = _changed(stack, blueprint)
+    changed_values = _find_changed_parameters(stack, blueprint)
     places: list[tuple[str, str | None, Any, Any]] = []
-    if old.get("Metadata") is not None and _refers(new.get("Metadata"), changed_values):
+    if old.get("Metadata") is not None and _find_referenced_names(
+        new.get("Metadata"), changed_values
+    ):
         places = [("Metadata", None, old.get("Metadata"), new.get("Metadata"))]
     before, after = old.get("Properties") or {}, new.get("Properties") or {}
     places += [("Properties", key, before.get(key), after.get(key)) for key in sorted(changed)]
     of_parameters, own, of_resources = [], [], []
     for attribute, name, was, now in places:
         target = (attribute, name, name in fixed)
-        parameters = _refers(now, changed_values)
-        resources = _refers(now, blueprint.later)
+        parameters = _find_referenced_names(now, changed_values)
+        resources = _find_referenced_names(now, blueprint.later)
         for cause in parameters:
             of_parameters.append(ChangeDetail(*target, "ParameterReference", cause=cause))
         for cause in resources:
@@ -225,8 +237,8 @@ def _details(
     yield from (*of_parameters, *own, *of_resources)
 
 
-def _changed(stack: Stack, blueprint: BoundTemplate) -> set[str]:
-    """Parameters whose values are others now."""
+def _find_changed_parameters(stack: Stack, blueprint: BoundTemplate) -> set[str]:
+    """Return the parameters whose values have changed."""
     before = stack.parameters
     now = blueprint.parameters.items()
     # A stored parameter with another value is no change of what was given.
@@ -237,10 +249,10 @@ def _changed(stack: Stack, blueprint: BoundTemplate) -> set[str]:
     }
 
 
-def _refers(value: Any, names: Collection[str]) -> list[str]:
-    """Those of the names that a part of a template refers to; an attribute as NAME.ATTRIBUTE."""
+def _find_referenced_names(value: Any, names: Collection[str]) -> list[str]:
+    """Return those of the names to which a template's part refers; attributes as NAME.ATTRIBUTE."""
     found = set()
-    for name in {*references(value)} & {*names}:
+    for name in {*find_references(value)} & {*names}:
         text = json.dumps(value)
         of_it = re.findall(rf'"Fn::GetAtt": \["{name}", "([^"]+)"\]|\${{{name}\.([\w.]+)}}', text)
         found |= {f"{name}.{first or second}" for first, second in of_it} or {name}
@@ -248,11 +260,11 @@ def _refers(value: Any, names: Collection[str]) -> list[str]:
 
 
 def check_import(stack: Stack, template: Template, imports: Mapping[str, Any]) -> None:
-    """Raise `ValidationError` for what an import may not change.
+    """Raise `ValidationError` for a change that an import must not make.
 
     Sources: https://github.com/aws-quickstart/quickstart-awx/issues/38 and
-    https://github.com/awslabs/aws-security-assessment-solution/issues/6 (read 2026-11-28); the last
-    message is ours.
+    https://github.com/awslabs/aws-security-assessment-solution/issues/6 (read 2026-11-28); the
+    last message is ours.
     """
     declared = template["Resources"]
     bare = [name for name in imports if "DeletionPolicy" not in declared.get(name, {})]
@@ -297,7 +309,7 @@ class ChangeSet:
     def fail(self, reason: str) -> None:
         self.status, self.execution_status, self.reason = "FAILED", "UNAVAILABLE", reason
 
-    def summary(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         return {
             "ChangeSetId": self.id,
             "ChangeSetName": self.name,
@@ -312,14 +324,16 @@ class ChangeSet:
         }
 
     def describe(self, *, with_values: bool = False) -> dict[str, Any]:
-        return self.summary() | {
+        return self.summarize() | {
             "Changes": [
                 change.describe(with_values=with_values)
                 for change in self.changes
-                if not (with_values and change.possible)
+                if not (with_values and change.is_only_possible)
             ],
             "StatusReason": self.warning if with_values and self.warning else self.reason,
-            "Parameters": shown_parameters(parse(self.text), self.parameters, self.resolved),
+            "Parameters": mask_parameters(
+                parse_template(self.text), self.parameters, self.resolved
+            ),
             "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()] or None,
             "RollbackConfiguration": {},
             "Capabilities": self.about["capabilities"],

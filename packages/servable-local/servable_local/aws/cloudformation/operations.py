@@ -1,8 +1,9 @@
-"""The stacks of an account and region, and the thread that deploys each.
+"""The stacks of an account and Region, and the thread that deploys each.
 
-A deployment takes one stack from what exists to what a template says, and back when that fails. The order
-is CloudFormation's: create and change in order of reference, then remove what was replaced or dropped, last
-first. A replaced resource has a new Ref, so what refers to it differs too and is changed in its turn.
+A deployment changes one stack to the state in a template, and back if that fails. Like
+CloudFormation, it creates and changes resources in order of reference, then removes replaced or
+dropped ones in reverse order. A replaced resource has a new Ref, so each resource that refers to
+it also changes.
 """
 
 import json
@@ -16,17 +17,17 @@ from typing import Any
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate, DynamicReferences
-from servable_local.aws.cloudformation.changes import ChangeSet, changed_properties
+from servable_local.aws.cloudformation.changes import ChangeSet, find_changed_properties
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls, ResourceFailedError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
-from servable_local.aws.cloudformation.template import parse, resolved_parameters
+from servable_local.aws.cloudformation.template import parse_template, resolve_parameters
 from servable_local.aws.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
     ValidationError,
 )
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.resources.resource_type import refusal, violation
+from servable_local.aws.resources.resource_type import format_violation, format_violations
 from servable_scaling.intrinsics import TemplateError
 
 _STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
@@ -43,7 +44,7 @@ _UPDATABLE = (
 
 
 class StackDeployment:
-    """One run. `verb` is CREATE, UPDATE or IMPORT, the first word of every status it sets.
+    """One deployment. `verb` is CREATE, UPDATE, or IMPORT, the first word of each status it sets.
 
     `imports`: logical id to the identifier of a resource that exists already.
     """
@@ -67,28 +68,28 @@ class StackDeployment:
         self._changed: list[tuple[StackResource, StackResource]] = []
 
     def run(self) -> bool:
-        """True when the stack is what the template says; False when it was rolled back."""
+        """Run the deployment. Return True if the stack matches the template, False if it failed."""
         try:
             for logical_id in self._blueprint.order:
-                self._settle(logical_id)
-            outputs = self._blueprint.outputs()
+                self._deploy_resource(logical_id)
+            outputs = self._blueprint.evaluate_outputs()
             self._publish(outputs)
         except (ResourceFailedError, TemplateError) as failure:
-            self._fail(str(failure))
+            self._roll_back(str(failure))
             return False
         self._stack.outputs = outputs
         self._finish()
         return True
 
-    def _settle(self, logical_id: str) -> None:
+    def _deploy_resource(self, logical_id: str) -> None:
         declaration = self._blueprint.declared[logical_id]
         current = self._stack.resources.get(logical_id)
         try:
-            properties = self._blueprint.properties(logical_id)
+            properties = self._blueprint.evaluate_properties(logical_id)
         except TemplateError as error:
             kind = declaration["Type"]
             verb = "UPDATE" if current else "CREATE"
-            self._stack.record(logical_id, kind, None, f"{verb}_FAILED", str(error), {})
+            self._stack.record_event(logical_id, kind, None, f"{verb}_FAILED", str(error), {})
             raise ResourceFailedError(f"[{logical_id}]: {error}") from None
         resource = StackResource(
             logical_id=logical_id,
@@ -107,14 +108,14 @@ class StackDeployment:
             self._adopted.append(logical_id)
             return
         if current is None:
-            self._make(resource)
+            self._create_resource(resource)
             return
-        kind = self._calls.type_of(resource)
-        changed = changed_properties(current.properties, resource.properties)
+        kind = self._calls.find_type(resource)
+        changed = find_changed_properties(current.properties, resource.properties)
         if current.type != resource.type or changed & kind.create_only:
-            self._calls.refuse_fixed_name(current, resource)
+            self._calls.reject_fixed_name(current, resource)
             self._replaced[logical_id] = current
-            self._make(resource, replaces=current)
+            self._create_resource(resource, replaces=current)
         elif changed:
             self._changed.append((current, resource))
             self._calls.update(current, resource)
@@ -123,7 +124,9 @@ class StackDeployment:
             for name in ("depends_on", "deletion_policy", "keep_on_replace", "metadata"):
                 setattr(current, name, getattr(resource, name))
 
-    def _make(self, resource: StackResource, replaces: StackResource | None = None) -> None:
+    def _create_resource(
+        self, resource: StackResource, replaces: StackResource | None = None
+    ) -> None:
         try:
             self._calls.create(resource, replaces)
         finally:
@@ -147,7 +150,7 @@ class StackDeployment:
             self._stack.resources.pop(resource.logical_id, None)
         self._stack.set_status(f"{self._verb}_COMPLETE")
 
-    def _fail(self, reason: str) -> None:
+    def _roll_back(self, reason: str) -> None:
         stack = self._stack
         if stack.disable_rollback:
             stack.set_status(f"{self._verb}_FAILED", reason)
@@ -185,59 +188,59 @@ class StackDeployment:
 
 
 class CloudFormation:
-    """Every stack of one account and region. Deploying and deleting return at once, as on AWS."""
+    """The stacks of one account and Region. Deploying and deleting return at once, as on AWS."""
 
     def __init__(self, aws: Loopback) -> None:
         self.aws = aws
         self._stacks: dict[str, Stack] = {}
         self._lock = threading.RLock()
 
-    def all(self) -> list[Stack]:
+    def list_stacks(self) -> list[Stack]:
         with self._lock:
             return list(self._stacks.values())
 
-    def find(self, name_or_id: str) -> Stack | None:
-        """The stack of that name that is not deleted, or of that id even if it is."""
+    def find_stack(self, name_or_id: str) -> Stack | None:
+        """Return the stack with this name unless it is deleted, or with this ID even if it is."""
         with self._lock:
             if name_or_id in self._stacks:
                 return self._stacks[name_or_id]
             named = (stack for stack in self._stacks.values() if stack.name == name_or_id)
             return next((stack for stack in named if stack.status != "DELETE_COMPLETE"), None)
 
-    def get(self, name_or_id: str) -> Stack:
-        stack = self.find(name_or_id)
+    def require_stack(self, name_or_id: str) -> Stack:
+        stack = self.find_stack(name_or_id)
         if stack is None:
             raise ValidationError(f"Stack with id {name_or_id} does not exist")
         return stack
 
-    def of_resource(self, physical_id: str) -> Stack:
-        for stack in self.all():
+    def find_resource_stack(self, physical_id: str) -> Stack:
+        for stack in self.list_stacks():
             if any(one.physical_id == physical_id for one in stack.resources.values()):
                 return stack
         raise ValidationError(f"Stack for {physical_id} does not exist")
 
-    def exports(self, besides: Stack | None = None) -> dict[str, str]:
+    def list_exports(self, besides: Stack | None = None) -> dict[str, str]:
         return {
             output["ExportName"]: output["OutputValue"]
-            for stack in self.all()
+            for stack in self.list_stacks()
             if stack is not besides and stack.status != "DELETE_COMPLETE"
             for output in stack.outputs
             if "ExportName" in output
         }
 
     def register(self, name: str) -> Stack:
-        """A stack that is only a name yet. Raises `AlreadyExistsError`, `ValidationError`."""
+        """Register a stack that only has a name. Raises `AlreadyExistsError`, `ValidationError`."""
         must = []
         if not _STACK_NAME.fullmatch(name):
             must.append(f"satisfy regular expression pattern: {_STACK_NAME.pattern}")
         if len(name) > _LONGEST_NAME:
             must.append(f"have length less than or equal to {_LONGEST_NAME}")
         if must:
-            problems = [violation("stackName", one, f" '{name}'") for one in must]
-            raise ValidationError(refusal(problems))
+            problems = [format_violation("stackName", one, f" '{name}'") for one in must]
+            raise ValidationError(format_violations(problems))
         where = f"arn:aws:cloudformation:{self.aws.region}:{self.aws.account}"
         with self._lock:
-            if self.find(name) is not None:
+            if self.find_stack(name) is not None:
                 raise AlreadyExistsError(f"Stack [{name}] already exists")
             stack = Stack(
                 id=f"{where}:stack/{name}/{uuid.uuid4()}",
@@ -253,19 +256,21 @@ class CloudFormation:
         with self._lock:
             self._stacks.pop(stack.id, None)
 
-    def change_set(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
-        """Find a change set by its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
-        for owner in [stack] if stack else self.all():
+    def find_change_set(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
+        """Find a change set by name in a stack, or by ID. Raises `ChangeSetNotFoundError`."""
+        for owner in [stack] if stack else self.list_stacks():
             for name, change_set in owner.change_sets.items():
                 if name_or_id in ((name, change_set.id) if stack else (change_set.id,)):
                     return change_set  # type: ignore[no-any-return]
         raise ChangeSetNotFoundError(f"ChangeSet [{name_or_id}] does not exist")
 
     def bind(self, stack: Stack, text: str, parameters: dict[str, str]) -> BoundTemplate:
-        """Raises `ValidationError` for what can be seen before anything is made."""
-        template = parse(text)
-        values = resolved_parameters(template, parameters, self.aws)
-        return BoundTemplate(stack, template, values, self.exports(), DynamicReferences(self.aws))
+        """Bind a template to a stack. Raises `ValidationError` before anything is created."""
+        template = parse_template(text)
+        values = resolve_parameters(template, parameters, self.aws)
+        return BoundTemplate(
+            stack, template, values, self.list_exports(), DynamicReferences(self.aws)
+        )
 
     def check_role(self, arn: str) -> None:
         """Raise `ValidationError` if the role's own policy doesn't let CloudFormation assume it."""
@@ -295,7 +300,7 @@ class CloudFormation:
         imports: Mapping[str, Mapping[str, str]] = _NONE_IMPORTED,
         **about: Any,
     ) -> None:
-        """Starts the deployment. `about` are fields of the stack, such as tags.
+        """Start the deployment. `about` contains fields of the stack, such as tags.
 
         `imports`: logical id to the identifier of a resource that exists already.
         """
@@ -310,7 +315,7 @@ class CloudFormation:
             "template": blueprint.template,
             "template_text": text,
             "parameters": parameters,
-            "resolved": blueprint.resolved_from(parameters),
+            "resolved": blueprint.select_resolved_values(parameters),
             **about,
         }
         before = {name: getattr(stack, name) for name in after}
@@ -321,8 +326,8 @@ class CloudFormation:
         for other in stack.change_sets.values():
             other.execution_status = "OBSOLETE"
 
-        def publish(outputs: list[dict[str, Any]]) -> None:
-            taken = self.exports(besides=stack)
+        def reject_taken_exports(outputs: list[dict[str, Any]]) -> None:
+            taken = self.list_exports(besides=stack)
             for output in outputs:
                 if output.get("ExportName") in taken:
                     raise TemplateError(
@@ -335,15 +340,15 @@ class CloudFormation:
             blueprint,
             ResourceCalls(stack, self.aws),
             verb=verb,
-            publish=publish,
+            publish=reject_taken_exports,
             imports=imports,
         )
 
-        def work() -> None:
+        def run_deployment() -> None:
             if not deployment.run() and not creating and not stack.disable_rollback:
                 vars(stack).update(before)
 
-        self._start(stack, work, failed=f"{verb}_FAILED")
+        self._start_thread(stack, run_deployment, failed=f"{verb}_FAILED")
 
     def delete(self, stack: Stack, retained: frozenset[str] = frozenset()) -> None:
         if stack.status == "DELETE_COMPLETE":
@@ -355,7 +360,7 @@ class CloudFormation:
         exported = {output["ExportName"] for output in stack.outputs if "ExportName" in output}
         importers = sorted(
             other.name
-            for other in self.all()
+            for other in self.list_stacks()
             if other is not stack
             and other.status != "DELETE_COMPLETE"
             and any(f'"{name}"' in other.template_text for name in exported)
@@ -366,14 +371,14 @@ class CloudFormation:
                 + ", ".join(importers)
             )
         with self._lock:
-            if stack.in_progress:
+            if stack.is_in_progress:
                 raise ValidationError(
                     f"Stack:{stack.id} is in {stack.status} state and can not be deleted."
                 )
             stack.deleted = utc_now()  # which a stack that could not be deleted has too
             stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
 
-        def work() -> None:
+        def delete_resources() -> None:
             calls = ResourceCalls(stack, self.aws)
             for resource in calls.delete_all(stack.resources.values(), retained=retained):
                 del stack.resources[resource.logical_id]
@@ -383,14 +388,14 @@ class CloudFormation:
             else:
                 stack.set_status("DELETE_COMPLETE")
 
-        self._start(stack, work, failed="DELETE_FAILED")
+        self._start_thread(stack, delete_resources, failed="DELETE_FAILED")
 
-    def _start(self, stack: Stack, work: Callable[[], None], *, failed: str) -> None:
-        def guarded() -> None:
+    def _start_thread(self, stack: Stack, work: Callable[[], None], *, failed: str) -> None:
+        def run_guarded() -> None:
             try:
                 work()
             except Exception as error:
                 traceback.print_exc()
                 stack.set_status(failed, f"Internal failure of the local AWS: {error!r}")
 
-        threading.Thread(target=guarded, name=f"deploy {stack.name}", daemon=True).start()
+        threading.Thread(target=run_guarded, name=f"deploy {stack.name}", daemon=True).start()

@@ -1,4 +1,4 @@
-"""One resource, one call, one pair of events: what a deployment does, and how it fails."""
+"""The call and the events of one resource: what a deployment does, and how it fails."""
 
 import functools
 import logging
@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, ParamValidationError
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import DynamicReferences
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
-from servable_local.aws.cloudformation.template import creation_order
+from servable_local.aws.cloudformation.template import compute_creation_order
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.resources import TYPES
 from servable_local.aws.resources.resource_type import (
@@ -20,7 +20,7 @@ from servable_local.aws.resources.resource_type import (
     Properties,
     ResourceError,
     ResourceType,
-    tags_as_map,
+    map_tags,
 )
 from servable_scaling.intrinsics import TemplateError
 
@@ -38,8 +38,8 @@ _LEAVE_OUT = {
 _log = logging.getLogger(__name__)
 
 
-def physical_name(stack_name: str, logical_id: str, longest: int) -> str:
-    """At most `longest` characters; the random ending is never cut."""
+def generate_physical_name(stack_name: str, logical_id: str, longest: int) -> str:
+    """Return a name of at most `longest` characters; the random ending is never cut."""
     ending = "".join(secrets.choice(_LETTERS) for _ in range(_ENDING_LENGTH))
     room = longest - _ENDING_LENGTH - 2
     logical = logical_id[: max(room // 2, room - len(stack_name))]
@@ -47,7 +47,7 @@ def physical_name(stack_name: str, logical_id: str, longest: int) -> str:
     return f"{stack}-{logical}-{ending}"
 
 
-def reason_of(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     if isinstance(error, ClientError):
         answer = error.response
         return (
@@ -64,22 +64,22 @@ def reason_of(error: Exception) -> str:
 
 
 class ResourceFailedError(Exception):
-    """A resource could not be made or changed; its event is written. `str()`: for the stack."""
+    """A resource couldn't be created or changed. Its event is recorded; `str()` is for the stack."""
 
 
 class ResourceCalls:
-    """Calls the resource types for one stack and writes the events."""
+    """The calls of resource types for one stack, with their events."""
 
     def __init__(self, stack: Stack, aws: Loopback) -> None:
         self._stack = stack
         self._aws = aws
         self._stored = DynamicReferences(aws)
 
-    def type_of(self, resource: StackResource) -> ResourceType:
+    def find_type(self, resource: StackResource) -> ResourceType:
         kind = TYPES.get(resource.type)
         if kind is None:
             advice = _LEAVE_OUT.get(resource.type, f"it knows {', '.join(sorted(TYPES))}.")
-            raise self._failed(
+            raise self._record_failure(
                 resource,
                 "CREATE",
                 f"Resource type {resource.type} is not emulated by the local AWS; {advice}",
@@ -87,77 +87,81 @@ class ResourceCalls:
         return kind
 
     def create(self, resource: StackResource, replaces: StackResource | None = None) -> None:
-        kind = self.type_of(resource)
+        kind = self.find_type(resource)
         reason, shown, verb = None, None, "CREATE"
         if replaces:
             reason = "Requested update requires the creation of a new physical resource; hence creating one."
             shown, verb = replaces.physical_id, "UPDATE"
-        self._event(resource, f"{verb}_IN_PROGRESS", reason, physical_id=shown)
+        self._record_event(resource, f"{verb}_IN_PROGRESS", reason, physical_id=shown)
 
-        def create() -> Physical:
+        def create_physical() -> Physical:
             kind.check(resource.properties)
-            properties = self._tagged(self._stored.reveal(resource.properties), kind)
-            return kind.create(properties, self._logical(resource))
+            properties = self._add_stack_tags(self._stored.reveal(resource.properties), kind)
+            return kind.create(properties, self._build_logical(resource))
 
-        self._settle(resource, verb, create, begun="Resource creation Initiated")
-        self._event(resource, f"{verb}_COMPLETE")
+        self._run_call(resource, verb, create_physical, begun="Resource creation Initiated")
+        self._record_event(resource, f"{verb}_COMPLETE")
 
     def adopt(self, resource: StackResource, identifier: Mapping[str, str]) -> None:
-        """Take over what exists already, as an import does: nothing of it is changed."""
-        kind = self.type_of(resource)
-        self._event(resource, "IMPORT_IN_PROGRESS", "Resource import started.")
-        self._settle(resource, "IMPORT", lambda: kind.imported(identifier, self._logical(resource)))
-        self._event(resource, "IMPORT_COMPLETE", "Resource import completed.")
+        """Take over an existing resource, as an import does, without changing it."""
+        kind = self.find_type(resource)
+        self._record_event(resource, "IMPORT_IN_PROGRESS", "Resource import started.")
+        self._run_call(
+            resource,
+            "IMPORT",
+            lambda: kind.import_existing(identifier, self._build_logical(resource)),
+        )
+        self._record_event(resource, "IMPORT_COMPLETE", "Resource import completed.")
 
     def update(self, current: StackResource, resource: StackResource) -> None:
-        kind = self.type_of(resource)
-        physical_id, old = current.physical_id, self._tagged(current.properties, kind)
+        kind = self.find_type(resource)
+        physical_id, old = current.physical_id, self._add_stack_tags(current.properties, kind)
         resource.physical_id, resource.attributes = physical_id, dict(current.attributes)
-        self._event(resource, "UPDATE_IN_PROGRESS")
+        self._record_event(resource, "UPDATE_IN_PROGRESS")
 
-        def update() -> Physical:
-            new = self._tagged(self._stored.reveal(resource.properties), kind)
-            return kind.update(physical_id, old, new, self._logical(resource))
+        def update_physical() -> Physical:
+            new = self._add_stack_tags(self._stored.reveal(resource.properties), kind)
+            return kind.update(physical_id, old, new, self._build_logical(resource))
 
-        self._settle(resource, "UPDATE", update)
-        self._event(resource, "UPDATE_COMPLETE")
+        self._run_call(resource, "UPDATE", update_physical)
+        self._record_event(resource, "UPDATE_COMPLETE")
 
-    def _tagged(self, properties: Properties, kind: ResourceType) -> Properties:
-        """The properties with the stack's tags, for the types that tags find again; their own win.
+    def _add_stack_tags(self, properties: Properties, kind: ResourceType) -> Properties:
+        """Return the properties with the stack's tags added, for types that users find by tags.
 
-        On AWS every type that takes tags gets them:
+        The resource's own tags win. On AWS every type that takes tags gets them:
         https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
-        (2026-11-28). A change of the stack's tags alone is not carried over here.
+        (2026-11-28). Here, a change of only the stack's tags isn't propagated.
         """
         if not self._stack.tags or kind.type not in _TAGGED:
             return properties
-        tags = self._stack.tags | tags_as_map(properties.get("Tags", []))
+        tags = self._stack.tags | map_tags(properties.get("Tags", []))
         return {**properties, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}
 
-    def _settle(
+    def _run_call(
         self,
         resource: StackResource,
         verb: str,
         call: Callable[[], Physical],
         begun: str | None = None,
     ) -> None:
-        """`begun`: the reason of an event as soon as there is a physical id."""
+        """Run the call. `begun`: the reason of an event recorded once there is a physical ID."""
         try:
             physical = call()
         except Exception as error:
             if begun and resource.physical_id:
-                self._event(resource, f"{verb}_IN_PROGRESS", begun)
-            raise self._failed(resource, verb, reason_of(error)) from error
+                self._record_event(resource, f"{verb}_IN_PROGRESS", begun)
+            raise self._record_failure(resource, verb, explain_error(error)) from error
         resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
         if begun:
-            self._event(resource, f"{verb}_IN_PROGRESS", begun)
+            self._record_event(resource, f"{verb}_IN_PROGRESS", begun)
 
-    def refuse_fixed_name(self, current: StackResource, resource: StackResource) -> None:
+    def reject_fixed_name(self, current: StackResource, resource: StackResource) -> None:
         name = TYPES[resource.type].name_property
         if name is None or current.type != resource.type or name not in resource.properties:
             return
         if current.properties.get(name) == resource.properties[name]:
-            raise self._failed(
+            raise self._record_failure(
                 resource,
                 "UPDATE",
                 "CloudFormation cannot update a stack when a custom-named resource requires "
@@ -173,19 +177,19 @@ class ResourceCalls:
         rolling_back: bool = False,
         retained: frozenset[str] = frozenset(),
     ) -> list[StackResource]:
-        """Deletes, what refers before what is referred to. Returns those that are gone.
+        """Delete resources, dependent ones first. Return those that are gone.
 
-        `replaced`: others have taken their places. `cleanup`: after an update, whose events say less.
-        `retained`: names of those that are left where they are.
+        `replaced`: new resources have replaced them. `cleanup`: after an update, with less
+        detailed events. `retained`: names of resources that aren't deleted.
         """
         by_name = {resource.logical_id: resource for resource in resources}
-        order = creation_order(
+        order = compute_creation_order(
             {name: set(resource.depends_on) & set(by_name) for name, resource in by_name.items()}
         )
         gone = []
         for name in reversed(order):
             resource = by_name[name]
-            event = functools.partial(self._event, resource, bare=cleanup)
+            event = functools.partial(self._record_event, resource, bare=cleanup)
             # RetainExceptOnCreate does not retain what is deleted because its own creation is rolled back.
             # https://aws.amazon.com/about-aws/whats-new/2023/07/aws-cloudformation-deletion-policies-dev-test-cycle/
             policies = ("Retain",) if rolling_back else ("Retain", "RetainExceptOnCreate")
@@ -197,25 +201,25 @@ class ResourceCalls:
             event("DELETE_IN_PROGRESS")
             try:
                 TYPES[resource.type].delete(
-                    resource.physical_id, resource.properties, self._logical(resource)
+                    resource.physical_id, resource.properties, self._build_logical(resource)
                 )
             except Exception as error:
-                event("DELETE_FAILED", reason_of(error))
+                event("DELETE_FAILED", explain_error(error))
             else:
                 event("DELETE_COMPLETE")
                 gone.append(resource)
         return gone
 
-    def _logical(self, resource: StackResource) -> Logical:
+    def _build_logical(self, resource: StackResource) -> Logical:
         names = (self._stack.name, resource.logical_id)
         return Logical(
             aws=self._aws,
             logical_id=resource.logical_id,
-            generate_name=lambda longest: physical_name(*names, longest),
+            generate_name=lambda longest: generate_physical_name(*names, longest),
             exists=lambda physical_id: setattr(resource, "physical_id", physical_id),
         )
 
-    def _event(
+    def _record_event(
         self,
         resource: StackResource,
         status: str,
@@ -225,7 +229,7 @@ class ResourceCalls:
         bare: bool = False,
     ) -> None:
         resource.status, resource.reason, resource.changed = status, reason, utc_now()
-        self._stack.record(
+        self._stack.record_event(
             resource.logical_id,
             resource.type,
             physical_id or resource.physical_id,
@@ -234,8 +238,10 @@ class ResourceCalls:
             None if bare else resource.properties,
         )
 
-    def _failed(self, resource: StackResource, verb: str, reason: str) -> ResourceFailedError:
-        self._event(resource, f"{verb}_FAILED", reason)
+    def _record_failure(
+        self, resource: StackResource, verb: str, reason: str
+    ) -> ResourceFailedError:
+        self._record_event(resource, f"{verb}_FAILED", reason)
         return ResourceFailedError(
             f"The following resource(s) failed to {verb.lower()}: [{resource.logical_id}]."
         )

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from servable_local.aws.clock import utc_now
-from servable_local.aws.cloudformation.template import Template, secret_values, shown_parameters
+from servable_local.aws.cloudformation.template import Template, list_secret_values, mask_parameters
 
 
 @dataclass
 class StackResource:
-    """One resource that exists. `properties` are evaluated: what was sent to the service."""
+    """A resource that exists. `properties` are evaluated, as sent to the service."""
 
     logical_id: str
     type: str
@@ -31,7 +31,7 @@ class StackResource:
 
 @dataclass
 class Stack:
-    """A stack and everything that DescribeStacks says of it."""
+    """A stack and all details that DescribeStacks returns."""
 
     id: str
     name: str
@@ -59,15 +59,15 @@ class Stack:
     change_set_id: str | None = None
 
     @property
-    def in_progress(self) -> bool:
+    def is_in_progress(self) -> bool:
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     def set_status(self, status: str, reason: str | None = None) -> None:
         # Its event first: who waits for the status then asks for the events.
-        self.record(self.name, "AWS::CloudFormation::Stack", self.id, status, reason)
+        self.record_event(self.name, "AWS::CloudFormation::Stack", self.id, status, reason)
         self.status, self.reason = status, reason
 
-    def record(
+    def record_event(
         self,
         logical_id: str,
         resource_type: str,
@@ -76,12 +76,11 @@ class Stack:
         reason: str | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> None:
-        """One line of DescribeStackEvents, oldest first.
+        """Append an event of DescribeStackEvents, oldest first.
 
-        Without `properties`, of a resource, it is of the cleanup after an update: named by chance.
-
-        Each at least a millisecond after the one before: the CDK CLI sorts by time, and
-        what happens here within one millisecond would be shown in any order.
+        A resource's event without `properties` is of the cleanup after an update; its ID is
+        random. Each event is at least a millisecond later than the previous one: the CDK CLI
+        sorts by time and would otherwise show events of the same millisecond in any order.
         """
         at = utc_now()
         if self.events:
@@ -90,7 +89,7 @@ class Stack:
         if properties is None:
             named = f"{logical_id}-{uuid.uuid4()}"
         shown = None if properties is None else json.dumps(properties)
-        for value in secret_values(self.template, self.parameters) if shown else ():
+        for value in list_secret_values(self.template, self.parameters) if shown else ():
             shown = str(shown).replace(json.dumps(value)[1:-1], "****")
         self.events.append(
             {
@@ -110,7 +109,7 @@ class Stack:
     def describe_resources(
         self, changed: str, logical_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """Describe all resources, or one; `changed` is the operation's name of the last change's time."""
+        """Describe all resources, or one. `changed`: the operation's key of the last change."""
         return [
             {
                 "StackId": self.id,
@@ -139,7 +138,7 @@ class Stack:
             "DeletionTime": self.deleted,
             "StackStatus": self.status,
             "StackStatusReason": self.reason,
-            "Parameters": shown_parameters(self.template, self.parameters, self.resolved),
+            "Parameters": mask_parameters(self.template, self.parameters, self.resolved),
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
             "Capabilities": self.capabilities or None,
             "NotificationARNs": self.notification_arns,

@@ -1,8 +1,8 @@
-"""A template's text and form, its parameters' values, and the order in which its resources are created.
+"""A template's text and format, its parameter values, and the creation order of its resources.
 
-Most sentences that reject a template were recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in
-the repository has each with its date and source. The others are as public repositories quote them
-(read 2026-11-28).
+Most messages that reject a template were recorded from AWS:
+tests/servable_local/aws/aws_answers.jsonl in the repository has each with its date and source.
+The others are as public repositories quote them (read 2026-11-28).
 """
 
 import json
@@ -48,41 +48,43 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
 
 
-def check_form(template: Any) -> None:
-    """Raises `ValidationError` for the first thing that is not of the form of a template."""
+def check_template(template: Any) -> None:
+    """Raise `ValidationError` for the first part that isn't in the format of a template."""
     if not isinstance(template, dict):
-        raise _error("unsupported structure.")
-    for path in _nulls(template):
+        raise _build_error("unsupported structure.")
+    for path in _find_nulls(template):
         raise ValidationError(f"[{path}] 'null' values are not allowed in templates")
     if not isinstance(template.get("Resources", {}), dict):
-        raise _error("Any Resources member must be an object.")
+        raise _build_error("Any Resources member must be an object.")
     if not template.get("Resources"):
-        raise _error("At least one Resources member must be defined.")
-    unknown = [name for name in template if name not in _SECTIONS and not macros(template)]
+        raise _build_error("At least one Resources member must be defined.")
+    unknown = [name for name in template if name not in _SECTIONS and not list_macros(template)]
     if unknown:
         raise ValidationError(f"Invalid template property or properties [{', '.join(unknown)}]")
     _check_names("Parameter", template.get("Parameters") or {})
     for name, slot in (template.get("Parameters") or {}).items():
         kind = slot.get("Type") if isinstance(slot, dict) else None
         if kind is None:
-            raise _error(
+            raise _build_error(
                 f"[/Parameters/{name}] Every Parameters object must contain a Type member."
             )
         if not _PARAMETER_TYPE.fullmatch(str(kind)):
-            raise _error(f"Unrecognized parameter type: {kind}")
+            raise _build_error(f"Unrecognized parameter type: {kind}")
     _check_names("Resource", template["Resources"])
     for logical_id, resource in template["Resources"].items():
         if not isinstance(resource, dict):
-            raise _error(f"[/Resources/{logical_id}] resource definition is malformed")
+            raise _build_error(f"[/Resources/{logical_id}] resource definition is malformed")
         if not isinstance(resource.get("Type"), str):
-            raise _error(
+            raise _build_error(
                 f"[/Resources/{logical_id}] Every Resources object must contain a Type member."
             )
         for attribute in resource:
             if attribute not in _OF_A_RESOURCE:
                 raise ValidationError(f"Invalid template resource property '{attribute}'")
         if not isinstance(resource.get("Properties", {}), dict):
-            raise _error(f"[/Resources/{logical_id}/Properties] resource definition is malformed")
+            raise _build_error(
+                f"[/Resources/{logical_id}/Properties] resource definition is malformed"
+            )
         for policy, more in (
             ("DeletionPolicy", "RetainExceptOnCreate"),
             ("UpdateReplacePolicy", ""),
@@ -93,38 +95,38 @@ def check_form(template: Any) -> None:
                 "Snapshot",
                 more,
             ):
-                raise _error(f"Unrecognized {policy} {stated} for resource {logical_id}")
+                raise _build_error(f"Unrecognized {policy} {stated} for resource {logical_id}")
     for output in (template.get("Outputs") or {}).values():
         if not isinstance(output, dict) or "Value" not in output:
-            raise _error("Every Outputs member must contain a Value object")
+            raise _build_error("Every Outputs member must contain a Value object")
         value = output["Value"]
         function = isinstance(value, dict) and any(name == "Ref" or "::" in name for name in value)
         if isinstance(value, list | dict) and not function:
             kind = "a List" if isinstance(value, list) else "a Map"
-            raise _error(f"{NOT_A_STRING} and not {kind}.")
+            raise _build_error(f"{NOT_A_STRING} and not {kind}.")
     _check_mappings(template.get("Mappings") or {})
 
 
-def macros(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Programs that the template as a whole is handed to: a name and parameters each."""
+def list_macros(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the macros that process the whole template: a name and parameters each."""
     named = template.get("Transform") or []
     listed = [named] if isinstance(named, str | dict) else list(named)
     listed += [template["Fn::Transform"]] if "Fn::Transform" in template else []
     return [{"Name": macro} if isinstance(macro, str) else macro for macro in listed]
 
 
-def _nulls(value: Any, path: str = "") -> Iterator[str]:
+def _find_nulls(value: Any, path: str = "") -> Iterator[str]:
     if value is None:
         yield path
     members = enumerate(value) if isinstance(value, list) else ()
     for key, member in value.items() if isinstance(value, dict) else members:
-        yield from _nulls(member, f"{path}/{key}")
+        yield from _find_nulls(member, f"{path}/{key}")
 
 
 def _check_names(kind: str, names: Iterable[str]) -> None:
     for name in names:
         if not _ALPHANUMERIC.fullmatch(name):
-            raise _error(f"{kind} name {name} is non alphanumeric.")
+            raise _build_error(f"{kind} name {name} is non alphanumeric.")
 
 
 def _check_mappings(mappings: Mapping[str, Any]) -> None:
@@ -132,17 +134,17 @@ def _check_mappings(mappings: Mapping[str, Any]) -> None:
         # A mapping may be a macro's call, which is no concern of this form.
         for key, members in mapping.items() if isinstance(mapping, dict) else ():
             if not isinstance(members, dict):
-                raise _error(f"Every Mappings member {key} must be a map")
+                raise _build_error(f"Every Mappings member {key} must be a map")
             if any(isinstance(value, dict) for value in members.values()):
-                raise _error("Every Mappings attribute must be a String or a List.")
+                raise _build_error("Every Mappings attribute must be a String or a List.")
 
 
-def _error(problem: str) -> ValidationError:
+def _build_error(problem: str) -> ValidationError:
     return ValidationError(f"Template format error: {problem}")
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML as CloudFormation reads it: `2012-10-17` is a policy version, never a date."""
+    """A YAML loader like CloudFormation's: `2012-10-17` is a policy version, never a date."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -151,7 +153,7 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _short_tag(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+def _construct_short_tag(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
     name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
     if isinstance(node, yaml.ScalarNode):
         return {name: loader.construct_scalar(node)}
@@ -161,11 +163,11 @@ def _short_tag(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[st
     return {name: loader.construct_mapping(node, deep=True)}
 
 
-_Loader.add_multi_constructor("!", _short_tag)
+_Loader.add_multi_constructor("!", _construct_short_tag)
 
 
-def parse(text: str) -> Template:
-    """Raises `ValidationError` for what is neither, or holds no resources."""
+def parse_template(text: str) -> Template:
+    """Parse JSON or YAML. Raises `ValidationError` for invalid text or an invalid template."""
     try:
         template = json.loads(text)
     except json.JSONDecodeError as not_json:
@@ -181,12 +183,12 @@ def parse(text: str) -> Template:
             if place:
                 problem += " (line {}, column {})".format(*place)
             raise ValidationError(f"Template format error: {problem}") from None
-    check_form(template)
+    check_template(template)
     return template  # type: ignore[no-any-return]
 
 
-def bucket_and_key(url: str) -> tuple[str, str]:
-    """Both styles: `https://BUCKET.s3.REGION.amazonaws.com/KEY` and `http://HOST:PORT/BUCKET/KEY`."""
+def parse_bucket_and_key(url: str) -> tuple[str, str]:
+    """Parse `https://BUCKET.s3.REGION.amazonaws.com/KEY` or `http://HOST:PORT/BUCKET/KEY`."""
     parts = urlparse(url)
     host, path = parts.hostname or "", unquote(parts.path).lstrip("/")
     for mark in (".s3.", ".s3-"):
@@ -198,8 +200,8 @@ def bucket_and_key(url: str) -> tuple[str, str]:
     return bucket, key
 
 
-def template_at(url: str, aws: Loopback) -> str:
-    bucket, key = bucket_and_key(url)
+def read_template(url: str, aws: Loopback) -> str:
+    bucket, key = parse_bucket_and_key(url)
     parts = urlparse(url)
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https"):
@@ -215,10 +217,10 @@ def template_at(url: str, aws: Loopback) -> str:
     return body.decode("utf-8")
 
 
-def chosen_parameters(
+def choose_parameters(
     template: Template, passed: Sequence[Mapping[str, Any]], previous: Mapping[str, str]
 ) -> dict[str, str]:
-    """Every declared parameter's value, as text. Raises `ValidationError`, all names at once."""
+    """Return each declared parameter's value as text. Raises `ValidationError` with all names."""
     declared: Mapping[str, Any] = template.get("Parameters") or {}
     unknown = sorted({p["ParameterKey"] for p in passed} - set(declared))
     if unknown:
@@ -238,15 +240,15 @@ def chosen_parameters(
     for name, value in values.items():
         listed = declared[name].get("Type") in ("CommaDelimitedList", "List<Number>")
         for part in value.split(",") if listed else [value]:
-            if words := _unsatisfied(declared[name], part.strip() if listed else part):
+            if words := _explain_violation(declared[name], part.strip() if listed else part):
                 said = declared[name].get("ConstraintDescription")
                 other = f"Parameter {name} failed to satisfy constraint: {said}"
                 raise ValidationError(other if said else f"Parameter '{name}' must {words}")
     return values
 
 
-def _unsatisfied(slot: Mapping[str, Any], value: str) -> str | None:
-    """What a value must, and does not. Stored parameters, whose names are given, are not looked at."""
+def _explain_violation(slot: Mapping[str, Any], value: str) -> str | None:
+    """Return the violated constraint, or None. For a stored parameter, `value` is its name."""
     kind = slot.get("Type", "String")
     allowed = slot.get("AllowedValues")
     if allowed and value not in [str(item) for item in allowed]:
@@ -288,14 +290,14 @@ def describe_parameters(template: Template) -> list[dict[str, Any]]:
     ]
 
 
-def shown_parameters(
+def mask_parameters(
     template: Template, values: Mapping[str, str], resolved: Mapping[str, str]
 ) -> list[dict[str, str]] | None:
-    """The values as whoever asks for them sees them: `****` where the template says NoEcho.
+    """Return the parameters as a response shows them, with `****` for NoEcho values.
 
-    `resolved` are the values of stored parameters, whose names were given.
+    `resolved` contains the values of stored parameters, whose names were given.
     """
-    secret = _secret(template)
+    secret = _find_secret_names(template)
     return [
         {"ParameterKey": name, "ParameterValue": "****" if name in secret else value}
         | ({"ResolvedValue": resolved[name]} if name in resolved else {})
@@ -303,20 +305,20 @@ def shown_parameters(
     ] or None
 
 
-def secret_values(template: Template, values: Mapping[str, str]) -> list[str]:
-    """What NoEcho hides in events too."""
-    return [values[name] for name in _secret(template) if values.get(name)]
+def list_secret_values(template: Template, values: Mapping[str, str]) -> list[str]:
+    """Return the values that NoEcho hides, also in events."""
+    return [values[name] for name in _find_secret_names(template) if values.get(name)]
 
 
-def _secret(template: Template) -> set[str]:
+def _find_secret_names(template: Template) -> set[str]:
     declared = template.get("Parameters") or {}
     return {name for name, slot in declared.items() if str(slot.get("NoEcho")).lower() == "true"}
 
 
-def resolved_parameters(
+def resolve_parameters(
     template: Template, values: Mapping[str, str], aws: Loopback
 ) -> dict[str, Any]:
-    """The values as Ref answers them: lists split, parameter-store names looked up."""
+    """Return the values that Ref returns: lists split, Parameter Store names resolved."""
     declared = template.get("Parameters") or {}
     resolved: dict[str, Any] = {}
     for name, value in values.items():
@@ -336,11 +338,11 @@ def resolved_parameters(
     return resolved
 
 
-def references(value: Any) -> Iterator[str]:
-    """Every name that a Ref, GetAtt or Sub in this value speaks of, resources or not."""
+def find_references(value: Any) -> Iterator[str]:
+    """Yield every name to which a Ref, GetAtt, or Sub in this value refers, resources or not."""
     if isinstance(value, list):
         for item in value:
-            yield from references(item)
+            yield from find_references(item)
     elif isinstance(value, dict):
         for key, item in value.items():
             if key == "Ref" and isinstance(item, str):
@@ -350,20 +352,20 @@ def references(value: Any) -> Iterator[str]:
             elif key == "Fn::Sub":
                 text, *own = [item] if isinstance(item, str) else item
                 yield from (name for name in _NAME.findall(text) if name not in (own or [{}])[0])
-            yield from references(item)
+            yield from find_references(item)
 
 
-def dependencies(declaration: Mapping[str, Any]) -> set[str]:
-    """The logical names that one resource's declaration waits for."""
+def find_dependencies(declaration: Mapping[str, Any]) -> set[str]:
+    """Return the logical names on which one resource's declaration depends."""
     stated = declaration.get("DependsOn", [])
     named = {stated} if isinstance(stated, str) else set(stated)
-    return named | set(references(declaration.get("Properties", {})))
+    return named | set(find_references(declaration.get("Properties", {})))
 
 
-def creation_order(waits_for: Mapping[str, set[str]]) -> list[str]:
-    """Every name after all that it waits for; ties in the order given.
+def compute_creation_order(waits_for: Mapping[str, set[str]]) -> list[str]:
+    """Return each name after all names that it waits for; ties keep the given order.
 
-    Raises `ValidationError` for a circle, naming its members.
+    Raises `ValidationError` for a cycle, listing its members.
     """
     graph = {
         name: [other for other in waits_for if other in others and other != name]

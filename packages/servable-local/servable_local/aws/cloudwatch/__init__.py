@@ -1,1 +1,1 @@
-"""CloudWatch's metrics and alarms, evaluated by its published rules; dashboards remain moto's."""
+"""CloudWatch's metrics and alarms, evaluated by its published rules; moto provides dashboards."""

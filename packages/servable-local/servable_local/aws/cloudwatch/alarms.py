@@ -1,4 +1,4 @@
-"""The alarms of one account and region: each one's state and history, and when it is evaluated."""
+"""The alarms of one account and Region: state, history, and time of evaluation."""
 
 import functools
 import json
@@ -14,8 +14,14 @@ import botocore.loaders
 from servable_local.aws.clock import Clock
 from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
 from servable_local.aws.loopback import Loopback
-from servable_scaling.alarms.alarm_state import AlarmRule, Evaluation, MetricAlarmRule, State, stamp
-from servable_scaling.autoscaling import acts, due
+from servable_scaling.alarms.alarm_state import (
+    AlarmRule,
+    Evaluation,
+    MetricAlarmRule,
+    State,
+    format_timestamp,
+)
+from servable_scaling.autoscaling import is_acting, is_due
 
 Kind = Literal["MetricAlarm", "CompositeAlarm"]
 # AWS keeps 30 days; here a long-running alarm must not fill the memory.
@@ -45,7 +51,7 @@ _TRIGGER = (
 
 @dataclass
 class Alarm:
-    """`request` is PutMetricAlarm's or PutCompositeAlarm's, without its tags."""
+    """An alarm. `request` is that of PutMetricAlarm or PutCompositeAlarm, without its tags."""
 
     kind: Kind
     name: str
@@ -65,30 +71,34 @@ class Alarm:
 
     @property
     def actions(self) -> list[str]:
-        """Actions of every state."""
+        """Return the actions of all states."""
         return [action for kind in ACTIONS.values() for action in self.request.get(kind, [])]
 
     def configure(self, request: dict[str, Any], at: datetime) -> None:
-        """Put again: its state stays, as on AWS."""
+        """Replace the alarm's request. Its state stays, as on AWS."""
         self.request, self.configured = request, at
-        self.record(at, "ConfigurationUpdate", f'Alarm "{self.name}" updated', {"type": "Update"})
+        self.add_history_item(
+            at, "ConfigurationUpdate", f'Alarm "{self.name}" updated', {"type": "Update"}
+        )
 
-    def change(self, state: State, reason: str, reason_data: str, at: datetime) -> State:
-        """Returns the state before."""
+    def change_state(self, state: State, reason: str, reason_data: str, at: datetime) -> State:
+        """Change the state and return the previous one."""
         before = self.state
         data = {
             "version": "1.0",
-            "oldState": _said(before, self.reason, self.reason_data),
-            "newState": _said(state, reason, reason_data),
+            "oldState": _format_state(before, self.reason, self.reason_data),
+            "newState": _format_state(state, reason, reason_data),
         }
         self.state, self.reason, self.reason_data = state, reason, reason_data
         self.updated = at
         if before != state:
             self.transitioned = at
-        self.record(at, "StateUpdate", f"Alarm updated from {before} to {state}", data)
+        self.add_history_item(at, "StateUpdate", f"Alarm updated from {before} to {state}", data)
         return before
 
-    def record(self, at: datetime, kind: str, summary: str, data: Mapping[str, Any]) -> None:
+    def add_history_item(
+        self, at: datetime, kind: str, summary: str, data: Mapping[str, Any]
+    ) -> None:
         self.history.append(
             {
                 "AlarmName": self.name,
@@ -102,7 +112,7 @@ class Alarm:
         del self.history[:-_LONGEST_HISTORY]
 
     def describe(self) -> dict[str, Any]:
-        """As DescribeAlarms has it."""
+        """Return the alarm in the format of DescribeAlarms."""
         shown = {
             "ActionsEnabled": True,
             **{kind: [] for kind in ACTIONS.values()},
@@ -121,7 +131,7 @@ class Alarm:
         return shown
 
 
-def _said(state: State, reason: str, data: str) -> dict[str, Any]:
+def _format_state(state: State, reason: str, data: str) -> dict[str, Any]:
     said: dict[str, Any] = {"stateValue": state, "stateReason": reason}
     if data:
         try:
@@ -131,14 +141,20 @@ def _said(state: State, reason: str, data: str) -> dict[str, Any]:
     return said
 
 
-def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime) -> None:
-    """After the change. Actions only where the alarm's actions are enabled."""
-    aws.tell_event_bridge(
+def announce_change(
+    aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime
+) -> None:
+    """Send the event of a state change, and run the alarm's actions if they are enabled."""
+    aws.send_event(
         source="aws.cloudwatch",
         kind="CloudWatch Alarm State Change",
         detail={
             "alarmName": alarm.name,
-            "state": {"value": alarm.state, "reason": alarm.reason, "timestamp": stamp(at)},
+            "state": {
+                "value": alarm.state,
+                "reason": alarm.reason,
+                "timestamp": format_timestamp(at),
+            },
             "previousState": {"value": before, "reason": before_reason},
             "configuration": {"description": alarm.request.get("AlarmDescription", "")},
         },
@@ -149,18 +165,20 @@ def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at:
         return
     for action in alarm.request.get(ACTIONS[alarm.state], []):
         if action.startswith("arn:aws:sns:"):
-            failure = _publish(aws, alarm, before, action, at)
+            failure = _publish_to_topic(aws, alarm, before, action, at)
         elif action.startswith("arn:aws:autoscaling:") and alarm.state == "ALARM":
             failure = None  # scaling looks at what is in ALARM right after the alarms
         else:
             failure = "the local AWS carries out SNS actions, and scaling in ALARM, only"
         done = "Successfully executed" if failure is None else "Failed to execute"
         data = {"actionState": "Succeeded" if failure is None else "Failed", "error": failure}
-        alarm.record(at, "Action", f"{done} action {action}", data)
+        alarm.add_history_item(at, "Action", f"{done} action {action}", data)
 
 
-def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetime) -> str | None:
-    where = _region_name(aws.region)
+def _publish_to_topic(
+    aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetime
+) -> str | None:
+    where = _find_region_name(aws.region)
     subject = f'{alarm.state}: "{alarm.name}" in {where}'
     trigger = {name: alarm.request[name] for name in _TRIGGER if name in alarm.request}
     if alarm.kind == "MetricAlarm":
@@ -181,10 +199,10 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
         "AlarmName": alarm.name,
         "AlarmDescription": alarm.request.get("AlarmDescription"),
         "AWSAccountId": aws.account,
-        "AlarmConfigurationUpdatedTimestamp": stamp(alarm.configured),
+        "AlarmConfigurationUpdatedTimestamp": format_timestamp(alarm.configured),
         "NewStateValue": alarm.state,
         "NewStateReason": alarm.reason,
-        "StateChangeTime": stamp(at),
+        "StateChangeTime": format_timestamp(at),
         "Region": where,
         "AlarmArn": alarm.arn,
         "ActionExecutedAfterMuteWindow": False,
@@ -194,7 +212,10 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
     if alarm.kind == "MetricAlarm":
         message["Trigger"] = trigger
     else:
-        message |= {"AlarmRule": alarm.request["AlarmRule"], "TriggeringChildren": _children(alarm)}
+        message |= {
+            "AlarmRule": alarm.request["AlarmRule"],
+            "TriggeringChildren": _list_children(alarm),
+        }
     try:
         aws.client("sns").publish(
             TopicArn=topic, Subject=subject[:_LONGEST_SUBJECT], Message=json.dumps(message)
@@ -204,8 +225,8 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
     return None
 
 
-def _children(composite: Alarm) -> list[dict[str, Any]]:
-    """The alarms that a composite one changed with, as its message writes them."""
+def _list_children(composite: Alarm) -> list[dict[str, Any]]:
+    """Return the alarms that changed a composite alarm, in the format of its message."""
     try:
         triggering = json.loads(composite.reason_data)["triggeringAlarms"]
     except (ValueError, KeyError, TypeError):  # set by hand, to whatever
@@ -217,8 +238,8 @@ def _children(composite: Alarm) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def _region_name(region: str) -> str:
-    """US East (N. Virginia) for us-east-1: so the message says it."""
+def _find_region_name(region: str) -> str:
+    """Return a Region's name in messages: US East (N. Virginia) for us-east-1."""
     for partition in botocore.loaders.Loader().load_data("endpoints")["partitions"]:
         if region in partition["regions"]:
             return str(partition["regions"][region]["description"])
@@ -226,7 +247,7 @@ def _region_name(region: str) -> str:
 
 
 class AlarmRegister:
-    """Metric alarms are evaluated every minute, finer ones every 10 s, composites after them."""
+    """Alarms: metric alarms are evaluated each minute, fine ones each 10 s, composites last."""
 
     def __init__(self, aws: Loopback, store: MetricStore, clock: Clock) -> None:
         self._aws, self._store, self._clock = aws, store, clock
@@ -240,8 +261,8 @@ class AlarmRegister:
         # One change at a time: a tick and a SetAlarmState may come together.
         self._lock = threading.RLock()
 
-    def put(self, kind: Kind, request: dict[str, Any], tags: dict[str, str]) -> None:
-        """New, or over the one of that name, whose state stays. Raises ValueError."""
+    def put_alarm(self, kind: Kind, request: dict[str, Any], tags: dict[str, str]) -> None:
+        """Create an alarm, or update it without changing its state. Raises ValueError."""
         name = request["AlarmName"]
         rule: MetricAlarmRule | AlarmRule = (
             MetricAlarmRule(request)
@@ -252,7 +273,9 @@ class AlarmRegister:
         with self._lock:
             alarm = self._alarms.get(name)
             if isinstance(rule, AlarmRule):
-                unknown = sorted(name for name in rule.names if _name(name) not in self._alarms)
+                unknown = sorted(
+                    name for name in rule.names if _parse_name(name) not in self._alarms
+                )
                 if unknown:
                     raise ValueError(
                         "Could not save the composite alarm as alarms "
@@ -266,17 +289,19 @@ class AlarmRegister:
                 return
             arn = f"arn:aws:cloudwatch:{self._aws.region}:{self._aws.account}:alarm:{name}"
             alarm = Alarm(kind, name, arn, request, at, tags=tags)
-            alarm.record(at, "ConfigurationUpdate", f'Alarm "{name}" created', {"type": "Create"})
+            alarm.add_history_item(
+                at, "ConfigurationUpdate", f'Alarm "{name}" created', {"type": "Create"}
+            )
             self._alarms[name] = alarm
             if kind == "CompositeAlarm":
                 self._evaluate_composites(at)
 
-    def all(self) -> list[Alarm]:
+    def list_alarms(self) -> list[Alarm]:
         with self._lock:
             return list(self._alarms.values())
 
-    def get(self, name: str) -> Alarm | None:
-        return self._alarms.get(_name(name))
+    def find_alarm(self, name: str) -> Alarm | None:
+        return self._alarms.get(_parse_name(name))
 
     def delete(self, names: list[str]) -> None:
         with self._lock:
@@ -286,58 +311,65 @@ class AlarmRegister:
                 self._seen.pop(name, None)
 
     def set_state(self, name: str, state: State, reason: str, reason_data: str) -> None:
-        """Holds until the next evaluation says otherwise. Raises KeyError."""
+        """Set a state until the next evaluation returns a different one. Raises KeyError."""
         with self._lock:
-            self._become(self._alarms[name], state, reason, reason_data, self._clock.now())
+            self._change_state(self._alarms[name], state, reason, reason_data, self._clock.now())
             if state == "ALARM":
                 self._set_off.add(name)
             self._evaluate_composites(self._clock.now())
 
-    def tick(self, at: datetime) -> None:
-        """Looks at every alarm that is due at `at`."""
+    def evaluate_due(self, at: datetime) -> None:
+        """Evaluate every alarm that is due at `at`."""
         acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
-        for alarm in self.all():
+        for alarm in self.list_alarms():
             rule = self._rules.get(alarm.name)
             set_off = alarm.name in self._set_off
-            if isinstance(rule, MetricAlarmRule) and (due(rule, at) or set_off):
+            if isinstance(rule, MetricAlarmRule) and (is_due(rule, at) or set_off):
                 with self._lock:
                     self._set_off.discard(alarm.name)
                     before = alarm.state
                     result = rule.evaluate(self._store, at, before)
                     if result is None:
                         continue
-                    if result.state != before and due(rule, at):
-                        reason, data = rule.reason(result), rule.reason_data(result, self._store)
-                        self._become(alarm, result.state, reason, data, at)
-                    if set_off or acts(before, alarm.state, at):
+                    if result.state != before and is_due(rule, at):
+                        reason, data = (
+                            rule.format_reason(result),
+                            rule.format_reason_data(result, self._store),
+                        )
+                        self._change_state(alarm, result.state, reason, data, at)
+                    if set_off or is_acting(before, alarm.state, at):
                         acting.append((alarm, rule, result))
         self.acting = acting
         self._evaluate_composites(at)
 
     def _evaluate_composites(self, at: datetime) -> None:
-        composites = [alarm for alarm in self.all() if alarm.kind == "CompositeAlarm"]
+        composites = [alarm for alarm in self.list_alarms() if alarm.kind == "CompositeAlarm"]
         for _ in composites:  # one may speak of another: as often as there are any
             for alarm in composites:
                 rule = self._rules.get(alarm.name)
                 assert isinstance(rule, AlarmRule)
-                state: State = "ALARM" if rule.holds(self._state_of) else "OK"
+                state: State = "ALARM" if rule.is_met(self._find_state) else "OK"
                 with self._lock:
-                    self._become(alarm, state, *self._why(alarm, rule, state), at)
+                    self._change_state(
+                        alarm, state, *self._explain_composite(alarm, rule, state), at
+                    )
 
-    def _why(self, composite: Alarm, rule: AlarmRule, state: State) -> tuple[str, str]:
-        """StateReason and StateReasonData: the alarms that changed since it was last looked at.
+    def _explain_composite(
+        self, composite: Alarm, rule: AlarmRule, state: State
+    ) -> tuple[str, str]:
+        """Return StateReason and StateReasonData: the alarms changed since the last evaluation.
 
         Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch-and-eventbridge.html
         (2026-11-28).
         """
-        children = [child for name in sorted(rule.names) if (child := self.get(name))]
+        children = [child for name in sorted(rule.names) if (child := self.find_alarm(name))]
         before = self._seen.get(composite.name)
         self._seen[composite.name] = {child.name: child.state for child in children}
         changed = [child for child in children if child.state != (before or {}).get(child.name)]
         shown = [
             {
                 "arn": child.arn,
-                "state": {"value": child.state, "timestamp": stamp(child.transitioned)},
+                "state": {"value": child.state, "timestamp": format_timestamp(child.transitioned)},
             }
             for child in changed
         ]
@@ -349,26 +381,26 @@ class AlarmRegister:
             reason = f"{first.arn} transitioned to {first.state} at {when}"
         return reason, json.dumps({"triggeringAlarms": shown})
 
-    def _state_of(self, name: str) -> str:
-        alarm = self.get(name)
+    def _find_state(self, name: str) -> str:
+        alarm = self.find_alarm(name)
         return alarm.state if alarm else "INSUFFICIENT_DATA"
 
-    def _become(
+    def _change_state(
         self, alarm: Alarm, state: State, reason: str, reason_data: str, at: datetime
     ) -> None:
         if state == alarm.state:
             return
         before_reason = alarm.reason
-        before: State = alarm.change(state, reason, reason_data, at)
-        announce(self._aws, alarm, before, before_reason, at)
+        before: State = alarm.change_state(state, reason, reason_data, at)
+        announce_change(self._aws, alarm, before, before_reason, at)
 
 
-def _name(name_or_arn: str) -> str:
+def _parse_name(name_or_arn: str) -> str:
     return name_or_arn.split(":alarm:", 1)[-1]
 
 
 class CloudWatch:
-    """Metrics and alarms of one account and region, on the clock that all of them have."""
+    """The metrics and alarms of one account and Region, on the shared clock."""
 
     def __init__(self, aws: Loopback, clock: Clock) -> None:
         self.clock = clock
@@ -376,6 +408,6 @@ class CloudWatch:
         self.alarms = AlarmRegister(aws, self.metrics, clock)
 
     def tick(self, at: datetime) -> None:
-        self.alarms.tick(at)
+        self.alarms.evaluate_due(at)
         if at.minute % 10 == 0 and at.second == 0:
-            self.metrics.forget(at - KEPT)
+            self.metrics.delete_before(at - KEPT)

@@ -11,7 +11,7 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarms import ACTIONS, Alarm, CloudWatch, Kind
-from servable_local.aws.cloudwatch.metric_store import periods
+from servable_local.aws.cloudwatch.metric_store import split_into_periods
 from servable_local.aws.errors import (
     InvalidParameterCombinationError,
     InvalidParameterValueError,
@@ -19,7 +19,7 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.resource_type import refusal, unmet
+from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_scaling.alarms.query import (
     Metric,
     MetricQuery,
@@ -27,9 +27,9 @@ from servable_scaling.alarms.query import (
     Samples,
     UnknownStatisticError,
     check_statistic,
-    percent_of,
-    queries,
-    statistic,
+    compute_statistic,
+    parse_percent,
+    parse_queries,
 )
 
 # Where the names of errors come from, which JSON and CBOR say.
@@ -41,7 +41,7 @@ _MOST_DATAPOINTS = 1440
 _SHORT_PERIODS = (1, 5, 10, 20, 30)  # seconds, of high-resolution metrics
 
 
-def samples_of(datum: Mapping[str, Any]) -> Samples:
+def parse_samples(datum: Mapping[str, Any]) -> Samples:
     samples = Samples()
     for other in ("Values", "StatisticValues"):
         if "Value" in datum and other in datum:
@@ -76,8 +76,8 @@ def samples_of(datum: Mapping[str, Any]) -> Samples:
     return samples
 
 
-def naive(moment: Any) -> Any:
-    """The moment as a naive datetime in UTC, as the clock has it."""
+def convert_to_naive(moment: Any) -> Any:
+    """Convert a moment to a naive datetime in UTC, which the clock uses."""
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
     elif isinstance(moment, int | float):
@@ -87,16 +87,16 @@ def naive(moment: Any) -> Any:
     return moment
 
 
-def _statistics(samples: Samples, names: Sequence[str]) -> dict[str, Any]:
-    """As a datapoint has them: percentiles in a member of their own. Empty without samples."""
-    every = {name: statistic(samples, name) for name in names}
+def _compute_statistics(samples: Samples, names: Sequence[str]) -> dict[str, Any]:
+    """Compute a datapoint's statistics, percentiles in a separate member. Empty without samples."""
+    every = {name: compute_statistic(samples, name) for name in names}
     values: dict[str, Any] = {name: value for name, value in every.items() if value is not None}
-    extended = {name: values.pop(name) for name in list(values) if percent_of(name) is not None}
+    extended = {name: values.pop(name) for name in list(values) if parse_percent(name) is not None}
     return values | ({"ExtendedStatistics": extended} if extended else {})
 
 
-def _label(query: Query, all_of_them: Iterable[Query]) -> str | None:
-    """Name of the metric, with the statistic or the period where another query of it has another."""
+def _build_label(query: Query, all_of_them: Iterable[Query]) -> str | None:
+    """Return the metric's name, plus the statistic or period if another query of it differs."""
     if not isinstance(query, MetricQuery):
         return None
     same = [q for q in all_of_them if isinstance(q, MetricQuery) and q.metric == query.metric]
@@ -107,13 +107,13 @@ def _label(query: Query, all_of_them: Iterable[Query]) -> str | None:
 
 
 class CloudWatchApi(CloudWatchResponse):
-    """Metrics and alarms are ours; dashboards and insight rules remain moto's."""
+    """The API of CloudWatch: metrics and alarms are ours, dashboards and insight rules moto's."""
 
     cloudwatches: ClassVar[Regions[CloudWatch]]
 
     @property
-    def here(self) -> CloudWatch:
-        return self.cloudwatches.of(self.current_account, self.region)
+    def regional_service(self) -> CloudWatch:
+        return self.cloudwatches.find_service(self.current_account, self.region)
 
     def put_metric_data(self) -> ActionResult:
         namespace = self._get_param("Namespace")
@@ -122,10 +122,10 @@ class CloudWatchApi(CloudWatchResponse):
                 f"The value {_AWS_NAMESPACE} for parameter Namespace is invalid."
             )
         for datum in self._get_param("MetricData", []):
-            metric = Metric.named({**datum, "Namespace": namespace})
-            at = naive(datum.get("Timestamp")) or self.here.clock.now()
-            self.here.metrics.add_samples(
-                metric, samples_of(datum), unit=datum.get("Unit", "None"), at=at
+            metric = Metric.from_request({**datum, "Namespace": namespace})
+            at = convert_to_naive(datum.get("Timestamp")) or self.regional_service.clock.now()
+            self.regional_service.metrics.add_samples(
+                metric, parse_samples(datum), unit=datum.get("Unit", "None"), at=at
             )
         return EmptyResult()
 
@@ -139,8 +139,11 @@ class CloudWatchApi(CloudWatchResponse):
                 check_statistic(name)
         except UnknownStatisticError as error:
             raise InvalidParameterValueError(str(error)) from None
-        metric, store = Metric.named(parameters), self.here.metrics
-        first, last = naive(parameters["StartTime"]), naive(parameters["EndTime"])
+        metric, store = Metric.from_request(parameters), self.regional_service.metrics
+        first, last = (
+            convert_to_naive(parameters["StartTime"]),
+            convert_to_naive(parameters["EndTime"]),
+        )
         if first >= last:
             raise InvalidParameterValueError(
                 "The parameter StartTime must be less than the parameter EndTime."
@@ -159,10 +162,14 @@ class CloudWatchApi(CloudWatchResponse):
             )
         points = [
             {"Timestamp": start, "Unit": unit, **values}
-            for start, end in periods(first, last, seconds)
-            for unit in store.units(metric)
+            for start, end in split_into_periods(first, last, seconds)
+            for unit in store.list_units(metric)
             if parameters.get("Unit") in (None, unit)
-            and (values := _statistics(store.between(metric, start, end, unit), names))
+            and (
+                values := _compute_statistics(
+                    store.collect_samples(metric, start, end, unit), names
+                )
+            )
         ]
         return ActionResult({"Label": parameters["MetricName"], "Datapoints": points})
 
@@ -170,7 +177,7 @@ class CloudWatchApi(CloudWatchResponse):
         parameters = self._get_params()
         requests = parameters.get("MetricDataQueries", [])
         try:
-            by_id = queries(requests)
+            by_id = parse_queries(requests)
         except ValueError as error:
             raise ValidationError(str(error)) from None
         results = []
@@ -179,23 +186,24 @@ class CloudWatchApi(CloudWatchResponse):
                 continue
             query, messages = by_id[request["Id"]], []
             if isinstance(query, MetricQuery) and query.unit is None:
-                units = sorted(self.here.metrics.units(query.metric))
+                units = sorted(self.regional_service.metrics.list_units(query.metric))
                 if len(units) > 1:  # the values of one, as on AWS, and not of all of them together
                     query = replace(query, unit=units[0])
                     text = f"Multiple units returned: '[{', '.join(units)}]'"
                     messages = [{"Code": "MultipleUnits", "Value": text}]
             points = [
                 (start, value)
-                for start, end in periods(
-                    naive(parameters["StartTime"]),
-                    naive(parameters["EndTime"]),
+                for start, end in split_into_periods(
+                    convert_to_naive(parameters["StartTime"]),
+                    convert_to_naive(parameters["EndTime"]),
                     query.period_seconds,
                 )
-                if (value := query.value(self.here.metrics, start, end)) is not None
+                if (value := query.compute_value(self.regional_service.metrics, start, end))
+                is not None
             ]
             if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
                 points.reverse()
-            label = _label(query, by_id.values()) or request["Id"]
+            label = _build_label(query, by_id.values()) or request["Id"]
             results.append(
                 {
                     "Id": request["Id"],
@@ -225,7 +233,7 @@ class CloudWatchApi(CloudWatchResponse):
                 "MetricName": metric.name,
                 "Dimensions": [{"Name": n, "Value": v} for n, v in sorted(metric.dimensions)],
             }
-            for metric in self.here.metrics.metrics()
+            for metric in self.regional_service.metrics.list_metrics()
             if parameters.get("Namespace") in (None, metric.namespace)
             and parameters.get("MetricName") in (None, metric.name)
             and all(
@@ -236,7 +244,7 @@ class CloudWatchApi(CloudWatchResponse):
         return ActionResult({"Metrics": shown})
 
     def serialized(self, action_result: ActionResult) -> tuple[int, dict[str, str], Any]:
-        """moto's answer in AWS's words, as they were recorded of each protocol."""
+        """Return moto's response in AWS's wording, as recorded for each protocol."""
         status, headers, body = cast(tuple[int, Any, Any], super().serialized(action_result))
         listed, error = self._get_action() == "DescribeAlarms", action_result.result
         if "json" not in self.headers.get("Content-Type", ""):
@@ -258,18 +266,18 @@ class CloudWatchApi(CloudWatchResponse):
         return status, headers, body
 
     def put_metric_alarm(self) -> ActionResult:
-        return self._put("MetricAlarm")
+        return self._put_alarm("MetricAlarm")
 
     def put_composite_alarm(self) -> ActionResult:
-        return self._put("CompositeAlarm")
+        return self._put_alarm("CompositeAlarm")
 
-    def _put(self, kind: Kind) -> ActionResult:
+    def _put_alarm(self, kind: Kind) -> ActionResult:
         request = dict(self._get_params())
-        if problems := unmet(request, "cloudwatch", f"Put{kind}"):
-            raise ValidationError(refusal(problems))
+        if problems := list_violations(request, "cloudwatch", f"Put{kind}"):
+            raise ValidationError(format_violations(problems))
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", None) or []}
         try:
-            self.here.alarms.put(kind, request, tags)
+            self.regional_service.alarms.put_alarm(kind, request, tags)
         except ValueError as error:
             raise ValidationError(str(error)) from None
         return EmptyResult()
@@ -280,36 +288,42 @@ class CloudWatchApi(CloudWatchResponse):
         names, prefix = self._get_param("AlarmNames"), self._get_param("ActionPrefix")
         alarms = [
             alarm
-            for alarm in self.here.alarms.all()
+            for alarm in self.regional_service.alarms.list_alarms()
             if (not names or alarm.name in names)
             and alarm.name.startswith(self._get_param("AlarmNamePrefix") or "")
             and self._get_param("StateValue") in (None, alarm.state)
             and (not prefix or any(action.startswith(prefix) for action in alarm.actions))
         ]
 
-        def shown(kind: Kind) -> list[dict[str, Any]]:
+        def describe_kind(kind: Kind) -> list[dict[str, Any]]:
             return [a.describe() for a in alarms if a.kind == kind and kind in kinds]
 
         return ActionResult(
-            {"MetricAlarms": shown("MetricAlarm"), "CompositeAlarms": shown("CompositeAlarm")}
+            {
+                "MetricAlarms": describe_kind("MetricAlarm"),
+                "CompositeAlarms": describe_kind("CompositeAlarm"),
+            }
         )
 
     def describe_alarms_for_metric(self) -> ActionResult:
-        metric = Metric.named(self._get_params())
+        metric = Metric.from_request(self._get_params())
         alarms = [
             alarm.describe()
-            for alarm in self.here.alarms.all()
-            if "MetricName" in alarm.request and Metric.named(alarm.request) == metric
+            for alarm in self.regional_service.alarms.list_alarms()
+            if "MetricName" in alarm.request and Metric.from_request(alarm.request) == metric
         ]
         return ActionResult({"MetricAlarms": alarms})
 
     def describe_alarm_history(self) -> ActionResult:
         parameters = self._get_params()
         kinds = parameters.get("AlarmTypes") or ["MetricAlarm"]
-        start, end = naive(parameters.get("StartDate")), naive(parameters.get("EndDate"))
+        start, end = (
+            convert_to_naive(parameters.get("StartDate")),
+            convert_to_naive(parameters.get("EndDate")),
+        )
         items = [
             item
-            for alarm in self.here.alarms.all()
+            for alarm in self.regional_service.alarms.list_alarms()
             if parameters.get("AlarmName") in (None, alarm.name)
             and (alarm.kind in kinds or parameters.get("AlarmName") == alarm.name)
             for item in alarm.history
@@ -330,41 +344,41 @@ class CloudWatchApi(CloudWatchResponse):
                 f"1 validation error detected: Value '{state}' at 'stateValue' failed to satisfy "
                 "constraint: Member must satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]"
             )
-        alarm = self.here.alarms.get(self._get_param("AlarmName"))
+        alarm = self.regional_service.alarms.find_alarm(self._get_param("AlarmName"))
         if alarm is None:
             raise ResourceNotFoundError("")  # AWS gives no message either
         reason, data = self._get_param("StateReason"), self._get_param("StateReasonData") or ""
-        self.here.alarms.set_state(alarm.name, state, reason, data)
+        self.regional_service.alarms.set_state(alarm.name, state, reason, data)
         return EmptyResult()
 
     def delete_alarms(self) -> ActionResult:
-        self.here.alarms.delete(self._get_param("AlarmNames", []))
+        self.regional_service.alarms.delete(self._get_param("AlarmNames", []))
         return EmptyResult()
 
     def enable_alarm_actions(self) -> ActionResult:
-        return self._enable(True)
+        return self._set_actions_enabled(True)
 
     def disable_alarm_actions(self) -> ActionResult:
-        return self._enable(False)
+        return self._set_actions_enabled(False)
 
-    def _enable(self, enabled: bool) -> ActionResult:
+    def _set_actions_enabled(self, enabled: bool) -> ActionResult:
         for name in self._get_param("AlarmNames", []):
-            self._alarm(name).request["ActionsEnabled"] = enabled
+            self._find_alarm(name).request["ActionsEnabled"] = enabled
         return EmptyResult()
 
-    def _alarm(self, name: str) -> Alarm:
-        alarm = self.here.alarms.get(name)
+    def _find_alarm(self, name: str) -> Alarm:
+        alarm = self.regional_service.alarms.find_alarm(name)
         if alarm is None:
             raise ResourceNotFoundError(f"The alarm {name} does not exist.")
         return alarm
 
     @property
     def _tags(self) -> dict[str, str]:
-        return self._alarm(self._get_param("ResourceARN")).tags
+        return self._find_alarm(self._get_param("ResourceARN")).tags
 
     def list_tags_for_resource(self) -> ActionResult:
         # AWS says of an alarm that is not there that it has no tags.
-        alarm = self.here.alarms.get(self._get_param("ResourceARN"))
+        alarm = self.regional_service.alarms.find_alarm(self._get_param("ResourceARN"))
         tags = alarm.tags.items() if alarm else ()
         return ActionResult({"Tags": [{"Key": key, "Value": value} for key, value in tags]})
 

@@ -1,11 +1,11 @@
-"""Every metric of one account and region, by namespace, name, dimensions and unit."""
+"""The metrics of one account and Region, by namespace, name, dimensions, and unit."""
 
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from servable_local.aws.clock import TICK_SECONDS, floor
-from servable_scaling.alarms.query import Metric, MetricQuery, Samples, statistic
+from servable_local.aws.clock import TICK_SECONDS, round_down
+from servable_scaling.alarms.query import Metric, MetricQuery, Samples, compute_statistic
 
 # AWS keeps 15 days of minutes. Here: as long as anything looks back that has a period of
 # a minute, with room, in the memory of one process.
@@ -14,7 +14,7 @@ _RESOLUTION_SECONDS = TICK_SECONDS
 
 
 class MetricStore:
-    """Samples in stretches of 10 s."""
+    """Samples of metrics, in intervals of 10 s."""
 
     def __init__(self) -> None:
         self._stretches: dict[Metric, dict[str, dict[datetime, Samples]]] = {}
@@ -24,40 +24,42 @@ class MetricStore:
         self, metric: Metric, value: float, *, unit: str, at: datetime, times: float = 1.0
     ) -> None:
         with self._lock:
-            self._stretch(metric, unit, at).add(value, times)
+            self._find_interval(metric, unit, at).add(value, times)
 
     def add_samples(self, metric: Metric, samples: Samples, *, unit: str, at: datetime) -> None:
         with self._lock:
-            self._stretch(metric, unit, at).merge(samples)
+            self._find_interval(metric, unit, at).merge(samples)
 
-    def between(
+    def collect_samples(
         self, metric: Metric, start: datetime, end: datetime, unit: str | None = None
     ) -> Samples:
-        """All of [start, end), to 10 s. A unit that the metric was not published in finds nothing."""
+        """Return the samples of [start, end), to 10 s; none for a unit without samples."""
         total = Samples()
         with self._lock:
             for kind, stretches in self._stretches.get(metric, {}).items():
                 if unit in (None, kind):
-                    for samples in _within(stretches, start, end):
+                    for samples in _select_samples(stretches, start, end):
                         total.merge(samples)
         return total
 
-    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
-        return statistic(self.between(query.metric, start, end, query.unit), query.statistic)
+    def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        return compute_statistic(
+            self.collect_samples(query.metric, start, end, query.unit), query.statistic
+        )
 
-    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
-        return self.between(query.metric, start, end, query.unit).count
+    def count_samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        return self.collect_samples(query.metric, start, end, query.unit).count
 
-    def units(self, metric: Metric) -> list[str]:
-        """Units that the metric was published in, first things first."""
+    def list_units(self, metric: Metric) -> list[str]:
+        """Return the units in which the metric was published, oldest first."""
         with self._lock:
             return list(self._stretches.get(metric, {}))
 
-    def metrics(self) -> list[Metric]:
+    def list_metrics(self) -> list[Metric]:
         with self._lock:
             return list(self._stretches)
 
-    def forget(self, before: datetime) -> None:
+    def delete_before(self, before: datetime) -> None:
         with self._lock:
             for metric, units in list(self._stretches.items()):
                 for stretches in units.values():
@@ -66,18 +68,20 @@ class MetricStore:
                 if not any(units.values()):
                     del self._stretches[metric]
 
-    def _stretch(self, metric: Metric, unit: str, at: datetime) -> Samples:
+    def _find_interval(self, metric: Metric, unit: str, at: datetime) -> Samples:
         stretches = self._stretches.setdefault(metric, {}).setdefault(unit, {})
-        return stretches.setdefault(floor(at, _RESOLUTION_SECONDS), Samples())
+        return stretches.setdefault(round_down(at, _RESOLUTION_SECONDS), Samples())
 
 
-def _within(
+def _select_samples(
     stretches: Mapping[datetime, Samples], start: datetime, end: datetime
 ) -> Iterator[Samples]:
-    """Samples of [start, end): by each 10 s of a short time, by each stretch of a long one."""
+    """Yield the samples of [start, end): by 10 s steps if it is short, by interval if it is long."""
     step = timedelta(seconds=_RESOLUTION_SECONDS)
     if (end - start) / step < len(stretches):
-        for at, _ in periods(start + step - timedelta.resolution, end, _RESOLUTION_SECONDS):
+        for at, _ in split_into_periods(
+            start + step - timedelta.resolution, end, _RESOLUTION_SECONDS
+        ):
             if at in stretches:
                 yield stretches[at]
         return
@@ -86,9 +90,11 @@ def _within(
             yield samples
 
 
-def periods(start: datetime, end: datetime, seconds: int) -> Iterator[tuple[datetime, datetime]]:
-    """[start, end) cut at multiples of the period, as GetMetricData does."""
-    at = floor(start, seconds)
+def split_into_periods(
+    start: datetime, end: datetime, seconds: int
+) -> Iterator[tuple[datetime, datetime]]:
+    """Yield [start, end) cut at multiples of the period, as GetMetricData does."""
+    at = round_down(start, seconds)
     while at < end:
         yield at, at + timedelta(seconds=seconds)
         at += timedelta(seconds=seconds)

@@ -1,1 +1,1 @@
-"""Corrections where moto answers differently from AWS and it matters: one module for each service."""
+"""Corrections where moto differs from AWS and it matters: one module for each service."""

@@ -1,18 +1,18 @@
-"""EventBridge and SNS: deliver to topics, queues, logs, buses, and API destinations of this computer.
+"""EventBridge and SNS: delivery to topics, queues, logs, buses, and API destinations here.
 
-Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an event matches,
-an InputPath is ignored, a template's `<name>` without a value stays as it is, an event has no account, and a
-queue that is not there ends the request. AWS publishes to the topic, leaves out what the event does not hold,
-and sends what cannot be delivered to the target's dead-letter queue. An API destination is sent no body and
-no key, and a bus another event. Objects in lists match nothing.
-Sources: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
+Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError for an event,
+an InputPath is ignored, a template's `<name>` without a value stays, an event has no account, a
+missing queue aborts the request, an API destination gets no body and no key, and a bus a
+different event. AWS publishes to the topic, omits missing values, and sends undeliverable events
+to the dead-letter queue. Objects in lists match nothing. Sources:
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
 eb-api-destinations.html and eb-rule-dlq.html next to it (headers, 5 s; 2026-11-28).
 
-Nothing leaves this computer: an API destination elsewhere is not posted to. Upstream, a subscription of an
-https URL is posted to, wherever it is. AWS does that too; but somebody who tries prod.toml here must not page
-the person on call. Addresses of this computer are posted to, and confirmed at once; others stay pending. A
-delivery that fails ends the request upstream; on AWS the message goes to the dead-letter queue.
-Source: https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html (2026-11-28)
+Nothing leaves this computer: remote API destinations and https subscriptions get no request,
+unlike upstream and on AWS: somebody who tries prod.toml here must not page the person on call.
+Addresses of this computer get requests, and are confirmed at once; others stay pending. A failed
+delivery aborts the request upstream; on AWS the message goes to the dead-letter queue. Source:
+https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html (2026-11-28)
 """
 
 import contextlib
@@ -43,7 +43,7 @@ from moto.sns.models import SNSBackend, Subscription, sns_backends
 from moto.sqs.models import sqs_backends
 from moto.utilities.arns import parse_arn
 
-from servable_local.aws.moto_patches.log_patterns import select
+from servable_local.aws.moto_patches.log_patterns import select_values
 
 _PUBLISH, _SUBSCRIBE = Subscription.publish, SNSBackend.subscribe
 HERE = ("127.0.0.1", "localhost", "::1")
@@ -52,12 +52,12 @@ _PUT_EVENTS = EventsBackend.put_events
 _PLACE = re.compile(r"<([^<>]+)>")
 
 
-def _is_away(protocol: str, endpoint: str) -> bool:
+def _is_remote(protocol: str, endpoint: str) -> bool:
     return protocol in ("http", "https") and urlsplit(endpoint).hostname not in HERE
 
 
 def _publish(subscription: Any, *arguments: Any, **more: Any) -> None:
-    if _is_away(subscription.protocol, subscription.endpoint):
+    if _is_remote(subscription.protocol, subscription.endpoint):
         return
     try:
         _PUBLISH(subscription, *arguments, **more)
@@ -72,7 +72,7 @@ def _publish(subscription: Any, *arguments: Any, **more: Any) -> None:
 
 def _subscribe(backend: Any, topic_arn: str, endpoint: str, protocol: str) -> Any:
     subscription = _SUBSCRIBE(backend, topic_arn, endpoint, protocol)
-    if protocol in ("email", "email-json") or _is_away(protocol, endpoint):
+    if protocol in ("email", "email-json") or _is_remote(protocol, endpoint):
         pending = {"PendingConfirmation": True, "ConfirmationWasAuthenticated": False}
         subscription.attributes.update(pending)
     return subscription
@@ -84,23 +84,23 @@ def install() -> None:
     setattr(SNSBackend, "subscribe", _subscribe)  # noqa: B010
     setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010
     setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
-    setattr(EventPattern, "_flatten_dict", staticmethod(_flat))  # noqa: B010
+    setattr(EventPattern, "_flatten_dict", staticmethod(_flatten))  # noqa: B010
     PAGINATION_MODEL["list_targets_by_rule"]["unique_attribute"] = "Id"
 
 
 def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is put on a bus that is not there has an id, as on AWS, and nobody receives it."""
+    """Put events. On a missing bus, an event has an ID, as on AWS, but no receiver."""
     buses = [event.get("EventBusName", "default").rpartition("/")[2] for event in events]
     there = [event for event, bus in zip(events, buses, strict=True) if bus in backend.event_buses]
-    answers = iter(_PUT_EVENTS(backend, [_with_an_object(event) for event in there]))
+    answers = iter(_PUT_EVENTS(backend, [_reject_non_object(event) for event in there]))
     return [
         next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
         for bus in buses
     ]
 
 
-def _with_an_object(event: dict[str, Any]) -> dict[str, Any]:
-    """A detail that is JSON and no object is malformed on AWS: moto says so of what is no JSON."""
+def _reject_non_object(event: dict[str, Any]) -> dict[str, Any]:
+    """Make a JSON detail that isn't an object malformed, as on AWS: moto only rejects non-JSON."""
     try:
         malformed = not isinstance(json.loads(event["Detail"]), dict)
     except (KeyError, ValueError):
@@ -117,12 +117,12 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
     everywhere, others = rule.targets, []
     for target in everywhere:
         try:
-            if not _delivered(rule, target, original_event):
+            if not _deliver(rule, target, original_event):
                 others.append(target)
         except (JsonRESTError, ServiceException) as error:
             print(f"EventBridge: {target['Arn']} was not reached: {error}", file=sys.stderr)
             if dead := target.get("DeadLetterConfig"):
-                _delivered(rule, {"Arn": dead["Arn"]}, original_event)
+                _deliver(rule, {"Arn": dead["Arn"]}, original_event)
     rule.targets = others
     try:
         if rule.targets:
@@ -131,22 +131,22 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
         rule.targets = everywhere
 
 
-def _delivered(rule: Any, target: dict[str, Any], event: Any) -> bool:
-    """Whether it is of those that are sent to here, and not by moto."""
+def _deliver(rule: Any, target: dict[str, Any], event: Any) -> bool:
+    """Deliver an event to a target. Return False if moto has to deliver it."""
     arn = parse_arn(target["Arn"])
     place = arn.account, arn.region
     match arn.service, arn.resource_type:
         case "sns", _:
-            message = _message(rule, target, event)
+            message = _build_message(rule, target, event)
             sns_backends[place[0]][place[1]].publish(arn=target["Arn"], message=message)
         case "sqs", _:
             sqs_backends[place[0]][place[1]].send_message(
                 queue_name=arn.resource_id,
-                message_body=_message(rule, target, event, unquoted=False),
+                message_body=_build_message(rule, target, event, unquoted=False),
                 group_id=target.get("SqsParameters", {}).get("MessageGroupId"),
             )
         case "logs", "log-group":
-            message = _message(rule, target, event, unquoted=False)
+            message = _build_message(rule, target, event, unquoted=False)
             logs, stream = logs_backends[place[0]][place[1]], str(uuid.uuid4())
             logs.create_log_stream(arn.resource_id, stream)
             line = {"timestamp": int(unix_time_millis()), "message": message}
@@ -156,14 +156,14 @@ def _delivered(rule: Any, target: dict[str, Any], event: Any) -> bool:
             for other in [*bus.rules.values()] if bus else ():
                 other.send_to_targets(event)
         case "events", "api-destination":
-            _post(rule, target, event)
+            _post_to_destination(rule, target, event)
         case _:
             return False
     return True
 
 
-def _post(rule: Any, target: dict[str, Any], event: Any) -> None:
-    """Send an API destination of this computer what its target says, with the key of its connection."""
+def _post_to_destination(rule: Any, target: dict[str, Any], event: Any) -> None:
+    """Send the target's message, with the connection's key, to an API destination here."""
     arn = parse_arn(target["Arn"])
     backend = events_backends[arn.account][arn.region]
     destination = backend.destinations[target["Arn"].split("/")[1]]
@@ -173,7 +173,7 @@ def _post(rule: Any, target: dict[str, Any], event: Any) -> None:
     given = connections[destination.connection_arn].auth_parameters.get("ApiKeyAuthParameters", {})
     request = urllib.request.Request(
         destination.invocation_endpoint,
-        _message(rule, target, event).encode(),
+        _build_message(rule, target, event).encode(),
         {
             "Content-Type": "application/json; charset=utf-8",
             "User-Agent": "Amazon/EventBridge/ApiDestinations",
@@ -188,15 +188,15 @@ def _post(rule: Any, target: dict[str, Any], event: Any) -> None:
         print(f"EventBridge: {destination.name} was not reached: {error}", file=sys.stderr)
 
 
-def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = True) -> str:
-    """What a target is sent; `unquoted`: a template that is one text without its quotes."""
+def _build_message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = True) -> str:
+    """Return a target's message. `unquoted`: remove the quotes of a template that is one text."""
     if "Input" in target:
         return str(target["Input"])
     shown = {name: value for name, value in event.items() if name != "ingestion-time"}
     if isinstance(shown.get("time"), int | float):
-        shown["time"] = _time(shown["time"])
+        shown["time"] = _format_time(shown["time"])
     if "InputPath" in target:
-        selected = select(target["InputPath"], shown)
+        selected = select_values(target["InputPath"], shown)
         return json.dumps(selected[0], separators=(",", ":")) if selected else ""
     transformer = target.get("InputTransformer")
     if transformer is None:
@@ -204,23 +204,23 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
     values: dict[str, Any] = {
         "aws.events.rule-arn": rule.arn,
         "aws.events.rule-name": rule.name,
-        "aws.events.event.ingestion-time": _time(event["ingestion-time"]),
+        "aws.events.event.ingestion-time": _format_time(event["ingestion-time"]),
         "aws.events.event": {name: value for name, value in shown.items() if name != "detail"},
         "aws.events.event.json": shown,
     }
     for name, path in transformer.get("InputPathsMap", {}).items():
-        values[name] = next(iter(select(path, shown)), None)
+        values[name] = next(iter(select_values(path, shown)), None)
     template = str(transformer["InputTemplate"])
 
-    def placed(place: re.Match[str]) -> str:
-        """A text is quoted where the template does not do that: `{"name": <name>}`."""
+    def replace_placeholder(place: re.Match[str]) -> str:
+        """Return the value, quoted unless the template does so: `{"name": <name>}`."""
         value = values.get(place[1])
         quoted = len(re.findall(r'(?<!\\)"', template[: place.start()])) % 2
         if value is None:
             return ""
         return value if isinstance(value, str) and quoted else json.dumps(value)
 
-    words = _PLACE.sub(placed, template)
+    words = _PLACE.sub(replace_placeholder, template)
     if words.startswith("{"):  # values are not escaped, and may break it
         with contextlib.suppress(ValueError):
             words = json.dumps(json.loads(words), separators=(",", ":"))
@@ -228,19 +228,21 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
     return words[1:-1] if alone else words
 
 
-def _time(given: Any) -> str:
+def _format_time(given: Any) -> str:
     return iso_8601_datetime_without_milliseconds(utcfromtimestamp(int(given)))
 
 
-def _flat(node: Any, prefix: str = "", found: dict[str, Any] | None = None) -> dict[str, list[Any]]:
-    """Values by path; those in a list, and in its objects, have the same."""
+def _flatten(
+    node: Any, prefix: str = "", found: dict[str, Any] | None = None
+) -> dict[str, list[Any]]:
+    """Return values by path; those in a list, and in its objects, share a path."""
     found = {} if found is None else found
     if isinstance(node, dict):
         for name, value in node.items():
-            _flat(value, f"{prefix}.{name}" if prefix else name, found)
+            _flatten(value, f"{prefix}.{name}" if prefix else name, found)
     elif isinstance(node, list):
         for value in node:
-            _flat(value, prefix, found)
+            _flatten(value, prefix, found)
     else:
         found.setdefault(prefix, []).append(node)
     return found

@@ -1,14 +1,15 @@
-"""What is patched for every service of moto: what it reads and imports too often, and empty successes.
+"""Patches for every service of moto: repeated reading and importing, and empty successes.
 
-Upstream (moto 5.2.5): moto reads each service's model beside botocore, with extras of its own for some, and
-asks a new session of botocore for the regions of each, which reads the model again, and the endpoints of all
-services: 1 s of processor time until a first deployment is there. It parses 1,582 managed policies for every
-account that is asked: 0.14 s. SSM and ECS import all of EC2, with every instance type of every region: 0.4 s.
-Importing moto.cloudformation imports every service that it can make: 0.33 s.
+Upstream (moto 5.2.5): moto reads each service's model in addition to botocore, and for some its
+own extras, and uses a new botocore session for the Regions of each, which reads the model again,
+and the endpoints of all services: 1 s of processor time before a first deployment. It parses
+1,582 managed policies for every account: 0.14 s. SSM and ECS import all of EC2, with every
+instance type of every Region: 0.4 s. Importing moto.cloudformation imports every service that it
+can create: 0.33 s.
 
-A training job is Completed at once on a bucket that is not there, a command that is sent to no instance is a
-Success, and a function's invocation needs Docker. Here such operations are rejected: 501 with their name.
-What is only kept, and can be read back, is answered.
+A training job on a missing bucket is Completed at once, a command to no instance is a Success,
+and a function's invocation needs Docker. Here such operations are rejected: 501 with their name.
+Operations that only store data, which can be read back, are supported.
 """
 
 import importlib
@@ -27,7 +28,7 @@ from moto.core.responses import ActionResult, BaseResponse
 from moto.iam.models import IAMBackend, ManagedPolicy
 
 from servable_local.aws.cloudformation.api import CloudFormationApi
-from servable_local.aws.loopback import botocore_session
+from servable_local.aws.loopback import load_botocore_session
 
 _CALL = BaseResponse.call_action
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
@@ -71,8 +72,8 @@ _POLICIES = IAMBackend._init_aws_policies
 _parsed: dict[str, list[ManagedPolicy]] = {}
 
 
-def without_effect(service: str, operation: str, api: type) -> bool:
-    """Return whether an operation of `service`, as moto names it, would be a success that did not happen."""
+def has_no_effect(service: str, operation: str, api: type) -> bool:
+    """Return whether an operation of `service`, as moto names it, would be a false success."""
     if service != "sagemaker":
         return operation in _WITHOUT_EFFECT.get(service, ())
     ours = (base for base in api.__mro__ if base.__module__.startswith("servable"))
@@ -80,13 +81,13 @@ def without_effect(service: str, operation: str, api: type) -> bool:
     return not own and _RECORDS.match(operation) is None
 
 
-def call(api: Any) -> Any:
-    """Return the response to an operation that has an effect here, or to an invalid request of it.
+def call_action(api: Any) -> Any:
+    """Return the response to an operation with an effect here, or to an invalid request of it.
 
     An API with `validation_error` checks its requests, moto's own operations included.
     """
     operation = str(api._get_action())
-    if without_effect(api.service_name, operation, type(api)):
+    if has_no_effect(api.service_name, operation, type(api)):
         raise NotImplementedError(f"{operation} would have no effect here")
     validation_error = getattr(api, "validation_error", None)
     if validation_error is not None and (error := validation_error(operation)) is not None:
@@ -95,14 +96,14 @@ def call(api: Any) -> Any:
 
 
 class _Backends:
-    """EC2's, which are imported when one is asked for."""
+    """EC2's backends, imported on first use."""
 
     def __getitem__(self, account: str) -> Any:
         return importlib.import_module(f"{_EC2}.models").ec2_backends[account]
 
 
-def without_ec2(module: str) -> ModuleType:
-    """Import a module of moto, before there are threads that import others."""
+def import_without_ec2(module: str) -> ModuleType:
+    """Import a module of moto without EC2, before there are threads that import others."""
     if _EC2 in sys.modules:
         return importlib.import_module(module)
     stand_in = ModuleType(_EC2)
@@ -117,7 +118,7 @@ def without_ec2(module: str) -> ModuleType:
 
 
 class CloudFormationBackend(BaseBackend):
-    """moto's backend for its paths alone; servable_local/aws/cloudformation/operations.py keeps the state."""
+    """A backend with only moto's paths; aws/cloudformation/operations.py keeps the state."""
 
     @property
     def _url_module(self) -> Any:
@@ -137,31 +138,31 @@ def install() -> None:
     )
     sys.modules[_CLOUDFORMATION] = package
     sessions = botocore.session.Session
-    setattr(utils, "_load_service_model", _service_model)  # noqa: B010 (mypy)
-    setattr(sessions, "get_available_regions", _regions)  # noqa: B010
-    setattr(sessions, "get_available_partitions", _partitions)  # noqa: B010
-    setattr(IAMBackend, "_init_aws_policies", _managed_policies)  # noqa: B010
-    setattr(BaseResponse, "call_action", call)  # noqa: B010
+    setattr(utils, "_load_service_model", _load_service_model)  # noqa: B010 (mypy)
+    setattr(sessions, "get_available_regions", _list_regions)  # noqa: B010
+    setattr(sessions, "get_available_partitions", _list_partitions)  # noqa: B010
+    setattr(IAMBackend, "_init_aws_policies", _copy_managed_policies)  # noqa: B010
+    setattr(BaseResponse, "call_action", call_action)  # noqa: B010
 
 
-def _service_model(service: str, kind: str) -> dict[str, Any]:
-    """`kind`: "service-2" or "paginators-1"."""
+def _load_service_model(service: str, kind: str) -> dict[str, Any]:
+    """Return a service's model. `kind`: "service-2" or "paginators-1"."""
     if any(Path(moto.__path__[0], service).glob("*/*.moto-extras.*")):
         return _MODEL(service, kind)
-    loader = botocore_session().get_component("data_loader")
+    loader = load_botocore_session().get_component("data_loader")
     return cast(dict[str, Any], loader.load_service_model(service, kind))  # shared by all
 
 
-def _regions(_: Any, *arguments: Any, **more: Any) -> list[str]:
-    return cast(list[str], _REGIONS(botocore_session(), *arguments, **more))
+def _list_regions(_: Any, *arguments: Any, **more: Any) -> list[str]:
+    return cast(list[str], _REGIONS(load_botocore_session(), *arguments, **more))
 
 
-def _partitions(_: Any) -> list[str]:
-    return cast(list[str], _PARTITIONS(botocore_session()))
+def _list_partitions(_: Any) -> list[str]:
+    return cast(list[str], _PARTITIONS(load_botocore_session()))
 
 
-def _managed_policies(backend: IAMBackend) -> list[ManagedPolicy]:
-    """Copies for an account, which counts by itself what each is attached to."""
+def _copy_managed_policies(backend: IAMBackend) -> list[ManagedPolicy]:
+    """Copy the policies for an account, which counts its own attachments of each."""
     parsed = _parsed[backend.partition] = _parsed.get(backend.partition) or _POLICIES(backend)
     policies = [object.__new__(type(policy)) for policy in parsed]
     for policy, same in zip(policies, parsed, strict=True):

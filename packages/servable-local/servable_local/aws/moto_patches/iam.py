@@ -1,10 +1,11 @@
-"""IAM, STS, and KMS: secrets that nobody can guess, no simulation of policies, and ARNs that name a key.
+"""IAM, STS, and KMS: secrets that can't be guessed, no simulation of policies, and key ARNs.
 
-Upstream (moto 5.2.5): GetSessionToken and GetFederationToken issue one key to everybody, whose secret stands
-in moto's source; the secrets of other keys come from a generator for repeatable tests, not for secrets.
-SimulatePrincipalPolicy isn't there. A policy isn't evaluated here, so neither "allowed" nor "denied" would be
-true; callers such as SageMaker's SDK take AccessDenied for "unknown".
-KMS's operations that change a key's state take its ID only, and AWS takes its ARN too.
+Upstream (moto 5.2.5): GetSessionToken and GetFederationToken issue one key to everybody, whose
+secret is in moto's source; other secrets come from a generator for repeatable tests.
+SimulatePrincipalPolicy doesn't exist. A policy isn't evaluated here, so neither "allowed" nor
+"denied" would be true; callers such as SageMaker's SDK treat AccessDenied as "unknown".
+
+KMS's operations that change a key's state only accept its ID, and AWS also accepts its ARN.
 Source: https://docs.aws.amazon.com/kms/latest/APIReference/API_DisableKey.html
 """
 
@@ -38,14 +39,14 @@ class _AccessDeniedError(ServiceException):
 def install() -> None:
     """Patch IAM, STS, and KMS. Idempotent."""
     for name, method in _BY_ID.items():
-        setattr(KmsBackend, name, _take_arn(method))
+        setattr(KmsBackend, name, _accept_arn(method))
     for operation in ("simulate_custom_policy", "simulate_principal_policy"):
         setattr(IamResponse, operation, _deny)
-    setattr(AccessKey, "__init__", _make)  # noqa: B010 (mypy)
+    setattr(AccessKey, "__init__", _create_key)  # noqa: B010 (mypy)
     urls.url_paths.update({"{0}/$": StsApi.dispatch})
 
 
-def _take_arn(method: Callable[..., Any]) -> Callable[..., Any]:
+def _accept_arn(method: Callable[..., Any]) -> Callable[..., Any]:
     return lambda backend, key_id, *more: method(backend, backend.get_key_id(key_id), *more)
 
 
@@ -56,27 +57,27 @@ def _deny(api: Any) -> None:
     )
 
 
-def _make(key: AccessKey, *arguments: Any, **more: Any) -> None:
+def _create_key(key: AccessKey, *arguments: Any, **more: Any) -> None:
     _MAKE(key, *arguments, **more)
-    key.secret_access_key = new_secret()
+    key.secret_access_key = generate_secret()
 
 
-def new_secret() -> str:
+def generate_secret() -> str:
     """Return a secret access key: 160 random bits in hexadecimal."""
     return secrets.token_hex(_SECRET_BYTES)
 
 
 class StsApi(TokenResponse):
-    """Sessions of the caller itself. They are keys of the caller's account."""
+    """The STS operations for sessions of the caller, which are keys of the caller's account."""
 
     def get_session_token(self) -> ActionResult:
-        return ActionResult({"Credentials": self._session()})
+        return ActionResult({"Credentials": self._create_session()})
 
     def get_federation_token(self) -> ActionResult:
         upstream = cast(dict[str, Any], super().get_federation_token().result)
-        return ActionResult(upstream | {"Credentials": self._session()})
+        return ActionResult(upstream | {"Credentials": self._create_session()})
 
-    def _session(self) -> dict[str, Any]:
+    def _create_session(self) -> dict[str, Any]:
         duration = timedelta(seconds=self._get_int_param("DurationSeconds", 43200))
         key = iam_backends[self.current_account][self.partition].create_temp_access_key()
         return {

@@ -1,11 +1,10 @@
-"""CloudWatch Logs keeps saved queries, one metric filter of a name, and counts by it.
+"""CloudWatch Logs stores queries, keeps one metric filter per name, and counts with it.
 
-Upstream (moto 5.2.5): PutQueryDefinition and its like are not there; a metric filter that
-is put again is there twice, and counts nothing. AWS keeps the queries, puts the filter in
-the old one's place, and publishes its metric for every line that it matches.
-
-A group is shown with its class, and found by a part of its name.
-Sources: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
+Upstream (moto 5.2.5): PutQueryDefinition and similar operations don't exist; a metric filter that
+is put again exists twice, and counts nothing. AWS keeps the queries, replaces the old filter, and
+publishes its metric for every line that it matches. A group is described with its class, and
+found by a part of its name. Sources:
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html
 """
 
@@ -25,7 +24,7 @@ from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Loopback, Regions
-from servable_local.aws.moto_patches.log_patterns import compile_pattern, select
+from servable_local.aws.moto_patches.log_patterns import compile_pattern, select_values
 from servable_scaling.alarms.query import Metric
 
 _NO_STREAM = "The specified log stream does not exist."
@@ -39,7 +38,7 @@ Queries = dict[str, dict[str, Any]]
 
 
 class _Filter:
-    """In the place of moto's, which knows words and phrases."""
+    """A filter that replaces moto's, which only supports words and phrases."""
 
     def __init__(self, pattern: str) -> None:
         self.matches = compile_pattern(pattern)
@@ -48,7 +47,7 @@ class _Filter:
 setattr(models, "EventMessageFilter", _Filter)  # noqa: B010 (mypy)
 
 
-def _understood(pattern: str) -> None:
+def _check_pattern(pattern: str) -> None:
     try:
         compile_pattern(pattern)
     except ValueError as error:
@@ -56,29 +55,31 @@ def _understood(pattern: str) -> None:
 
 
 class LogsApi(LogsResponse):
-    """`cloudwatches` is set when the server is built."""
+    """The API of CloudWatch Logs. `cloudwatches` is set when the server is built."""
 
     cloudwatches: ClassVar[Regions[CloudWatch]]
     _queries: ClassVar[dict[tuple[str, str], Queries]] = {}
 
     @property
-    def _here(self) -> Queries:
+    def _regional_queries(self) -> Queries:
         return self._queries.setdefault((self.current_account, self.region), {})
 
     def put_query_definition(self) -> str:
         query_id = {"queryDefinitionId": self._get_param("queryDefinitionId") or str(uuid.uuid4())}
         keys = ("name", "queryString", "logGroupNames", "queryLanguage")
         query = {key: value for key in keys if (value := self._get_param(key)) is not None}
-        self._here[query_id["queryDefinitionId"]] = query_id | query
+        self._regional_queries[query_id["queryDefinitionId"]] = query_id | query
         return json.dumps(query_id)
 
     def describe_query_definitions(self) -> str:
         prefix = self._get_param("queryDefinitionNamePrefix") or ""
-        queries = [query for query in self._here.values() if query["name"].startswith(prefix)]
+        queries = [
+            query for query in self._regional_queries.values() if query["name"].startswith(prefix)
+        ]
         return json.dumps({"queryDefinitions": sorted(queries, key=operator.itemgetter("name"))})
 
     def delete_query_definition(self) -> str:
-        if self._here.pop(self._get_param("queryDefinitionId"), None) is None:
+        if self._regional_queries.pop(self._get_param("queryDefinitionId"), None) is None:
             raise JsonRESTError("ResourceNotFoundException", "The query definition is not there.")
         return json.dumps({"success": True})
 
@@ -89,14 +90,14 @@ class LogsApi(LogsResponse):
         return answer
 
     def describe_log_groups(self) -> str:
-        """With the class of each and its count of filters; those of a pattern hold it in their names."""
+        """Describe groups with class and filter count; a pattern is a part of the name."""
         pattern = self._get_param("logGroupNamePattern")
         answer = json.loads(super().describe_log_groups())
         if pattern:
             groups = self.logs_backend.groups.items()
             named = [group for name, group in sorted(groups) if pattern in name]
             answer = {"logGroups": [group.to_describe_dict() for group in named]}
-        self._page(answer, "logGroups")
+        self._format_page(answer, "logGroups")
         for shown in answer["logGroups"]:
             name = shown["logGroupName"]
             group = self.logs_backend.groups[name]
@@ -116,46 +117,46 @@ class LogsApi(LogsResponse):
                 found.append(names | {"logGroupClass": of_class})
         return json.dumps({"logGroups": found[: self._get_param("limit") or 50]})
 
-    def _group(self) -> Any:
-        """The group that a request names. Raises JsonRESTError where it is not there."""
+    def _require_group(self) -> Any:
+        """Return the request's group. Raises JsonRESTError if it doesn't exist."""
         group = self.logs_backend.groups.get(self._get_param("logGroupName"))
         if group is None:
             raise ResourceNotFoundException
         return group
 
     def _get_param(self, param_name: str, if_none: Any = None) -> Any:
-        """A group may be named by its ARN as well."""
+        """Return a parameter of the request; a group may be named by its ARN as well."""
         value = super()._get_param(param_name, if_none)
         if value is None and param_name == "logGroupName":
             value = super()._get_param("logGroupIdentifier")
             value = value and value.rpartition(":log-group:")[2]
         return value
 
-    def _stream_is_there(self) -> None:
+    def _check_stream(self) -> None:
         name = self._get_param("logStreamName")
-        if name not in self._group().streams:
+        if name not in self._require_group().streams:
             raise ResourceNotFoundException(_NO_STREAM)
 
     def delete_log_stream(self) -> str:
-        self._stream_is_there()
+        self._check_stream()
         return str(super().delete_log_stream())
 
     def get_log_events(self) -> str:
         if self._get_param("logGroupName"):
-            self._stream_is_there()
+            self._check_stream()
         return str(super().get_log_events())
 
     def filter_log_events(self) -> str:
-        """Streams are interleaved since 2019, and AWS no longer says which were searched."""
+        """Filter interleaved streams. AWS no longer returns which were searched (2019)."""
         names = self._get_param("logStreamNames") or []
         prefix = self._get_param("logStreamNamePrefix")
-        streams, pattern = self._group().streams, self._get_param("filterPattern") or ""
+        streams, pattern = self._require_group().streams, self._get_param("filterPattern") or ""
         if names and prefix:
             problem = "logStreamNamePrefix and logStreamNames are mutually exclusive parameters."
             raise InvalidParameterException(problem)
         if set(names) - streams.keys():
             raise ResourceNotFoundException(_NO_STREAM)
-        _understood(pattern)
+        _check_pattern(pattern)
         named = names or [name for name in streams if name.startswith(prefix or "")]
         times = [self._get_param(name) for name in ("startTime", "endTime", "limit", "nextToken")]
         group, backend = self._get_param("logGroupName"), cast(Any, self.logs_backend)
@@ -163,16 +164,16 @@ class LogsApi(LogsResponse):
         if named:  # no name is every stream's
             events, token, _ = backend.filter_log_events(group, named, *times, pattern, True)
         answer = {"events": events, "nextToken": token, "searchedLogStreams": []}
-        return self._page(answer, "events")
+        return self._format_page(answer, "events")
 
-    def _page(self, answer: Any, shown: str) -> str:
-        """moto has nothing to show where it does not know a token."""
+    def _format_page(self, answer: Any, shown: str) -> str:
+        """Return JSON. Raises for an unknown token, for which moto returns nothing."""
         if self._get_param("nextToken") and not answer[shown]:
             raise InvalidParameterException("The specified nextToken is invalid.")
         return json.dumps(answer)
 
     def describe_log_streams(self) -> str:
-        return self._page(json.loads(super().describe_log_streams()), "logStreams")
+        return self._format_page(json.loads(super().describe_log_streams()), "logStreams")
 
     def put_retention_policy(self) -> str:
         days = self._get_param("retentionInDays")
@@ -184,7 +185,7 @@ class LogsApi(LogsResponse):
         return str(super().put_retention_policy())
 
     def associate_kms_key(self) -> str:
-        group = self._group()
+        group = self._require_group()
         group.kms_key_id = self._get_param("kmsKeyId")
         return ""
 
@@ -192,8 +193,8 @@ class LogsApi(LogsResponse):
     disassociate_kms_key = associate_kms_key
 
     def put_metric_filter(self) -> str:
-        name, group = self._get_param("filterName"), self._group().name
-        _understood(self._get_param("filterPattern"))
+        name, group = self._get_param("filterName"), self._require_group().name
+        _check_pattern(self._get_param("filterPattern"))
         self.logs_backend.delete_metric_filter(name, group)
         answer = super().put_metric_filter()
         for to in self.logs_backend.filters.metric_filters[-1]["metricTransformations"]:
@@ -208,11 +209,11 @@ class LogsApi(LogsResponse):
 
     def describe_metric_filters(self) -> str:
         if self._get_param("logGroupName"):
-            self._group()
+            self._require_group()
         return str(super().describe_metric_filters())
 
     def delete_metric_filter(self) -> str:
-        self._group()
+        self._require_group()
         named = {key: self._get_param(key) for key in ("filterName", "logGroupName")}
         filters = self.logs_backend.filters.metric_filters
         if not any(named.items() <= there.items() for there in filters):
@@ -223,10 +224,10 @@ class LogsApi(LogsResponse):
     def put_log_events(self) -> str:
         answer = str(super().put_log_events())
         group, lines = self._get_param("logGroupName"), self._get_param("logEvents")
-        cloudwatch = self.cloudwatches.of(self.current_account, self.region)
+        cloudwatch = self.cloudwatches.find_service(self.current_account, self.region)
         for line in lines:
             at = datetime.fromtimestamp(line["timestamp"] / 1000, UTC).replace(tzinfo=None)
-            _count(self.logs_backend, cloudwatch, group, [line["message"]], at)
+            _count_lines(self.logs_backend, cloudwatch, group, [line["message"]], at)
         return answer
 
 
@@ -238,10 +239,10 @@ def write_output(
     lines: Sequence[str],
     create: bool,
 ) -> None:
-    """Write a container's output, at the real time, as other lines; it is counted at the clock's time.
+    """Write a container's output at the real time; filters count it at the clock's time.
 
-    `create`: create the group if it doesn't exist; otherwise the lines are dropped. A stream keeps its
-    last lines: an access log grows with every request.
+    `create`: create the group if it doesn't exist; otherwise the lines are dropped. A stream
+    keeps its last lines: an access log grows with every request.
     """
     backend: Any = models.logs_backends[aws.account][aws.region]
     if group not in backend.groups:
@@ -254,26 +255,26 @@ def write_output(
     kept.put_log_events([{"timestamp": now, "message": line} for line in lines])
     kept.events = kept.events[-_KEPT_LINES:]
     # What is found at the end of a minute belongs to it.
-    _count(backend, cloudwatch, group, lines, cloudwatch.clock.now() - timedelta(seconds=1))
+    _count_lines(backend, cloudwatch, group, lines, cloudwatch.clock.now() - timedelta(seconds=1))
 
 
-def _count(
+def _count_lines(
     backend: Any, cloudwatch: CloudWatch, group: str, lines: Sequence[str], at: datetime
 ) -> None:
-    """Count lines in the metric of every filter: its value if it matches, else its default, if any."""
+    """Count lines in each filter's metric: its value for a match, else its default, if any."""
     for metric_filter in backend.describe_metric_filters(log_group_name=group):
         matches = compile_pattern(metric_filter["filterPattern"])
         for to in metric_filter["metricTransformations"]:
-            metric = Metric.of(to["metricNamespace"], to["metricName"], {})
+            metric = Metric.from_dimensions(to["metricNamespace"], to["metricName"], {})
             for line in lines:
                 value = to.get("metricValue" if matches(line) else "defaultValue")
-                if (number := _number(value, line)) is not None:
+                if (number := _read_metric_value(value, line)) is not None:
                     cloudwatch.metrics.add(metric, number, unit=to.get("unit", "None"), at=at)
 
 
-def _number(value: Any, line: str) -> float | None:
-    """A metric's value: a number, or the place of one in a line of JSON."""
+def _read_metric_value(value: Any, line: str) -> float | None:
+    """Return a metric's value: a number, or the number at a path in a line of JSON."""
     if str(value).startswith("$."):
-        found = select(value, json.loads(line))
+        found = select_values(value, json.loads(line))
         value = found[0] if found and isinstance(found[0], int | float) else None
     return None if value is None else float(value)

@@ -1,26 +1,27 @@
-"""S3: objects in files, conditions of bucket policies, buckets that log, encryption, checksums of copies.
+"""S3: objects in files, conditions of bucket policies, logging, encryption, checksums of copies.
 
-Upstream (moto 5.2.5): every request that has to do with an object copies all of it into memory, for a
-range of some bytes too; a register of all objects keeps what was deleted. Here objects lie in files, and are
-sent, copied, and joined without being read into memory: moto is given a content
-(servable_local/aws/contents.py) where it expects bytes, in the operations that only measure it, cut it, store
-it, or send it. Responses are moto's own.
+Upstream (moto 5.2.5): every request about an object copies all of it into memory, even for a
+range of a few bytes; a register of all objects keeps deleted ones. Here objects are in files, and
+are sent, copied, and joined without being read into memory: moto gets a content
+(servable_local/aws/contents.py) instead of bytes, in the operations that only measure, slice,
+store, or send it. Responses are moto's own.
 
-Every statement of a bucket policy is enforced as if it had no condition, or denied where it has one, so the
-usual "deny what is not TLS" denies all. Here aws:SecureTransport counts as true, for nothing leaves this
-computer; a statement with any other condition is left out, because its result isn't known.
+Upstream, every statement of a bucket policy is enforced without its condition, or denied if it
+has one, so the usual "deny what is not TLS" denies all. Here aws:SecureTransport counts as true,
+because nothing leaves this computer; a statement with any other condition is ignored, because its
+result isn't known.
 
-PutBucketLogging wants the target's policy, or its access control list, to be there already.
+PutBucketLogging requires the target's policy, or its access control list, to exist.
 AWS reads the policy when it delivers; CloudFormation creates it last, because its condition
 names the bucket that logs.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
 
-A new bucket has no encryption. On AWS every bucket encrypts with AES256 unless told otherwise.
+A new bucket has no encryption. On AWS every bucket encrypts with AES256 by default.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-encryption-faq.html
 
-CopyObject gives the copy of an upload in parts the checksum of the parts' checksums, as if it were the
-bytes': boto3 refuses to read it. AWS computes that of the bytes.
-Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
+CopyObject gives the copy of a multipart upload the checksum of the parts' checksums, as if it
+were that of the bytes: boto3 refuses to read it. AWS computes the checksum of the bytes. Source:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
 
 import codecs
@@ -42,8 +43,8 @@ from moto.s3.models import FakeBucket, FakeKey, FakeMultipart, S3Backend, s3_bac
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
 
-from servable_local.aws.contents import ENVIRON, SLOWLY_SUMMED_BYTES, ObjectContent, fast_crc
-from servable_local.aws.loopback import service_model
+from servable_local.aws.contents import ENVIRON, SLOWLY_SUMMED_BYTES, ObjectContent, find_fast_crc
+from servable_local.aws.loopback import load_service_model
 from servable_local.aws.resources.resource_type import is_true
 
 # What an object's PUT has here is a small document, and not the object.
@@ -69,74 +70,79 @@ _as_content: ContextVar[bool] = ContextVar("as_content", default=False)
 
 
 def install() -> None:
-    """Patch S3, before moto's is first asked for. Idempotent."""
+    """Patch S3, before the first use of moto's. Idempotent."""
 
-    def unregistered(kind: Any, *_: Any, **__: Any) -> Any:
+    def create_unregistered(kind: Any, *_: Any, **__: Any) -> Any:
         return object.__new__(kind)
 
     patches: list[tuple[Any, str, Any]] = [
-        *((kind, "__new__", staticmethod(unregistered)) for kind in (FakeKey, FakeMultipart)),
+        *(
+            (kind, "__new__", staticmethod(create_unregistered))
+            for kind in (FakeKey, FakeMultipart)
+        ),
         (FakeKey, "__del__", lambda key: None),
-        (FakeKey, "__getstate__", _state),
-        (FakeKey, "__setstate__", _restore),
-        (FakeKey, "value", property(_value, _set_value)),
-        (FakeKey, "etag", property(_etag)),
-        (FakeMultipart, "complete", _complete),
+        (FakeKey, "__getstate__", _copy_state),
+        (FakeKey, "__setstate__", _restore_state),
+        (FakeKey, "value", property(_read_value, _set_value)),
+        (FakeKey, "etag", property(_compute_etag)),
+        (FakeMultipart, "complete", _complete_upload),
         (responses, "compute_checksum", _compute_checksum),
         (responses, "S3Response", S3Api),
-        (FakeBucket, "get_permission", _permission),
+        (FakeBucket, "get_permission", _evaluate_permission),
         (FakeBucket, "_log_permissions_enabled_policy", staticmethod(lambda *_, **__: True)),
-        (FakeBucket, "__init__", _new_bucket),
-        (S3Backend, "copy_object", _copy),
+        (FakeBucket, "__init__", _initialize_bucket),
+        (S3Backend, "copy_object", _copy_object),
         (S3Backend, "delete_bucket_encryption", _reset_encryption),
     ]
     for owner, name, value in patches:
         setattr(owner, name, value)
 
 
-def content_of(account: str, region: str, bucket: str, key: str) -> ObjectContent:
-    """Content of an existing object."""
-    return _content(s3_backends[account][get_partition(region)].get_object(bucket, key))
+def find_content(account: str, region: str, bucket: str, key: str) -> ObjectContent:
+    """Return the content of an existing object."""
+    return _read_content(s3_backends[account][get_partition(region)].get_object(bucket, key))
 
 
-def _content(key: Any) -> ObjectContent:
+def _read_content(key: Any) -> ObjectContent:
     content: ObjectContent = key.servable_content
     return content
 
 
-def _state(key: Any) -> dict[str, Any]:
-    """Attributes that a copy takes: a list of versions copies each object, and must not read it."""
+def _copy_state(key: Any) -> dict[str, Any]:
+    """Return the attributes for a copy: listing versions copies objects without reading them."""
     return {
         name: value for name, value in vars(key).items() if name not in ("lock", "_value_buffer")
     }
 
 
-def _restore(key: Any, state: dict[str, Any]) -> None:
+def _restore_state(key: Any, state: dict[str, Any]) -> None:
     vars(key).update(state)
     key.lock, key._value_buffer = threading.Lock(), io.BytesIO()
 
 
-def _value(key: Any) -> ObjectContent | bytes:
-    return _content(key) if _as_content.get() else bytes(_content(key))
+def _read_value(key: Any) -> ObjectContent | bytes:
+    return _read_content(key) if _as_content.get() else bytes(_read_content(key))
 
 
 def _set_value(key: Any, value: ObjectContent | bytes | str) -> None:
     if isinstance(value, str):
         value = value.encode()
-    key.servable_content = value if isinstance(value, ObjectContent) else ObjectContent.of(value)
+    key.servable_content = (
+        value if isinstance(value, ObjectContent) else ObjectContent.from_bytes(value)
+    )
     key.contentsize = len(value)
 
 
-def _etag(key: Any) -> str:
+def _compute_etag(key: Any) -> str:
     if key._etag is None:
-        key._etag = _content(key).digest("MD5").hex()
+        key._etag = _read_content(key).compute_digest("MD5").hex()
     return f'"{key._etag}"'
 
 
-def _complete(
+def _complete_upload(
     upload: Any, parts: Iterable[tuple[int, str]]
 ) -> tuple[ObjectContent, str, tuple[str, str, int] | None]:
-    """The parts as one content, its ETag, and its checksum where the upload named an algorithm."""
+    """Return the joined parts, their ETag, and a checksum if the upload named an algorithm."""
     chosen: list[Any] = []
     for number, etag in parts:
         part = upload.parts.get(number)
@@ -147,22 +153,23 @@ def _complete(
         chosen.append(part)
     if not chosen:
         raise MalformedXML()
-    contents = [_content(part) for part in chosen]
+    contents = [_read_content(part) for part in chosen]
     digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
-    whole = ObjectContent.joined(contents)
-    checksum = _checksum(upload.metadata, contents, whole)
+    whole = ObjectContent.join(contents)
+    checksum = _compute_upload_checksum(upload.metadata, contents, whole)
     for part in upload.parts.values():
         part.value = b""  # the object is kept with its upload, whose parts lie in the whole
     return whole, etag, checksum
 
 
-def _checksum(
+def _compute_upload_checksum(
     metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
 ) -> tuple[str, str, int] | None:
-    """Return the checksum's kind, the checksum in base64, and its number of parts.
+    """Return the checksum's kind, the checksum in base64, and its number of parts, or None.
 
-    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
+    Source:
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)
     """
     algorithm = metadata.get("x-amz-checksum-algorithm")
@@ -173,39 +180,43 @@ def _checksum(
     if not all(_can_sum(algorithm, one) for one in (parts if kind == "COMPOSITE" else [whole])):
         return None
     if kind == "COMPOSITE":
-        sums = ObjectContent.of(b"".join(part.digest(algorithm) for part in parts))
-        return kind, sums.checksum(algorithm), len(parts)
-    return kind, whole.checksum(algorithm), 1
+        sums = ObjectContent.from_bytes(b"".join(part.compute_digest(algorithm) for part in parts))
+        return kind, sums.encode_checksum(algorithm), len(parts)
+    return kind, whole.encode_checksum(algorithm), 1
 
 
 def _can_sum(algorithm: str, content: ObjectContent) -> bool:
-    """Return whether a sum takes about a second: CRC32C and CRC64NVME need a package for more."""
-    slow = algorithm in ("CRC32C", "CRC64NVME") and fast_crc(algorithm) is None
+    """Return whether a checksum takes at most a second: large CRCs need a package."""
+    slow = algorithm in ("CRC32C", "CRC64NVME") and find_fast_crc(algorithm) is None
     return not slow or len(content) <= SLOWLY_SUMMED_BYTES
 
 
 def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> bytes:
     if isinstance(body, ObjectContent):
-        return body.checksum(algorithm).encode() if encode_base64 else body.digest(algorithm)
+        return (
+            body.encode_checksum(algorithm).encode()
+            if encode_base64
+            else body.compute_digest(algorithm)
+        )
     return bytes(_COMPUTE_CHECKSUM(body, algorithm, encode_base64))
 
 
-def _with_contents(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def run(api: Any) -> Any:
+def _wrap_with_contents(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def run_with_contents(api: Any) -> Any:
         token = _as_content.set(True)
         try:
             return operation(api)
         finally:
             _as_content.reset(token)
 
-    return run
+    return run_with_contents
 
 
 @cache
-def _operations_by_part() -> dict[tuple[str, str, str], str]:
-    """Map what is addressed, the method, and the part named after the ? to the operation."""
+def _map_operations() -> dict[tuple[str, str, str], str]:
+    """Map "bucket" or "object", the method, and the part named after the ? to the operation."""
     found = {}
-    for name, operation in service_model("s3")._service_description["operations"].items():
+    for name, operation in load_service_model("s3")._service_description["operations"].items():
         path, _, query = operation["http"]["requestUri"].partition("?")
         part = query.partition("&")[0]
         if part and "=" not in part:
@@ -215,18 +226,18 @@ def _operations_by_part() -> dict[tuple[str, str, str], str]:
 
 
 def _check_part(about: str, method: str, full_url: str) -> None:
-    """Raise NotImplementedError for a part of a bucket or of an object that moto doesn't know.
+    """Raise NotImplementedError for a part of a bucket or an object that moto doesn't support.
 
-    Upstream such a request is one about the whole: DeleteBucketMetricsConfiguration deletes the bucket.
+    Upstream, the request affects the whole: DeleteBucketMetricsConfiguration deletes the bucket.
     """
     for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
-        operation = _operations_by_part().get((about, method, part))
+        operation = _map_operations().get((about, method, part))
         if operation and part not in _KNOWN.get((about, method), ()):
             raise NotImplementedError(f"{operation} is no operation here")
 
 
 class S3Api(_S3Response):  # type: ignore[misc]
-    """moto's, whose objects are contents."""
+    """moto's API of S3, with contents as objects."""
 
     def setup_class(self, request: Any, full_url: str | None = None, headers: Any = None) -> None:
         super().setup_class(request, full_url, headers)
@@ -244,18 +255,18 @@ class S3Api(_S3Response):  # type: ignore[misc]
         _check_part("object", request.method, full_url)
         return super()._key_response(request, full_url)
 
-    get_object = _with_contents(_S3Response.get_object)
-    copy_object = _with_contents(_S3Response.copy_object)
-    upload_part_copy = _with_contents(_S3Response.upload_part_copy)
+    get_object = _wrap_with_contents(_S3Response.get_object)
+    copy_object = _wrap_with_contents(_S3Response.copy_object)
+    upload_part_copy = _wrap_with_contents(_S3Response.upload_part_copy)
 
     def _get_checksum(self, response_headers: dict[str, Any]) -> tuple[str, str | None]:
-        """moto looks in the body for one, which the local AWS takes without a trailer."""
+        """Return algorithm and checksum; moto reads a trailer, which was removed on arrival."""
         content = self.raw_body
         algorithm = self.headers.get("x-amz-sdk-checksum-algorithm", "")
         if not (algorithm and isinstance(content, ObjectContent)):
             return super()._get_checksum(response_headers)  # type: ignore[no-any-return]
         name = f"x-amz-checksum-{algorithm.lower()}"
-        value = self.headers.get(name) or content.checksum(algorithm)
+        value = self.headers.get(name) or content.encode_checksum(algorithm)
         response_headers[name] = value
         return algorithm, value
 
@@ -263,21 +274,21 @@ class S3Api(_S3Response):  # type: ignore[misc]
 _COPY, _INIT = S3Backend.copy_object, FakeBucket.__init__
 
 
-def _new_bucket(bucket: Any, *arguments: Any, **more: Any) -> None:
+def _initialize_bucket(bucket: Any, *arguments: Any, **more: Any) -> None:
     _INIT(bucket, *arguments, **more)
-    bucket.encryption = _default_encryption()
+    bucket.encryption = _build_default_encryption()
 
 
 def _reset_encryption(backend: Any, bucket_name: str) -> None:
-    backend.get_bucket(bucket_name).encryption = _default_encryption()
+    backend.get_bucket(bucket_name).encryption = _build_default_encryption()
 
 
-def _default_encryption() -> dict[str, Any]:
+def _build_default_encryption() -> dict[str, Any]:
     by_default = {"SSEAlgorithm": "AES256"}
     return {"Rule": {"ApplyServerSideEncryptionByDefault": by_default, "BucketKeyEnabled": False}}
 
 
-def _copy(backend: Any, source: Any, bucket: str, key: str, **more: Any) -> None:
+def _copy_object(backend: Any, source: Any, bucket: str, key: str, **more: Any) -> None:
     _COPY(backend, source, bucket, key, **more)
     copy = backend.get_object(bucket, key)
     copy.multipart = None
@@ -286,7 +297,7 @@ def _copy(backend: Any, source: Any, bucket: str, key: str, **more: Any) -> None
         copy.checksum_value = checksum.decode()
 
 
-def _permission(bucket: FakeBucket, action: str, resource: str) -> Any:
+def _evaluate_permission(bucket: FakeBucket, action: str, resource: str) -> Any:
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
     document = json.loads(bucket.policy)
@@ -296,13 +307,13 @@ def _permission(bucket: FakeBucket, action: str, resource: str) -> Any:
     applying = [
         {key: value for key, value in statement.items() if key != "Condition"}
         for statement in statements
-        if _applies(statement.get("Condition", {}))
+        if _is_condition_met(statement.get("Condition", {}))
     ]
     policy = IAMPolicy(json.dumps(document | {"Statement": applying}))
     return policy.is_action_permitted(action, resource)
 
 
-def _applies(condition: Mapping[str, Any]) -> bool:
+def _is_condition_met(condition: Mapping[str, Any]) -> bool:
     return all(
         operator == "Bool"
         and key.lower() == "aws:securetransport"

@@ -1,7 +1,7 @@
 """The resource types that can be deployed, one module for each kind of service.
 
-Each makes its resource by calls to the service, as CloudFormation does; a type without a class here fails to
-deploy, it is never skipped.
+Each creates its resource by calls to the service, as CloudFormation does; a type without a class
+here fails to deploy and is never skipped.
 """
 
 import importlib

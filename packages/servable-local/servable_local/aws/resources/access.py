@@ -10,7 +10,7 @@ from servable_local.aws.resources.resource_type import (
     Properties,
     ResourceType,
     is_true,
-    retag,
+    update_tags,
 )
 
 _AT_CREATION = ("Description", "KeySpec", "KeyUsage", "MultiRegion", "Origin")
@@ -27,7 +27,7 @@ _HOLDERS = (("Roles", "Role"), ("Users", "User"), ("Groups", "Group"))
 
 
 class KmsKey(ResourceType):
-    """Deleting schedules the deletion, as everywhere: a key is never gone at once."""
+    """A KMS key. Deleting it schedules the deletion, as on AWS: it is never gone at once."""
 
     type = "AWS::KMS::Key"
 
@@ -35,11 +35,11 @@ class KmsKey(ResourceType):
         arguments: dict[str, Any] = {k: properties[k] for k in _AT_CREATION if k in properties}
         if "KeyPolicy" in properties:
             arguments["Policy"] = properties["KeyPolicy"]
-        arguments["Tags"] = _kms_tags(properties.get("Tags", []))
+        arguments["Tags"] = _convert_tags(properties.get("Tags", []))
         key = str(logical.call("kms", "CreateKey", arguments)["KeyMetadata"]["KeyId"])
         logical.exists(key)
-        _switch(key, {}, properties, logical)
-        return _key(key, logical)
+        _apply_switches(key, {}, properties, logical)
+        return _build_physical(key, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         kms, key = logical.client("kms"), {"KeyId": physical}
@@ -48,16 +48,16 @@ class KmsKey(ResourceType):
         if new.get("KeyPolicy") != old.get("KeyPolicy") and "KeyPolicy" in new:
             policy = {"PolicyName": "default", "Policy": new["KeyPolicy"]}
             logical.call("kms", "PutKeyPolicy", key | policy)
-        _switch(physical, old, new, logical)
-        retag(logical, "kms", key, old, new, shaped=_kms_tags)
-        return _key(physical, logical)
+        _apply_switches(physical, old, new, logical)
+        update_tags(logical, "kms", key, old, new, shaped=_convert_tags)
+        return _build_physical(physical, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         days = int(properties.get("PendingWindowInDays", _DEFAULT_WINDOW_DAYS))
         logical.client("kms").schedule_key_deletion(KeyId=physical, PendingWindowInDays=days)
 
 
-def _switch(key: str, old: Properties, new: Properties, logical: Logical) -> None:
+def _apply_switches(key: str, old: Properties, new: Properties, logical: Logical) -> None:
     for name, default, operations in (
         ("EnableKeyRotation", False, ("DisableKeyRotation", "EnableKeyRotation")),
         ("Enabled", True, ("DisableKey", "EnableKey")),
@@ -67,13 +67,13 @@ def _switch(key: str, old: Properties, new: Properties, logical: Logical) -> Non
             logical.call("kms", operations[on], {"KeyId": key})
 
 
-def _kms_tags(tags: Sequence[Properties]) -> list[dict[str, str]]:
-    """KMS names the two parts of a tag differently from everybody else."""
+def _convert_tags(tags: Sequence[Properties]) -> list[dict[str, str]]:
+    """Convert tags to KMS's names of their two parts, which differ from other services'."""
     return [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in tags]
 
 
-def _key(key: str, logical: Logical) -> Physical:
-    return Physical(key, {"Arn": logical.arn("kms", f"key/{key}"), "KeyId": key})
+def _build_physical(key: str, logical: Logical) -> Physical:
+    return Physical(key, {"Arn": logical.build_arn("kms", f"key/{key}"), "KeyId": key})
 
 
 class KmsAlias(ResourceType):
@@ -98,11 +98,11 @@ class IamRole(ResourceType):
     longest_name = 64
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name = self.name(properties, logical)
+        name = self.choose_name(properties, logical)
         arguments = {key: properties[key] for key in _ROLE_AT_CREATION if key in properties}
         role = logical.call("iam", "CreateRole", arguments | {"RoleName": name})["Role"]
         logical.exists(name)
-        _settle_policies(name, {}, properties, logical)
+        _apply_policies(name, {}, properties, logical)
         return Physical(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
@@ -116,8 +116,8 @@ class IamRole(ResourceType):
             iam.put_role_permissions_boundary(**role, PermissionsBoundary=boundary)
         elif "PermissionsBoundary" in old:
             iam.delete_role_permissions_boundary(**role)
-        _settle_policies(physical, old, new, logical)
-        retag(logical, "iam", role, old, new, ("TagRole", "UntagRole"))
+        _apply_policies(physical, old, new, logical)
+        update_tags(logical, "iam", role, old, new, ("TagRole", "UntagRole"))
         updated = iam.get_role(**role)["Role"]
         return Physical(physical, {"Arn": updated["Arn"], "RoleId": updated["RoleId"]})
 
@@ -130,7 +130,7 @@ class IamRole(ResourceType):
         iam.delete_role(**role)
 
 
-def _settle_policies(role: str, old: Properties, new: Properties, logical: Logical) -> None:
+def _apply_policies(role: str, old: Properties, new: Properties, logical: Logical) -> None:
     iam = logical.client("iam")
     for policy in new.get("Policies", []):
         logical.call("iam", "PutRolePolicy", {**policy, "RoleName": role})
@@ -138,21 +138,21 @@ def _settle_policies(role: str, old: Properties, new: Properties, logical: Logic
     for policy in old.get("Policies", []):
         if policy["PolicyName"] not in kept:
             iam.delete_role_policy(RoleName=role, PolicyName=policy["PolicyName"])
-    came, went = _difference("ManagedPolicyArns", old, new)
+    came, went = _compare_items("ManagedPolicyArns", old, new)
     for arn in came:
         iam.attach_role_policy(RoleName=role, PolicyArn=arn)
     for arn in went:
         iam.detach_role_policy(RoleName=role, PolicyArn=arn)
 
 
-def _difference(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
+def _compare_items(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
     before, after = old.get(key, []), new.get(key, [])
     new_items = [item for item in after if item not in before]
     return new_items, [item for item in before if item not in after]
 
 
 class IamPolicy(ResourceType):
-    """One inline policy, put on roles, users and groups."""
+    """An inline policy, added to roles, users, and groups."""
 
     type = "AWS::IAM::Policy"
     longest_name = 128
@@ -160,27 +160,27 @@ class IamPolicy(ResourceType):
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         policy = {key: new[key] for key in ("PolicyName", "PolicyDocument")}
         logical.exists(physical)
-        for kind, name in _holders(new):
+        for kind, name in _list_holders(new):
             logical.call("iam", f"Put{kind}Policy", policy | {f"{kind}Name": name})
         if old:
             same_name = old["PolicyName"] == new["PolicyName"]
-            self._remove(old, set(_holders(new)) if same_name else set(), logical)
+            self._remove(old, set(_list_holders(new)) if same_name else set(), logical)
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         self._remove(properties, set(), logical)
 
     def _remove(self, old: Properties, holders: set[tuple[str, str]], logical: Logical) -> None:
-        """Removes the policy from who held it and is not among `holders`."""
+        """Remove the policy from its old holders that aren't among `holders`."""
         policy = {"PolicyName": old["PolicyName"]}
-        for kind, name in set(_holders(old)) - holders:
+        for kind, name in set(_list_holders(old)) - holders:
             # Without its holder it cannot be deleted, on AWS either.
             logical.call("iam", f"Get{kind}", {f"{kind}Name": name})
             with suppress(logical.client("iam").exceptions.NoSuchEntityException):
                 logical.call("iam", f"Delete{kind}Policy", policy | {f"{kind}Name": name})
 
 
-def _holders(properties: Properties) -> Iterator[tuple[str, str]]:
+def _list_holders(properties: Properties) -> Iterator[tuple[str, str]]:
     for key, kind in _HOLDERS:
         for name in properties.get(key, []):
             yield kind, name
@@ -196,30 +196,30 @@ class IamManagedPolicy(ResourceType):
     def create(self, properties: Properties, logical: Logical) -> Physical:
         keys = ("PolicyDocument", "Description", "Path")
         policy = {key: properties[key] for key in keys if key in properties}
-        policy["PolicyName"] = self.name(properties, logical)
+        policy["PolicyName"] = self.choose_name(properties, logical)
         arn = logical.call("iam", "CreatePolicy", policy)["Policy"]["Arn"]
         logical.exists(arn)
-        _attach(arn, {}, properties, logical)
+        _update_attachments(arn, {}, properties, logical)
         return Physical(arn, {"PolicyArn": arn})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         if old["PolicyDocument"] != new["PolicyDocument"]:
             version = {"PolicyDocument": new["PolicyDocument"], "SetAsDefault": True}
             logical.call("iam", "CreatePolicyVersion", version | {"PolicyArn": physical})
-            _drop_old_versions(logical.client("iam"), physical)
-        _attach(physical, old, new, logical)
+            _delete_old_versions(logical.client("iam"), physical)
+        _update_attachments(physical, old, new, logical)
         return Physical(physical, {"PolicyArn": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         iam = logical.client("iam")
-        _attach(physical, properties, {}, logical)
-        _drop_old_versions(iam, physical)
+        _update_attachments(physical, properties, {}, logical)
+        _delete_old_versions(iam, physical)
         iam.delete_policy(PolicyArn=physical)
 
 
-def _attach(arn: str, old: Properties, new: Properties, logical: Logical) -> None:
+def _update_attachments(arn: str, old: Properties, new: Properties, logical: Logical) -> None:
     iam = logical.client("iam")
-    came, went = _difference("Roles", old, new)
+    came, went = _compare_items("Roles", old, new)
     for role in came:
         iam.attach_role_policy(RoleName=role, PolicyArn=arn)
     for role in went:
@@ -227,8 +227,8 @@ def _attach(arn: str, old: Properties, new: Properties, logical: Logical) -> Non
             iam.detach_role_policy(RoleName=role, PolicyArn=arn)
 
 
-def _drop_old_versions(iam: Any, arn: str) -> None:
-    """IAM keeps five at most, and deletes no policy that has more than one."""
+def _delete_old_versions(iam: Any, arn: str) -> None:
+    """Delete old versions: IAM keeps at most five and deletes no policy with more than one."""
     for version in iam.list_policy_versions(PolicyArn=arn)["Versions"]:
         if not version["IsDefaultVersion"]:
             iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])

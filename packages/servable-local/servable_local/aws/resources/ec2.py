@@ -1,6 +1,6 @@
-"""A VPC and what is in it, as moto keeps it: ids that exist, and no network between them.
+"""A VPC and its resources, as moto stores them: IDs that exist, and no network between them.
 
-moto's EC2 is imported by the first of these, or by who asks EC2 for something.
+The first of these resources, or a caller of EC2, imports moto's EC2.
 """
 
 from contextlib import suppress
@@ -14,15 +14,16 @@ from servable_local.aws.resources.resource_type import (
     Properties,
     ResourceError,
     ResourceType,
-    changed_tags,
+    find_changed_tags,
 )
 
 
 class Ec2Resource(ResourceType):
-    """A resource that one operation makes of properties of the same names, and that only tags change.
+    """A resource that one operation creates from equally named properties; only tags change.
 
-    `make` is the operation, and the keys that lead to the id in its answer; `removal` is the operation that
-    deletes it, and its argument. `fixed` are the properties that go to `make`.
+    `make` is the operation, and the keys that lead to the ID in its response; `removal` is the
+    operation that deletes it, and its argument. `fixed` are the properties that are passed to
+    `make`.
     """
 
     make: ClassVar[tuple[str, ...]]
@@ -49,7 +50,7 @@ class Ec2Resource(ResourceType):
     def create(self, properties: Properties, logical: Logical) -> Physical:
         operation, *path = self.make
         arguments = {key: properties[key] for key in self.fixed if key in properties}
-        answer: Any = logical.call("ec2", operation, self.arguments(arguments))
+        answer: Any = logical.call("ec2", operation, self.build_arguments(arguments))
         made = answer
         for key in path[:-1]:
             made = made[key]
@@ -57,21 +58,23 @@ class Ec2Resource(ResourceType):
         logical.exists(physical)
         return self.put(physical, {}, properties, logical)
 
-    def arguments(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """The operation's arguments, of the properties in `fixed`."""
+    def build_arguments(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """Return the operation's arguments for the properties in `fixed`."""
         return properties
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        tags, gone = changed_tags(old, new)
+        tags, gone = find_changed_tags(old, new)
         if tags:
             logical.client("ec2").create_tags(Resources=[physical], Tags=tags)
         if gone:
             keys = [{"Key": key} for key in gone]
             logical.client("ec2").delete_tags(Resources=[physical], Tags=keys)
-        return Physical(physical, {self.id_attribute: physical, **self.attributes(new, logical)})
+        return Physical(
+            physical, {self.id_attribute: physical, **self.collect_attributes(new, logical)}
+        )
 
-    def attributes(self, properties: Properties, logical: Logical) -> dict[str, Any]:
-        """What Fn::GetAtt answers besides the id: the properties themselves."""
+    def collect_attributes(self, properties: Properties, logical: Logical) -> dict[str, Any]:
+        """Return what Fn::GetAtt returns besides the ID: the properties themselves."""
         return {key: properties[key] for key in self.fixed if key in properties}
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -205,7 +208,7 @@ class NatGateway(Ec2Resource):
 
 
 class SecurityGroup(Ec2Resource):
-    """A group, with the rules that its own properties state."""
+    """A security group, with the rules in its own properties."""
 
     type = "AWS::EC2::SecurityGroup"
     make = ("CreateSecurityGroup", "GroupId")
@@ -216,9 +219,11 @@ class SecurityGroup(Ec2Resource):
     name_property = "GroupName"
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        return super().create({**properties, "GroupName": self.name(properties, logical)}, logical)
+        return super().create(
+            {**properties, "GroupName": self.choose_name(properties, logical)}, logical
+        )
 
-    def arguments(self, properties: dict[str, Any]) -> dict[str, Any]:
+    def build_arguments(self, properties: dict[str, Any]) -> dict[str, Any]:
         description = properties.pop("GroupDescription")
         return {**properties, "Description": description}
 
@@ -227,33 +232,37 @@ class SecurityGroup(Ec2Resource):
             before, after = (each.get(f"SecurityGroup{direction}", []) for each in (old, new))
             for verb, rules, others in (("Authorize", after, before), ("Revoke", before, after)):
                 for rule in (rule for rule in rules if rule not in others):
-                    permission = _permission({**rule, "GroupId": physical})
+                    permission = _build_permission({**rule, "GroupId": physical})
                     with suppress(ClientError):  # a new group has the rule that lets all out
                         logical.call("ec2", f"{verb}SecurityGroup{direction}", permission)
         return super().put(physical, old, new, logical)
 
 
 class _Rule(Ec2Resource):
-    """One rule, as a resource of its own."""
+    """A rule of a security group, as a separate resource."""
 
     direction: ClassVar[str]
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         physical = logical.generate_name(64)
         with suppress(ClientError):  # moto keeps no second rule that is the same
-            logical.call("ec2", f"AuthorizeSecurityGroup{self.direction}", _permission(properties))
+            logical.call(
+                "ec2", f"AuthorizeSecurityGroup{self.direction}", _build_permission(properties)
+            )
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         with suppress(ClientError):
-            logical.call("ec2", f"RevokeSecurityGroup{self.direction}", _permission(properties))
+            logical.call(
+                "ec2", f"RevokeSecurityGroup{self.direction}", _build_permission(properties)
+            )
 
 
 _RULE = ("CidrIp", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort")
 
 
-def _permission(rule: Properties) -> dict[str, Any]:
-    """The API's form of a rule."""
+def _build_permission(rule: Properties) -> dict[str, Any]:
+    """Return a rule in the API's format."""
     permission = {key: rule[key] for key in ("FromPort", "IpProtocol", "ToPort") if key in rule}
     if "CidrIp" in rule:
         permission["IpRanges"] = [{"CidrIp": rule["CidrIp"]}]

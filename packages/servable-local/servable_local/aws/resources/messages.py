@@ -1,6 +1,6 @@
 """Topics, subscriptions, and queues, with their policies.
 
-An e-mail address is subscribed, and no mail is sent. Queues publish no metrics.
+An email address can be subscribed, but no mail is sent. Queues publish no metrics.
 """
 
 import json
@@ -13,8 +13,8 @@ from servable_local.aws.resources.resource_type import (
     Properties,
     ResourceType,
     is_true,
-    retag,
-    tags_as_map,
+    map_tags,
+    update_tags,
 )
 
 # What an attribute is again when its property goes; the others are emptied (2026-11-28):
@@ -83,13 +83,13 @@ class SqsQueue(ResourceType):
         ending = ".fifo" if first_in_first_out and "QueueName" not in properties else ""
         attributes = {k: v for k, v in properties.items() if k in _ATTRIBUTES}
         queue = {
-            "QueueName": self.name(properties, logical) + ending,
+            "QueueName": self.choose_name(properties, logical) + ending,
             "Attributes": attributes | ({"FifoQueue": "true"} if first_in_first_out else {}),
-            "tags": tags_as_map(properties.get("Tags", [])),
+            "tags": map_tags(properties.get("Tags", [])),
         }
         url = str(logical.call("sqs", "CreateQueue", queue)["QueueUrl"])
         logical.exists(url)
-        return _queue(url, logical)
+        return _build_queue(url, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         changed: dict[str, Any] = {
@@ -101,13 +101,15 @@ class SqsQueue(ResourceType):
             queue = {"QueueUrl": physical, "Attributes": changed}
             logical.call("sqs", "SetQueueAttributes", queue)
         operations = ("TagQueue", "UntagQueue")
-        retag(logical, "sqs", {"QueueUrl": physical}, old, new, operations, shaped=tags_as_map)
-        return _queue(physical, logical)
+        update_tags(logical, "sqs", {"QueueUrl": physical}, old, new, operations, shaped=map_tags)
+        return _build_queue(physical, logical)
 
 
-def _queue(url: str, logical: Logical) -> Physical:
+def _build_queue(url: str, logical: Logical) -> Physical:
     name = url.rsplit("/", 1)[-1]
-    return Physical(url, {"Arn": logical.arn("sqs", name), "QueueName": name, "QueueUrl": url})
+    return Physical(
+        url, {"Arn": logical.build_arn("sqs", name), "QueueName": name, "QueueUrl": url}
+    )
 
 
 class SqsQueuePolicy(ResourceType):
@@ -118,27 +120,29 @@ class SqsQueuePolicy(ResourceType):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         dropped = [queue for queue in old.get("Queues", []) if queue not in new["Queues"]]
-        self._set(dropped, "", logical)
-        self._set(new["Queues"], new["PolicyDocument"], logical)
+        self._set_queue_policy(dropped, "", logical)
+        self._set_queue_policy(new["Queues"], new["PolicyDocument"], logical)
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        self._set(properties["Queues"], "", logical)
+        self._set_queue_policy(properties["Queues"], "", logical)
 
-    def _set(self, queues: list[str], policy: Any, logical: Logical) -> None:
+    def _set_queue_policy(self, queues: list[str], policy: Any, logical: Logical) -> None:
         for queue in queues:
             attributes = {"QueueUrl": queue, "Attributes": {"Policy": policy}}
             logical.call("sqs", "SetQueueAttributes", attributes)
 
 
-def _attributes(names: Sequence[str], properties: Properties) -> dict[str, str]:
+def _format_attributes(names: Sequence[str], properties: Properties) -> dict[str, str]:
     stated = {name: properties[name] for name in names if name in properties}
     return {k: v if isinstance(v, str) else json.dumps(v) for k, v in stated.items()}
 
 
-def _changed(names: Sequence[str], old: Properties, new: Properties) -> Iterator[dict[str, str]]:
-    """The arguments of a call for each attribute that differs."""
-    before, after = _attributes(names, old), _attributes(names, new)
+def _list_changes(
+    names: Sequence[str], old: Properties, new: Properties
+) -> Iterator[dict[str, str]]:
+    """Yield the arguments of a call for each attribute that differs."""
+    before, after = _format_attributes(names, old), _format_attributes(names, new)
     for name in names:
         if before.get(name) != after.get(name):
             yield {"AttributeName": name, "AttributeValue": after.get(name, "")}
@@ -155,22 +159,22 @@ class SnsTopic(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         arn = logical.client("sns").create_topic(
-            Name=self.name(properties, logical),
-            Attributes=_attributes(_TOPIC_ATTRIBUTES, properties),
+            Name=self.choose_name(properties, logical),
+            Attributes=_format_attributes(_TOPIC_ATTRIBUTES, properties),
             Tags=properties.get("Tags", []),
         )["TopicArn"]
         logical.exists(arn)
-        return _subscribed(arn, {}, properties, logical)
+        return _update_subscriptions(arn, {}, properties, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         sns = logical.client("sns")
-        for change in _changed(_TOPIC_ATTRIBUTES, old, new):
+        for change in _list_changes(_TOPIC_ATTRIBUTES, old, new):
             sns.set_topic_attributes(TopicArn=physical, **change)
-        retag(logical, "sns", {"ResourceArn": physical}, old, new)
-        return _subscribed(physical, old, new, logical)
+        update_tags(logical, "sns", {"ResourceArn": physical}, old, new)
+        return _update_subscriptions(physical, old, new, logical)
 
 
-def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+def _update_subscriptions(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
     for subscription in new.get("Subscription", []):
         if subscription not in old.get("Subscription", []):
             to = {key: subscription[key] for key in ("Protocol", "Endpoint")}
@@ -184,26 +188,28 @@ class SnsSubscription(ResourceType):
     create_only = frozenset({"Endpoint", "Protocol", "TopicArn"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        arn = _sns(properties, logical).subscribe(
+        arn = _create_client(properties, logical).subscribe(
             TopicArn=properties["TopicArn"],
             Protocol=properties["Protocol"],
             Endpoint=properties.get("Endpoint", ""),
-            Attributes=_attributes(_SUBSCRIPTION_ATTRIBUTES, properties),
+            Attributes=_format_attributes(_SUBSCRIPTION_ATTRIBUTES, properties),
             ReturnSubscriptionArn=True,
         )["SubscriptionArn"]
         return Physical(arn, {"Arn": arn})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        for change in _changed(_SUBSCRIPTION_ATTRIBUTES, old, new):
-            _sns(new, logical).set_subscription_attributes(SubscriptionArn=physical, **change)
+        for change in _list_changes(_SUBSCRIPTION_ATTRIBUTES, old, new):
+            _create_client(new, logical).set_subscription_attributes(
+                SubscriptionArn=physical, **change
+            )
         return Physical(physical, {"Arn": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        _sns(properties, logical).unsubscribe(SubscriptionArn=physical)
+        _create_client(properties, logical).unsubscribe(SubscriptionArn=physical)
 
 
-def _sns(subscription: Properties, logical: Logical) -> Any:
-    """SNS of the topic's region, where the property Region says that it is another."""
+def _create_client(subscription: Properties, logical: Logical) -> Any:
+    """Create an SNS client for the topic's Region, which the property Region can change."""
     return logical.aws.client("sns", subscription.get("Region"))
 
 
@@ -220,7 +226,7 @@ class SnsTopicPolicy(ResourceType):
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        """Puts the default policy back: a topic always has one."""
+        """Restore the default policy: a topic always has one."""
         for topic in properties["Topics"]:
             statement = {
                 "Sid": "__default_statement_ID",

@@ -11,9 +11,9 @@ from servable_local.aws.resources.resource_type import (
     Properties,
     ResourceError,
     ResourceType,
-    lower_names,
-    retag,
-    tags_as_map,
+    lower_first_letters,
+    map_tags,
+    update_tags,
 )
 
 
@@ -25,36 +25,36 @@ class LogGroup(ResourceType):
     emulated = frozenset({"LogGroupName", "KmsKeyId", "RetentionInDays", "LogGroupClass", "Tags"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name = self.name(properties, logical)
+        name = self.choose_name(properties, logical)
         group = {key: properties[key] for key in ("KmsKeyId", "LogGroupClass") if key in properties}
         if properties.get("Tags"):
-            group["Tags"] = tags_as_map(properties["Tags"])
-        logical.call("logs", "CreateLogGroup", lower_names(group | {"LogGroupName": name}))
+            group["Tags"] = map_tags(properties["Tags"])
+        logical.call("logs", "CreateLogGroup", lower_first_letters(group | {"LogGroupName": name}))
         logical.exists(name)
-        _retain(name, properties, logical)
-        return _log_group(name, logical)
+        _apply_retention(name, properties, logical)
+        return _build_log_group(name, logical)
 
-    def imported(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
+    def import_existing(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
         name = identifier["LogGroupName"]
         groups = logical.client("logs").describe_log_groups(logGroupNamePrefix=name)["logGroups"]
         if name not in [group["logGroupName"] for group in groups]:
             raise ResourceError(f"Log group {name} does not exist")
-        return _log_group(name, logical)
+        return _build_log_group(name, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         logs, group = logical.client("logs"), {"logGroupName": physical}
-        _retain(physical, new, logical)
+        _apply_retention(physical, new, logical)
         if new.get("KmsKeyId") != old.get("KmsKeyId"):
             if "KmsKeyId" in new:
                 logs.associate_kms_key(**group, kmsKeyId=new["KmsKeyId"])
             else:
                 logs.disassociate_kms_key(**group)
         operations, arguments = ("TagLogGroup", "UntagLogGroup"), ("tags", "tags")
-        retag(logical, "logs", group, old, new, operations, arguments, tags_as_map)
-        return _log_group(physical, logical)
+        update_tags(logical, "logs", group, old, new, operations, arguments, map_tags)
+        return _build_log_group(physical, logical)
 
 
-def _retain(name: str, properties: Properties, logical: Logical) -> None:
+def _apply_retention(name: str, properties: Properties, logical: Logical) -> None:
     logs = logical.client("logs")
     if "RetentionInDays" in properties:
         days = int(properties["RetentionInDays"])
@@ -63,21 +63,21 @@ def _retain(name: str, properties: Properties, logical: Logical) -> None:
         logs.delete_retention_policy(logGroupName=name)
 
 
-def _log_group(name: str, logical: Logical) -> Physical:
-    return Physical(name, {"Arn": logical.arn("logs", f"log-group:{name}:*")})
+def _build_log_group(name: str, logical: Logical) -> Physical:
+    return Physical(name, {"Arn": logical.build_arn("logs", f"log-group:{name}:*")})
 
 
 class MetricFilter(ResourceType):
-    """Lines that are put into its group are counted by it (servable_local/aws/moto_patches/logs.py)."""
+    """A filter that counts lines of its log group (servable_local/aws/moto_patches/logs.py)."""
 
     type = "AWS::Logs::MetricFilter"
     create_only = frozenset({"FilterName", "LogGroupName"})
     name_property = "FilterName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        transformations = list(map(lower_names, new["MetricTransformations"]))
+        transformations = list(map(lower_first_letters, new["MetricTransformations"]))
         properties = {**new, "FilterName": physical, "MetricTransformations": transformations}
-        logical.call("logs", "PutMetricFilter", lower_names(properties))
+        logical.call("logs", "PutMetricFilter", lower_first_letters(properties))
         return Physical(physical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -87,14 +87,14 @@ class MetricFilter(ResourceType):
 
 
 class QueryDefinition(ResourceType):
-    """Kept and described; there is no Logs Insights to run it (docs/local.md)."""
+    """A saved query, which can be described; no Logs Insights runs it (docs/local.md)."""
 
     type = "AWS::Logs::QueryDefinition"
     deletion = ("logs", "DeleteQueryDefinition", "queryDefinitionId")
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         current = {"queryDefinitionId": physical} if old else {}
-        answer = logical.call("logs", "PutQueryDefinition", lower_names(new) | current)
+        answer = logical.call("logs", "PutQueryDefinition", lower_first_letters(new) | current)
         query_id = str(answer["queryDefinitionId"])
         return Physical(query_id, {"QueryDefinitionId": query_id})
 
@@ -110,15 +110,15 @@ class CloudWatchAlarm(ResourceType):
     name_property = "AlarmName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        arn = logical.arn("cloudwatch", f"alarm:{physical}")
+        arn = logical.build_arn("cloudwatch", f"alarm:{physical}")
         logical.call("cloudwatch", self.operation, {**new, "AlarmName": physical})
         if old:  # putting over an alarm leaves its tags as they are
-            retag(logical, "cloudwatch", {"ResourceARN": arn}, old, new)
+            update_tags(logical, "cloudwatch", {"ResourceARN": arn}, old, new)
         return Physical(physical, {"Arn": arn})
 
 
 class CompositeAlarm(CloudWatchAlarm):
-    """An alarm on the states of others."""
+    """An alarm on the states of other alarms."""
 
     type = "AWS::CloudWatch::CompositeAlarm"
     required = ("AlarmRule",)
@@ -138,7 +138,7 @@ class Dashboard(ResourceType):
 
 
 class EventsRule(ResourceType):
-    """A rule, with its targets."""
+    """An EventBridge rule, with its targets."""
 
     type = "AWS::Events::Rule"
     create_only = frozenset({"Name"})
@@ -150,17 +150,19 @@ class EventsRule(ResourceType):
         if "EventPattern" in rule:
             rule["EventPattern"] = json.dumps(rule["EventPattern"])
         logical.call("events", "PutRule", {**rule, "Name": physical})
-        targets, ids = new.get("Targets", []), _target_ids(new)
-        if gone := [target for target in _target_ids(old) if target not in ids]:
-            logical.client("events").remove_targets(Rule=physical, Ids=gone, **_bus(new))
+        targets, ids = new.get("Targets", []), _list_target_ids(new)
+        if gone := [target for target in _list_target_ids(old) if target not in ids]:
+            logical.client("events").remove_targets(
+                Rule=physical, Ids=gone, **_build_bus_argument(new)
+            )
         if targets:
-            arguments = {"Rule": physical, "Targets": targets, **_bus(new)}
+            arguments = {"Rule": physical, "Targets": targets, **_build_bus_argument(new)}
             logical.call("events", "PutTargets", arguments)
-        return Physical(physical, {"Arn": logical.arn("events", f"rule/{physical}")})
+        return Physical(physical, {"Arn": logical.build_arn("events", f"rule/{physical}")})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        events, bus = logical.client("events"), _bus(properties)
-        if targets := _target_ids(properties):
+        events, bus = logical.client("events"), _build_bus_argument(properties)
+        if targets := _list_target_ids(properties):
             events.remove_targets(Rule=physical, Ids=targets, **bus)
         events.delete_rule(Name=physical, **bus)
 
@@ -184,16 +186,16 @@ class EventsConnection(ResourceType):
 
 
 class ApiDestination(EventsConnection):
-    """An HTTP endpoint that a rule sends events to."""
+    """An HTTP endpoint to which a rule sends events."""
 
     type = "AWS::Events::ApiDestination"
     kind = "ApiDestination"
 
 
-def _target_ids(properties: Properties) -> list[str]:
+def _list_target_ids(properties: Properties) -> list[str]:
     return [target["Id"] for target in properties.get("Targets", [])]
 
 
-def _bus(properties: Properties) -> dict[str, str]:
+def _build_bus_argument(properties: Properties) -> dict[str, str]:
     bus = properties.get("EventBusName")
     return {"EventBusName": bus} if bus else {}

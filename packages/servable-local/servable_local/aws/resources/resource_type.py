@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from botocore import xform_name
 from botocore.validate import ParamValidator
 
-from servable_local.aws.loopback import Loopback, service_model
+from servable_local.aws.loopback import Loopback, load_service_model
 
 Properties = Mapping[str, Any]
 # Java's classes, and its pairs for the characters beyond U+FFFF, as Python writes them. `\w` stands for
@@ -33,30 +33,38 @@ _NUMBERS = ("integer", "long", "float", "double")
 
 
 class ResourceError(Exception):
-    """A service refused or failed. `str()` is the reason that CloudFormation shows."""
+    """A service rejected a call or failed. `str()` is the reason that CloudFormation shows."""
 
 
-def fit(properties: Properties, service: str, operation: str) -> dict[str, Any]:
-    """The operation's arguments. Raises `ResourceError` for a word that the API does not know.
+def convert_arguments(properties: Properties, service: str, operation: str) -> dict[str, Any]:
+    """Return the operation's arguments. Raises `ResourceError` for an unknown enum value.
 
-    What does not fit otherwise stays as it is: botocore refuses it by name, in whatever is called
-    with it.
+    Other invalid values stay as they are: botocore rejects them by name in the call that has
+    them.
     """
-    shape = service_model(service).operation_model(operation).input_shape
-    return {key: _fit(item, shape.members.get(key), f"/{key}") for key, item in properties.items()}
+    shape = load_service_model(service).operation_model(operation).input_shape
+    return {
+        key: _convert_value(item, shape.members.get(key), f"/{key}")
+        for key, item in properties.items()
+    }
 
 
-def _fit(value: Any, shape: Any, path: str) -> Any:
+def _convert_value(value: Any, shape: Any, path: str) -> Any:
     kind = shape.type_name if shape is not None else None
     if kind == "structure" and isinstance(value, Mapping):
-        return {k: _fit(item, shape.members.get(k), f"{path}/{k}") for k, item in value.items()}
+        return {
+            k: _convert_value(item, shape.members.get(k), f"{path}/{k}")
+            for k, item in value.items()
+        }
     if kind == "list":
         items = value if isinstance(value, list) else [value]
-        return [_fit(item, shape.member, f"{path}/{n}") for n, item in enumerate(items)]
+        return [_convert_value(item, shape.member, f"{path}/{n}") for n, item in enumerate(items)]
     if kind == "map" and isinstance(value, Mapping):
-        return {key: _fit(item, shape.value, f"{path}/{key}") for key, item in value.items()}
+        return {
+            key: _convert_value(item, shape.value, f"{path}/{key}") for key, item in value.items()
+        }
     if kind == "string":
-        return _string(value, shape, path)
+        return _convert_string(value, shape, path)
     if kind == "boolean" and str(value).lower() in ("true", "false"):
         return is_true(value)
     if kind in _NUMBERS and not isinstance(value, bool):
@@ -68,7 +76,7 @@ def _fit(value: Any, shape: Any, path: str) -> Any:
     return value
 
 
-def _string(value: Any, shape: Any, path: str) -> str:
+def _convert_string(value: Any, shape: Any, path: str) -> str:
     if isinstance(value, (dict, list)):
         return json.dumps(value)  # a policy document, for example
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -81,36 +89,36 @@ def _string(value: Any, shape: Any, path: str) -> str:
 
 
 def is_true(value: Any) -> bool:
-    """CloudFormation takes "true" for true."""
+    """Return whether a value is true or, as CloudFormation accepts it, "true"."""
     return str(value).lower() == "true"
 
 
-def unmet(request: dict[str, Any], service: str, operation: str) -> list[str]:
-    """Limits that botocore's model of a service states: lengths, sizes, numbers, patterns.
+def list_violations(request: dict[str, Any], service: str, operation: str) -> list[str]:
+    """Return the violated limits of botocore's model: lengths, sizes, numbers, patterns.
 
-    botocore itself checks only the lower ones before it sends; AWS checks all of them, and says
-    every one that is not met, in these words. Values are not repeated: they may be secrets.
+    botocore itself only checks lower limits before it sends; AWS checks all of them, and reports
+    each violation in this wording. Values aren't repeated: they may be secrets.
     """
-    shape = service_model(service).operation_model(operation).input_shape
+    shape = load_service_model(service).operation_model(operation).input_shape
     misfits = ParamValidator().validate(request, shape)
     if misfits.has_errors():
         return [str(misfits.generate_report())]
-    return [violation(where, must) for where, _, _, must in violations(request, shape)]
+    return [format_violation(where, must) for where, _, _, must in find_violations(request, shape)]
 
 
-def refusal(problems: list[str]) -> str:
-    """Message of a refusal for what `unmet` lists."""
+def format_violations(problems: list[str]) -> str:
+    """Return the message that rejects a request for what `list_violations` returns."""
     count = f"{len(problems)} validation error{'s' if len(problems) > 1 else ''} detected: "
     return count + "; ".join(problems)
 
 
-def lower_names(properties: Properties) -> dict[str, Any]:
-    """Names that begin with a small letter, as some APIs have them."""
+def lower_first_letters(properties: Properties) -> dict[str, Any]:
+    """Return names that begin with a lowercase letter, as some APIs have them."""
     return {name[0].lower() + name[1:]: value for name, value in properties.items()}
 
 
 @functools.cache
-def _python_pattern(java: str) -> "re.Pattern[str] | None":
+def _translate_pattern(java: str) -> "re.Pattern[str] | None":
     """Return a service model's pattern, or None for one that Python's `re` can't express."""
     pattern = java.removeprefix("^").removesuffix("$")
     for written, translated in _JAVA.items():
@@ -121,13 +129,13 @@ def _python_pattern(java: str) -> "re.Pattern[str] | None":
         return None
 
 
-def broken(value: Any, shape: Any) -> Iterator[str]:
-    """What a string, a list, a map or a number must be, and is not; its pattern first, as AWS says it."""
+def find_broken_limits(value: Any, shape: Any) -> Iterator[str]:
+    """Yield the limits that a string, list, map, or number violates, the pattern first as in AWS."""
     kind, limits = shape.type_name, shape.metadata
     if kind == "structure" or kind in ("boolean", "timestamp"):
         return
     stated = limits.get("pattern", "")
-    pattern = _python_pattern(stated) if stated and kind == "string" else None
+    pattern = _translate_pattern(stated) if stated and kind == "string" else None
     if pattern is not None and not pattern.fullmatch(value):
         yield f"satisfy regular expression pattern: {stated}"
     size, what = (value, "value") if kind in _NUMBERS else (len(value), "length")
@@ -139,9 +147,9 @@ def broken(value: Any, shape: Any) -> Iterator[str]:
         yield f"satisfy enum value set: [{', '.join(shape.enum)}]"
 
 
-def violations(value: Any, shape: Any, where: str = "") -> Iterator[tuple[str, Any, Any, str]]:
-    """Place, value, shape and what it must be, of everything in a request that is not."""
-    for must in broken(value, shape):
+def find_violations(value: Any, shape: Any, where: str = "") -> Iterator[tuple[str, Any, Any, str]]:
+    """Yield the path, value, shape, and limit of every violation in a request."""
+    for must in find_broken_limits(value, shape):
         yield where, value, shape, must
     kind = shape.type_name
     if kind == "structure":
@@ -149,23 +157,23 @@ def violations(value: Any, shape: Any, where: str = "") -> Iterator[tuple[str, A
             name = key[0].lower() + key[1:]
             if item is not None and key in shape.members:
                 inner = f"{where}.{name}" if where else name
-                yield from violations(item, shape.members[key], inner)
+                yield from find_violations(item, shape.members[key], inner)
     elif kind == "list":
         for number, item in enumerate(value, start=1):  # AWS counts from one here
-            yield from violations(item, shape.member, f"{where}.{number}.member")
+            yield from find_violations(item, shape.member, f"{where}.{number}.member")
     elif kind == "map":
         for key, item in value.items():
-            yield from violations(key, shape.key, where)
-            yield from violations(item, shape.value, f"{where}.{key}.member")
+            yield from find_violations(key, shape.key, where)
+            yield from find_violations(item, shape.value, f"{where}.{key}.member")
 
 
-def violation(where: str, must: str, said: str = "") -> str:
+def format_violation(where: str, must: str, said: str = "") -> str:
     return f"Value{said} at '{where}' failed to satisfy constraint: Member must {must}"
 
 
 @dataclass(frozen=True)
 class Physical:
-    """A resource that exists: Ref answers `physical_id`, GetAtt answers `attributes`."""
+    """A resource that exists: Ref returns `physical_id`, GetAtt returns `attributes`."""
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -173,7 +181,7 @@ class Physical:
 
 @dataclass(frozen=True)
 class Logical:
-    """One logical resource of one stack, and the services to make it with."""
+    """A logical resource of a stack, with the services that create it."""
 
     aws: Loopback
     logical_id: str
@@ -185,22 +193,23 @@ class Logical:
         return self.aws.client(service)
 
     def call(self, service: str, operation: str, arguments: Properties) -> Any:
-        """The operation's answer, by its API name. Raises `ResourceError` for what does not fit."""
+        """Call an operation by its API name. Raises `ResourceError` for invalid arguments."""
         method = getattr(self.client(service), xform_name(operation))
-        return method(**fit(arguments, service, operation))
+        return method(**convert_arguments(arguments, service, operation))
 
-    def arn(self, service: str, resource: str) -> str:
+    def build_arn(self, service: str, resource: str) -> str:
         return f"arn:aws:{service}:{self.aws.region}:{self.aws.account}:{resource}"
 
 
 class ResourceType:
-    """One CloudFormation type. A subclass anywhere in servable_local/aws/resources/ is deployed.
+    """A CloudFormation type. Each subclass in servable_local/aws/resources/ can be deployed.
 
-    `create_only` are the properties whose change makes a new resource; `name_property` is
-    the one that names it, for CloudFormation cannot replace what has a fixed name. `emulated`
-    are the properties that are known, where no API says it. `required` are those that CloudFormation
-    misses before it calls a service (its resource schemas, 2026-11-28). `deletion` is the service, the
-    operation, and the argument that takes the physical name, where that alone deletes it.
+    `create_only` are the properties whose change creates a new resource; `name_property` is the
+    one with its name, because CloudFormation can't replace a resource with a fixed name.
+    `emulated` are the supported properties, if no API lists them. `required` are those that
+    CloudFormation checks before it calls a service (its resource schemas, 2026-11-28). `deletion`
+    is the service, the operation, and the argument for the physical name, if that call alone
+    deletes it.
     """
 
     type: ClassVar[str]
@@ -212,7 +221,7 @@ class ResourceType:
     deletion: ClassVar[tuple[str, str, str]]
 
     def check(self, properties: Properties) -> None:
-        """Raises `ResourceError` for one that is missing, and for one that would be left out in silence."""
+        """Raise `ResourceError` for a missing property, or one that would be ignored."""
         if missing := [name for name in self.required if name not in properties]:
             wanted = ", ".join(f"The property {{/{name}}} is required" for name in missing)
             raise ResourceError(f"Property validation failure: [{wanted}]")
@@ -220,23 +229,23 @@ class ResourceType:
         if unknown:
             raise ResourceError(f"{self.type}: {', '.join(unknown)} is not emulated")
 
-    def name(self, properties: Properties, logical: Logical) -> str:
-        """The name in the template or, left out there, one as CloudFormation makes it."""
+    def choose_name(self, properties: Properties, logical: Logical) -> str:
+        """Return the name in the template, or one that CloudFormation would generate."""
         stated = properties.get(self.name_property) if self.name_property else None
         return str(stated or logical.generate_name(self.longest_name))
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        return self.put(self.name(properties, logical), {}, properties, logical)
+        return self.put(self.choose_name(properties, logical), {}, properties, logical)
 
-    def imported(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
-        """A resource that exists already. Raises `ResourceError`, or the service's error if it does not."""
+    def import_existing(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
+        """Return an existing resource. Raises `ResourceError`, or the service's error."""
         raise ResourceError(f"Resource type {self.type} is not supported for import here")
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         return self.put(physical, old, new, logical)
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        """Creates and updates, where the service has one operation for both. New: `old` is empty."""
+        """Create or update, if the service has one operation for both. New: `old` is empty."""
         raise NotImplementedError
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -244,14 +253,14 @@ class ResourceType:
         logical.call(service, operation, {name: physical})
 
 
-def changed_tags(old: Properties, new: Properties) -> tuple[list[dict[str, str]], list[str]]:
-    """Tags that are new or have another value, and the keys of those that are gone."""
-    before, after = tags_as_map(old.get("Tags", [])), tags_as_map(new.get("Tags", []))
+def find_changed_tags(old: Properties, new: Properties) -> tuple[list[dict[str, str]], list[str]]:
+    """Return tags that are new or have a different value, and the keys of removed ones."""
+    before, after = map_tags(old.get("Tags", [])), map_tags(new.get("Tags", []))
     tags = [{"Key": k, "Value": v} for k, v in after.items() if before.get(k) != v]
     return tags, [key for key in before if key not in after]
 
 
-def retag(
+def update_tags(
     logical: Logical,
     service: str,
     resource: Properties,
@@ -261,17 +270,17 @@ def retag(
     arguments: tuple[str, str] = ("Tags", "TagKeys"),
     shaped: Callable[[Sequence[Properties]], Any] = list,
 ) -> None:
-    """Calls the service for what differs between the `Tags`. `resource`: the argument that names it.
+    """Call the service for the differences in `Tags`. `resource`: the argument with its name.
 
-    `arguments`: those of tags, in the service's own form by `shaped`, and of the keys that are gone.
+    `arguments`: those of tags, formatted for the service by `shaped`, and of the removed keys.
     """
-    tags, keys = changed_tags(old, new)
+    tags, keys = find_changed_tags(old, new)
     if tags:
         logical.call(service, operations[0], {**resource, arguments[0]: shaped(tags)})
     if keys:
         logical.call(service, operations[1], {**resource, arguments[1]: keys})
 
 
-def tags_as_map(tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The form that some services take: {key: value}."""
+def map_tags(tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Convert tags to the format of some services: {key: value}."""
     return {str(tag["Key"]): str(tag["Value"]) for tag in tags}

@@ -1,6 +1,6 @@
 """SageMaker's models, configurations, endpoints, and components, and the scaling of variants.
 
-Physical names are ARNs. An ARN has a name in lower case; SageMaker finds it all the same.
+Physical names are ARNs. An ARN contains the name in lower case, and SageMaker accepts it.
 """
 
 import time
@@ -14,8 +14,8 @@ from servable_local.aws.resources.resource_type import (
     Properties,
     ResourceError,
     ResourceType,
-    retag,
-    tags_as_map,
+    map_tags,
+    update_tags,
 )
 
 _SERVICE = "application-autoscaling"
@@ -45,7 +45,7 @@ class ScalableTarget(ResourceType):
         # Registering again changes what is registered.
         settings = {name: value for name, value in new.items() if name != "ScheduledActions"}
         if tags := new.get("Tags"):
-            settings["Tags"] = tags_as_map(tags)
+            settings["Tags"] = map_tags(tags)
         logical.call(_SERVICE, "RegisterScalableTarget", settings)
         for action in actions:
             logical.call(_SERVICE, "PutScheduledAction", {**key, **action})
@@ -56,7 +56,7 @@ class ScalableTarget(ResourceType):
         client = logical.client(_SERVICE)
         with suppress(client.exceptions.ObjectNotFoundException):
             # Else its endpoint went first and took it along.
-            client.deregister_scalable_target(**_key_of(physical))
+            client.deregister_scalable_target(**_parse_target(physical))
 
 
 class ScalingPolicy(ResourceType):
@@ -64,31 +64,31 @@ class ScalingPolicy(ResourceType):
     create_only = frozenset({"PolicyName", *_KEY, "ScalingTargetId"})
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        arn = logical.call(_SERVICE, "PutScalingPolicy", _resolved(new))["PolicyARN"]
+        arn = logical.call(_SERVICE, "PutScalingPolicy", _resolve_target(new))["PolicyARN"]
         return Physical(arn, {"Arn": arn, "PolicyName": new["PolicyName"]})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        client, policy = logical.client(_SERVICE), _resolved(properties)
+        client, policy = logical.client(_SERVICE), _resolve_target(properties)
         with suppress(client.exceptions.ObjectNotFoundException):
             # Else its target went first and took it along.
             client.delete_scaling_policy(**{name: policy[name] for name in ("PolicyName", *_KEY)})
 
 
-def _resolved(properties: Properties) -> dict[str, Any]:
-    """`ScalingTargetId` says in one string what the API takes in three."""
+def _resolve_target(properties: Properties) -> dict[str, Any]:
+    """Replace `ScalingTargetId`, a single string, with the API's three values."""
     policy = dict(properties)
     target = policy.pop("ScalingTargetId", None)
-    return policy | _key_of(target) if target else policy
+    return policy | _parse_target(target) if target else policy
 
 
-def _key_of(target: str) -> dict[str, str]:
+def _parse_target(target: str) -> dict[str, str]:
     return dict(zip(_KEY, target.split("|"), strict=True))
 
 
 class SageMakerModel(ResourceType):
-    """A model. Only its tags can be updated: any other change makes a new model.
+    """A model. Only its tags can be updated: any other change creates a new model.
 
-    `kind`: the resource's name in SageMaker's operations, properties and ARNs.
+    `kind`: the resource's name in SageMaker's operations, properties, and ARNs.
     """
 
     type = "AWS::SageMaker::Model"
@@ -108,34 +108,36 @@ class SageMakerModel(ResourceType):
     longest_name = 63
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name = self.name(properties, logical)
+        name = self.choose_name(properties, logical)
         arguments = {**properties, f"{self.kind}Name": name}
         answer = logical.call("sagemaker", f"Create{self.kind}", arguments)
-        return self._physical(answer[f"{self.kind}Arn"], name)
+        return self._build_physical(answer[f"{self.kind}Arn"], name)
 
-    def imported(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
+    def import_existing(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
         arn = identifier[f"{self.kind}Arn"]
-        return self._physical(arn, self._call("Describe", arn, logical)[f"{self.kind}Name"])
+        return self._build_physical(
+            arn, self._call_operation("Describe", arn, logical)[f"{self.kind}Name"]
+        )
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = {"ResourceArn": physical}
-        retag(logical, "sagemaker", arn, old, new, ("AddTags", "DeleteTags"))
-        description = self._call("Describe", physical, logical)
-        return self._physical(physical, description[f"{self.kind}Name"])
+        update_tags(logical, "sagemaker", arn, old, new, ("AddTags", "DeleteTags"))
+        description = self._call_operation("Describe", physical, logical)
+        return self._build_physical(physical, description[f"{self.kind}Name"])
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        self._call("Delete", physical, logical)
+        self._call_operation("Delete", physical, logical)
 
-    def _call(self, verb: str, arn: str, logical: Logical) -> Any:
+    def _call_operation(self, verb: str, arn: str, logical: Logical) -> Any:
         name = {f"{self.kind}Name": arn.split("/", 1)[1]}
         return logical.call("sagemaker", f"{verb}{self.kind}", name)
 
-    def _physical(self, arn: str, name: str) -> Physical:
+    def _build_physical(self, arn: str, name: str) -> Physical:
         return Physical(arn, {f"{self.kind}Name": name, f"{self.kind}Arn": arn, "Id": arn})
 
 
 class SageMakerEndpointConfig(SageMakerModel):
-    """An endpoint configuration. Only its tags can be updated: any other change makes a new one."""
+    """An endpoint configuration. Only tags can be updated; other changes create a new one."""
 
     type = "AWS::SageMaker::EndpointConfig"
     kind = "EndpointConfig"
@@ -158,7 +160,7 @@ class SageMakerEndpointConfig(SageMakerModel):
 
 
 class SageMakerEndpoint(SageMakerModel):
-    """Waits until it serves, as CloudFormation does."""
+    """An endpoint. Its creation and updates wait until it serves, as in CloudFormation."""
 
     type = "AWS::SageMaker::Endpoint"
     kind = "Endpoint"
@@ -169,35 +171,35 @@ class SageMakerEndpoint(SageMakerModel):
         arguments = {k: v for k, v in properties.items() if k not in _UPDATE_ONLY}
         endpoint = super().create(arguments, logical)
         logical.exists(endpoint.physical_id)
-        self._wait(endpoint.physical_id, logical)
+        self._wait_until_serving(endpoint.physical_id, logical)
         return endpoint
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         config = new["EndpointConfigName"].rsplit("/", 1)[-1]
-        current = self._call("Describe", physical, logical)
+        current = self._call_operation("Describe", physical, logical)
         # A rollback finds the old configuration serving: SageMaker has gone back already.
         if current["EndpointConfigName"] != config or current["EndpointStatus"] == "Failed":
             arguments = {k: v for k, v in new.items() if k != "Tags"}
             arguments |= {"EndpointName": current["EndpointName"], "EndpointConfigName": config}
             logical.call("sagemaker", "UpdateEndpoint", arguments)
-            self._wait(physical, logical, config)
+            self._wait_until_serving(physical, logical, config)
         return super().update(physical, old, new, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         try:
             super().delete(physical, properties, logical)
             while True:
-                self._call("Describe", physical, logical)
+                self._call_operation("Describe", physical, logical)
                 time.sleep(_POLL_SECONDS)
         except logical.client("sagemaker").exceptions.ClientError as error:
             if "Could not find endpoint" not in str(error):
                 raise
 
-    def _wait(self, arn: str, logical: Logical, config: str | None = None) -> None:
-        """Wait until the endpoint serves, with this configuration. Raises `ResourceError`."""
+    def _wait_until_serving(self, arn: str, logical: Logical, config: str | None = None) -> None:
+        """Wait until the endpoint serves with this configuration. Raises `ResourceError`."""
         poll_seconds = _POLL_SECONDS
         while True:
-            endpoint = self._call("Describe", arn, logical)
+            endpoint = self._call_operation("Describe", arn, logical)
             status = endpoint["EndpointStatus"]
             if status == "InService" and config in (None, endpoint["EndpointConfigName"]):
                 return
@@ -208,10 +210,10 @@ class SageMakerEndpoint(SageMakerModel):
 
 
 class SageMakerInferenceComponent(SageMakerModel):
-    """Waits until its copies serve. Every property but the name updates in place.
+    """A component. Changes wait until its copies serve; only the name needs a new resource.
 
-    Chosen: an update that changes the specification or the count of copies sends both, though what
-    CloudFormation's own handler sends is not documented.
+    Our choice: an update that changes the specification or the count of copies sends both; it
+    isn't documented what CloudFormation's own handler sends.
     """
 
     type = "AWS::SageMaker::InferenceComponent"
@@ -223,31 +225,31 @@ class SageMakerInferenceComponent(SageMakerModel):
         arguments = {k: v for k, v in properties.items() if k != "DeploymentConfig"}
         component = super().create(arguments, logical)
         logical.exists(component.physical_id)
-        self._rest(component.physical_id, logical)
+        self._wait_until_idle(component.physical_id, logical)
         return component
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         sent = {k: new[k] for k in ("Specification", "RuntimeConfig") if k in new}
         if any(old.get(key) != value for key, value in sent.items()):
-            self._rest(physical, logical, failed=True)
+            self._wait_until_idle(physical, logical, failed=True)
             name = {"InferenceComponentName": physical.split("/", 1)[1]}
             deployment = {k: new[k] for k in ("DeploymentConfig",) if k in new}
             logical.call("sagemaker", "UpdateInferenceComponent", name | sent | deployment)
-            self._rest(physical, logical)
+            self._wait_until_idle(physical, logical)
         return super().update(physical, old, new, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         try:
-            self._rest(physical, logical, failed=True)
+            self._wait_until_idle(physical, logical, failed=True)
             super().delete(physical, properties, logical)
         except logical.client("sagemaker").exceptions.ClientError as error:
             if "Could not find inference component" not in str(error):
                 raise
 
-    def _rest(self, arn: str, logical: Logical, *, failed: bool = False) -> None:
-        """Wait until nothing is in progress. Raises `ResourceError` for a failure, unless `failed`."""
+    def _wait_until_idle(self, arn: str, logical: Logical, *, failed: bool = False) -> None:
+        """Wait while it changes. Raises `ResourceError` for a failure, unless `failed`."""
         while True:
-            component = self._call("Describe", arn, logical)
+            component = self._call_operation("Describe", arn, logical)
             if component["InferenceComponentStatus"] not in ("Creating", "Updating"):
                 break
             time.sleep(_POLL_SECONDS)

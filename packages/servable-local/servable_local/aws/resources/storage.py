@@ -25,7 +25,7 @@ _RULE_EMULATED = {
 
 
 class S3Bucket(ResourceType):
-    """A bucket that still holds objects is not deleted, here as on AWS."""
+    """A bucket. With objects in it, it can't be deleted, as on AWS."""
 
     type = "AWS::S3::Bucket"
     deletion = ("s3", "DeleteBucket", "Bucket")
@@ -48,7 +48,7 @@ class S3Bucket(ResourceType):
     )
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name = self.name(properties, logical).lower()
+        name = self.choose_name(properties, logical).lower()
         where: dict[str, Any] = {}
         if logical.aws.region != "us-east-1":  # which S3 refuses to be told
             where["CreateBucketConfiguration"] = {"LocationConstraint": logical.aws.region}
@@ -57,7 +57,7 @@ class S3Bucket(ResourceType):
         return self.put(name, {}, properties, logical)
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        _configure(logical, physical, old, new)
+        _configure_bucket(logical, physical, old, new)
         region = logical.aws.region
         return Physical(
             physical,
@@ -71,7 +71,7 @@ class S3Bucket(ResourceType):
         )
 
 
-def _configure(logical: Logical, name: str, old: Properties, new: Properties) -> None:
+def _configure_bucket(logical: Logical, name: str, old: Properties, new: Properties) -> None:
     s3, bucket = logical.client("s3"), {"Bucket": name}
     if encryption := new.get("BucketEncryption"):
         rules = []
@@ -94,7 +94,9 @@ def _configure(logical: Logical, name: str, old: Properties, new: Properties) ->
     if lifecycle := new.get("LifecycleConfiguration"):
         s3.put_bucket_lifecycle_configuration(
             Bucket=name,
-            LifecycleConfiguration={"Rules": [_lifecycle_rule(r) for r in lifecycle["Rules"]]},
+            LifecycleConfiguration={
+                "Rules": [_convert_lifecycle_rule(r) for r in lifecycle["Rules"]]
+            },
         )
     elif "LifecycleConfiguration" in old:
         s3.delete_bucket_lifecycle(Bucket=name)
@@ -117,8 +119,8 @@ def _configure(logical: Logical, name: str, old: Properties, new: Properties) ->
         s3.delete_bucket_tagging(Bucket=name)
 
 
-def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """CloudFormation's spelling becomes S3's."""
+def _convert_lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a rule from CloudFormation's spelling to S3's."""
     unknown = sorted(set(rule) - _RULE_EMULATED)
     if unknown:
         raise ResourceError(f"LifecycleConfiguration/Rules: {', '.join(unknown)} is not emulated")
@@ -150,7 +152,7 @@ class S3BucketPolicy(ResourceType):
 
 
 class CdkMetadata(ResourceType):
-    """CDK's usage report, which makes nothing on AWS either."""
+    """CDK's usage report, which creates nothing on AWS either."""
 
     type = "AWS::CDK::Metadata"
 
@@ -179,7 +181,7 @@ class EcrRepository(ResourceType):
     )
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name = self.name(properties, logical).lower()
+        name = self.choose_name(properties, logical).lower()
         logical.client("ecr").create_repository(
             repositoryName=name, tags=properties.get("Tags", [])
         )
@@ -198,7 +200,7 @@ class EcrRepository(ResourceType):
             scan = {"imageScanningConfiguration": {"scanOnPush": scanning.get("ScanOnPush", False)}}
             logical.call("ecr", "PutImageScanningConfiguration", {**repository, **scan})
         where = f"{logical.aws.account}.dkr.ecr.{logical.aws.region}.amazonaws.com"
-        arn = logical.arn("ecr", f"repository/{physical}")
+        arn = logical.build_arn("ecr", f"repository/{physical}")
         return Physical(physical, {"Arn": arn, "RepositoryUri": f"{where}/{physical}"})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -207,7 +209,7 @@ class EcrRepository(ResourceType):
 
 
 class SsmParameter(ResourceType):
-    """`cdk bootstrap` keeps its version in one."""
+    """A parameter of Parameter Store. `cdk bootstrap` keeps its version in one."""
 
     type = "AWS::SSM::Parameter"
     required = ("Type", "Value")
@@ -215,8 +217,8 @@ class SsmParameter(ResourceType):
     create_only = frozenset({"Name"})
     name_property = "Name"
 
-    def name(self, properties: Properties, logical: Logical) -> str:
-        """One that is left out begins with CFN and not with the stack's, as was recorded."""
+    def choose_name(self, properties: Properties, logical: Logical) -> str:
+        """Return the stated name, or one that begins with CFN, not the stack, as recorded."""
         stated = properties.get("Name")
         suffix = logical.generate_name(self.longest_name).rpartition("-")[2]
         return str(stated or f"CFN-{logical.logical_id}-{suffix}")
@@ -228,5 +230,5 @@ class SsmParameter(ResourceType):
         elif tags := new.get("Tags"):
             parameter["Tags"] = [{"Key": k, "Value": v} for k, v in tags.items()]
         logical.call("ssm", "PutParameter", parameter)
-        arn = logical.arn("ssm", f"parameter/{physical.removeprefix('/')}")
+        arn = logical.build_arn("ssm", f"parameter/{physical.removeprefix('/')}")
         return Physical(physical, {"Type": new["Type"], "Value": new["Value"], "Arn": arn})

@@ -1,4 +1,4 @@
-"""State machines, schedules and their groups, and functions of Lambda, which nothing runs (docs/local.md)."""
+"""State machines, schedules and their groups, and unused Lambda functions (docs/local.md)."""
 
 import io
 import json
@@ -13,9 +13,9 @@ from servable_local.aws.resources.resource_type import (
     Properties,
     ResourceError,
     ResourceType,
-    lower_names,
-    retag,
-    tags_as_map,
+    lower_first_letters,
+    map_tags,
+    update_tags,
 )
 
 _OWN_NAMES = {
@@ -31,17 +31,19 @@ class LambdaFunction(ResourceType):
     longest_name = 64
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name = self.name(properties, logical)
-        arguments = {**_settings(properties, name), "Code": _code(properties)}
+        name = self.choose_name(properties, logical)
+        arguments = {**_build_configuration(properties, name), "Code": _build_code(properties)}
         if tags := properties.get("Tags"):
-            arguments["Tags"] = tags_as_map(tags)
+            arguments["Tags"] = map_tags(tags)
         answer = logical.call("lambda", "CreateFunction", arguments)
         return Physical(name, {"Arn": answer["FunctionArn"]})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        answer = logical.call("lambda", "UpdateFunctionConfiguration", _settings(new, physical))
+        answer = logical.call(
+            "lambda", "UpdateFunctionConfiguration", _build_configuration(new, physical)
+        )
         if old.get("Code") != new.get("Code"):
-            code = {**_code(new), "FunctionName": physical}
+            code = {**_build_code(new), "FunctionName": physical}
             logical.call("lambda", "UpdateFunctionCode", code)
         return Physical(physical, {"Arn": answer["FunctionArn"]})
 
@@ -51,13 +53,13 @@ class LambdaFunction(ResourceType):
             functions.delete_function(FunctionName=physical)
 
 
-def _settings(properties: Properties, name: str) -> dict[str, Any]:
+def _build_configuration(properties: Properties, name: str) -> dict[str, Any]:
     settings = {key: value for key, value in properties.items() if key not in ("Code", "Tags")}
     return settings | {"FunctionName": name}
 
 
-def _code(properties: Properties) -> dict[str, Any]:
-    """The template holds a source as text, which becomes index.py; the API takes an archive."""
+def _build_code(properties: Properties) -> dict[str, Any]:
+    """Convert the template's source text, which becomes index.py, to the API's archive."""
     code = dict(properties["Code"])
     if "ZipFile" in code:
         packed = io.BytesIO()
@@ -68,7 +70,7 @@ def _code(properties: Properties) -> dict[str, Any]:
 
 
 class LambdaPermission(ResourceType):
-    """Permission to call a function, kept with it. CloudFormation replaces it whatever changes."""
+    """Permission to call a function, stored with it. CloudFormation replaces it on any change."""
 
     type = "AWS::Lambda::Permission"
     create_only = frozenset(
@@ -120,20 +122,25 @@ class StateMachine(ResourceType):
     )
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name, tags = self.name(properties, logical), _lower_tags(properties.get("Tags", []))
-        given = {**_arguments(properties), "name": name, "tags": tags}
+        name, tags = (
+            self.choose_name(properties, logical),
+            _convert_tags(properties.get("Tags", [])),
+        )
+        given = {**_build_arguments(properties), "name": name, "tags": tags}
         arn = logical.call("stepfunctions", "CreateStateMachine", given)["stateMachineArn"]
         return Physical(arn, {"Arn": arn, "Name": name})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        given = {key: item for key, item in _arguments(new).items() if key != "type"}
+        given = {key: item for key, item in _build_arguments(new).items() if key != "type"}
         logical.call("stepfunctions", "UpdateStateMachine", {**given, "stateMachineArn": physical})
         resource, arguments = {"resourceArn": physical}, ("tags", "tagKeys")
-        retag(logical, "stepfunctions", resource, old, new, arguments=arguments, shaped=_lower_tags)
+        update_tags(
+            logical, "stepfunctions", resource, old, new, arguments=arguments, shaped=_convert_tags
+        )
         return Physical(physical, {"Arn": physical, "Name": physical.rsplit(":", 1)[-1]})
 
 
-def _arguments(properties: Properties) -> dict[str, object]:
+def _build_arguments(properties: Properties) -> dict[str, object]:
     if "Definition" in properties:
         properties = {**properties, "DefinitionString": json.dumps(properties["Definition"])}
     if "DefinitionString" not in properties:
@@ -141,23 +148,23 @@ def _arguments(properties: Properties) -> dict[str, object]:
     given = {_OWN_NAMES[key]: item for key, item in properties.items() if key in _OWN_NAMES}
     logged = properties.get("LoggingConfiguration")
     if logged:
-        given["loggingConfiguration"] = _lower(logged)
+        given["loggingConfiguration"] = _lower_all_names(logged)
     return {**given, "roleArn": properties["RoleArn"]}
 
 
-def _lower_tags(tags: Sequence[Properties]) -> list[dict[str, str]]:
+def _convert_tags(tags: Sequence[Properties]) -> list[dict[str, str]]:
     return [{"key": tag["Key"], "value": tag["Value"]} for tag in tags]
 
 
-def _lower(value: object) -> object:
-    """The API's names of what the template writes in capitals."""
+def _lower_all_names(value: object) -> object:
+    """Convert the template's capitalized names to the API's, in nested values too."""
     if isinstance(value, dict):
-        return {key: _lower(item) for key, item in lower_names(value).items()}
-    return [_lower(item) for item in value] if isinstance(value, list) else value
+        return {key: _lower_all_names(item) for key, item in lower_first_letters(value).items()}
+    return [_lower_all_names(item) for item in value] if isinstance(value, list) else value
 
 
-class ScheduleOfScheduler(ResourceType):
-    """A schedule of EventBridge Scheduler, in the default group or another."""
+class SchedulerSchedule(ResourceType):
+    """A schedule of EventBridge Scheduler, in the default group or a different one."""
 
     type = "AWS::Scheduler::Schedule"
     create_only = frozenset({"Name"})
@@ -184,12 +191,12 @@ class ScheduleGroup(ResourceType):
     deletion = ("scheduler", "DeleteScheduleGroup", "Name")
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        name = self.name(properties, logical)
+        name = self.choose_name(properties, logical)
         given = {"Name": name, "Tags": properties.get("Tags", [])}
         arn = logical.call("scheduler", "CreateScheduleGroup", given)["ScheduleGroupArn"]
         return Physical(name, {"Arn": arn})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = logical.client("scheduler").get_schedule_group(Name=physical)["Arn"]
-        retag(logical, "scheduler", {"ResourceArn": arn}, old, new)
+        update_tags(logical, "scheduler", {"ResourceArn": arn}, old, new)
         return Physical(physical, {"Arn": arn})

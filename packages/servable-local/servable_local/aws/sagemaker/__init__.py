@@ -1,5 +1,5 @@
-"""SageMaker hosting: models, endpoint configurations, and endpoints that really answer.
+"""SageMaker hosting: models, endpoint configurations, and endpoints that serve requests.
 
-moto keeps these three as records with fixed values and a canned answer; the classes here
-take their place and start the local container (servable_local/container) for every variant.
+moto only keeps records of these, with fixed values and a canned response; the classes here
+replace them and start the local container (servable_local/container) for every variant.
 """

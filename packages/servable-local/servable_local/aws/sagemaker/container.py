@@ -28,7 +28,7 @@ NO_CONTAINER = (
 
 
 class VariantStartError(Exception):
-    """A variant cannot serve. `str()` is the endpoint's FailureReason."""
+    """A variant can't serve. `str()` is the endpoint's FailureReason."""
 
 
 class Process(Protocol):
@@ -41,7 +41,7 @@ class Process(Protocol):
 
 
 class NoProcess:
-    """Stands for the container of an endpoint that has none; its address is empty."""
+    """A stand-in for the process of an endpoint without containers; its URL is empty."""
 
     url = ""
 
@@ -50,9 +50,9 @@ class NoProcess:
 
 
 class Launch(Protocol):
-    """Returns when /ping answers; raises an exception whose text is the reason.
+    """A function that starts a container, and returns when /ping responds.
 
-    `archive` is None in multi-model mode.
+    It raises an exception whose text is the reason. `archive` is None in multi-model mode.
     """
 
     def __call__(
@@ -65,8 +65,10 @@ class Launch(Protocol):
     ) -> Process: ...
 
 
-def launch_double(archive: Path | None, variables: Mapping[str, str], **options: Any) -> Process:
-    """Imported here and not above, so that the server starts without TensorFlow."""
+def launch_local_container(
+    archive: Path | None, variables: Mapping[str, str], **options: Any
+) -> Process:
+    """Start a local container, imported here so that the server runs without TensorFlow."""
     try:
         from servable_local.container.launch import LaunchError, launch
     except ModuleNotFoundError as missing:
@@ -82,7 +84,7 @@ def launch_double(archive: Path | None, variables: Mapping[str, str], **options:
 
 
 class Container:
-    """`launch` returns when it answers. Raises what `launch` raises, the first time."""
+    """A container. `launch` returns when it responds; its first exception is passed on."""
 
     def __init__(self, launch: Callable[[], Process]) -> None:
         self._launch = launch
@@ -99,17 +101,17 @@ class Container:
 
     @property
     def pid(self) -> int | None:
-        """None for one that is no process of ours: a stand-in of the tests."""
+        """Return the process ID, or None for a stand-in of the tests, which has no process."""
         return getattr(self._process, "pid", None)
 
     @property
     def folder(self) -> Path | None:
-        """Folder of the container's unpacked files."""
+        """Return the folder of the container's unpacked files, or None."""
         return getattr(self._process, "folder", None)
 
     @property
     def faults(self) -> Any:
-        """The local container's fault injection. Raises ValueError for a container that has none."""
+        """Return the container's fault injection. Raises ValueError if it has none."""
         faults = getattr(self._process, "faults", None)
         if faults is None:
             raise ValueError("this container does not support fault injection")
@@ -118,14 +120,14 @@ class Container:
     def post(
         self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Answered:
-        """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
-        return self._ask("POST", path, body, headers, timeout_seconds)
+        """Send a POST request. Return status, headers, and body. Raises OSError or HTTPException."""
+        return self._send_request("POST", path, body, headers, timeout_seconds)
 
     def get(self, path: str, *, timeout_seconds: float) -> Answered:
-        """As `post`."""
-        return self._ask("GET", path, None, {}, timeout_seconds)
+        """Send a GET request, with the results and errors of `post`."""
+        return self._send_request("GET", path, None, {}, timeout_seconds)
 
-    def _ask(
+    def _send_request(
         self,
         method: str,
         path: str,
@@ -150,21 +152,21 @@ class Container:
             with self._lock:
                 self.busy -= 1
 
-    def heal(self) -> None:
-        """Starts it again, in the background, if it has ended."""
+    def restart_if_ended(self) -> None:
+        """Restart the process in the background if it has ended."""
         with self._lock:
-            if self._closed or self._healing or not _ended(self.pid):
+            if self._closed or self._healing or not _has_ended(self.pid):
                 return
             self._healing = True
-        threading.Thread(target=self._replace, name="replace a container", daemon=True).start()
+        threading.Thread(target=self._restart, name="replace a container", daemon=True).start()
 
     def close(self) -> None:
-        """Idempotent."""
+        """End the process. Idempotent."""
         with self._lock:
             self._closed = True
         self._process.close()
 
-    def _replace(self) -> None:
+    def _restart(self) -> None:
         self._process.close()
         try:
             started = self._launch()
@@ -180,8 +182,8 @@ class Container:
             started.close()
 
 
-def _ended(pid: int | None) -> bool:
-    """Whether a child process has ended; its owner still has to wait for it."""
+def _has_ended(pid: int | None) -> bool:
+    """Return whether a child process has ended; its owner still has to wait for it."""
     if pid is None:
         return False
     try:
@@ -192,7 +194,7 @@ def _ended(pid: int | None) -> bool:
 
 @dataclass(eq=False)
 class _Output:
-    """A file that one container writes, and how much of it is in its stream."""
+    """A log file of one container, and how much of it is already in its log stream."""
 
     path: Path
     group: str
@@ -221,37 +223,39 @@ class _Output:
 
 
 class ContainerLogs:
-    """Follows the output of every container in one account and Region."""
+    """The output of the containers in one account and Region, forwarded to log streams."""
 
     def __init__(self, folder: Path, write: Write) -> None:
-        """`folder` takes the files, which stay."""
+        """Initialize without containers. The log files in `folder` are kept."""
         self._folder = folder
         self._write = write
         self._outputs: list[_Output] = []
         self._lock = threading.Lock()
 
     def start(self, start: Callable[[Path], Process], group: str, variant: str) -> Process:
-        """Return the process that `start` starts with a log file, whose lines go to a stream of its own."""
+        """Return the process that `start` starts with a log file, forwarded to a separate stream."""
         instance = f"i-{secrets.token_hex(9)[1:]}"
         name = f"{group.rpartition('/')[2]}-{variant}-{instance}.log"
         output = _Output(self._folder / name, group, f"{variant}/{instance}")
         with self._lock:
             self._outputs.append(output)
         try:
-            return _FollowedProcess(start(output.path), lambda: self._end(output, create=False))
+            return _FollowedProcess(
+                start(output.path), lambda: self._finish_output(output, create=False)
+            )
         except BaseException:
-            self._end(output, create=True)
+            self._finish_output(output, create=True)
             raise
 
     def forward(self) -> None:
-        """Write what the containers have written since the last call."""
+        """Forward the output of the containers since the last call."""
         with self._lock:
             for output in self._outputs:
                 if lines := output.read_lines(final=False):
                     self._write(output.group, output.stream, lines, True)
 
-    def _end(self, output: _Output, *, create: bool) -> None:
-        """Write the rest. `create` is false at a container's end: its group may be deleted already."""
+    def _finish_output(self, output: _Output, *, create: bool) -> None:
+        """Forward the rest. `create` is false after a normal end: the group may be deleted."""
         with self._lock:
             if output not in self._outputs:
                 return
@@ -261,7 +265,7 @@ class ContainerLogs:
 
 
 class _FollowedProcess:
-    """A container's process that says when it was closed; everything else is the process's."""
+    """A process that reports its closing, and otherwise delegates to the container's process."""
 
     def __init__(self, process: Process, closed: Callable[[], None]) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""Descriptions of endpoints, their events, and the filters, order, and pages of SageMaker's list operations.
+"""Descriptions of endpoints, their events, and the filters, order, and pages of list operations.
 
 Source: API_ListEndpoints.html, API_ListEndpointConfigs.html, API_ListModels.html,
 API_ListInferenceComponents.html, and API_ListTransformJobs.html of SageMaker's API reference.
@@ -34,36 +34,38 @@ def list_page(
     """Return a list operation's response: the requested page of `summaries`, and the next token.
 
     `kind` is the resource's name in the API, as in `kind`Name and `kind`Status; `member` is the
-    response's list. A token holds the position of the last entry, not its number, so that a caller
-    may delete what a page lists before it requests the next page. Raises `SageMakerError` for an
-    invalid token.
+    response's list. A token contains the position of the last entry, not its number, so that a
+    caller may delete what a page lists before it requests the next page. Raises `SageMakerError`
+    for an invalid token.
     """
     sort_by = request.get("SortBy", "CreationTime")
     sorted_by = f"{kind}{sort_by}" if sort_by in ("Name", "Status") else sort_by
     descending = request.get("SortOrder", "Descending") == "Descending"
 
-    def position(summary: Summary) -> _Position:
+    def find_position(summary: Summary) -> _Position:
         value = summary[sorted_by]
         text = value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value
         return text, summary[f"{kind}Name"]
 
     matching = [each for each in summaries if _is_listed(each, kind, request)]
-    matching.sort(key=position, reverse=descending)
+    matching.sort(key=find_position, reverse=descending)
     if token := request.get("NextToken"):
-        last = _decode(token)
+        last = _decode_token(token)
         matching = [
             each
             for each in matching
-            if (position(each) < last if descending else position(each) > last)
+            if (find_position(each) < last if descending else find_position(each) > last)
         ]
     page = matching[: request.get("MaxResults", _PAGE)]
-    more = {"NextToken": _encode(position(page[-1]))} if len(page) < len(matching) else {}
+    more = (
+        {"NextToken": _encode_token(find_position(page[-1]))} if len(page) < len(matching) else {}
+    )
     return {member: page, **more}
 
 
 def _is_listed(summary: Summary, kind: str, request: Mapping[str, Any]) -> bool:
     for name in ("CreationTime", "LastModifiedTime"):
-        after, before = (_utc(request.get(name + side)) for side in ("After", "Before"))
+        after, before = (_convert_to_utc(request.get(name + side)) for side in ("After", "Before"))
         if (after and summary[name] <= after) or (before and summary[name] >= before):
             return False
     equal = {
@@ -76,19 +78,19 @@ def _is_listed(summary: Summary, kind: str, request: Mapping[str, Any]) -> bool:
     return str(request.get("NameContains", "")).lower() in summary[f"{kind}Name"].lower()
 
 
-def _utc(given: datetime | float | None) -> datetime | None:
-    """Return a time as the clock has it: in UTC, without a zone."""
+def _convert_to_utc(given: datetime | float | None) -> datetime | None:
+    """Convert a time to the clock's format: UTC, without a time zone."""
     if given is None:
         return None
     moment = given if isinstance(given, datetime) else datetime.fromtimestamp(given, UTC)
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _encode(position: _Position) -> str:
+def _encode_token(position: _Position) -> str:
     return base64.b64encode(json.dumps(position).encode()).decode()
 
 
-def _decode(token: str) -> _Position:
+def _decode_token(token: str) -> _Position:
     try:
         value, name = json.loads(base64.b64decode(token, validate=True))
         return str(value), str(name)
@@ -96,8 +98,8 @@ def _decode(token: str) -> _Position:
         raise SageMakerError("NextToken is invalid; pass the one of the previous page.") from None
 
 
-def described(endpoint: HostedEndpoint) -> dict[str, Any]:
-    """DescribeEndpoint's answer."""
+def describe_hosted_endpoint(endpoint: HostedEndpoint) -> dict[str, Any]:
+    """Return the response of DescribeEndpoint."""
     fleet = endpoint.fleet
     shown: dict[str, Any] = {
         "EndpointName": endpoint.name,
@@ -108,13 +110,17 @@ def described(endpoint: HostedEndpoint) -> dict[str, Any]:
         "CreationTime": endpoint.created,
         "LastModifiedTime": endpoint.modified,
         "LastDeploymentConfig": endpoint.deployment_config,
-        "ProductionVariants": _variants(fleet.variants if fleet else {}, endpoint.modified),
+        "ProductionVariants": _describe_variants(
+            fleet.variants if fleet else {}, endpoint.modified
+        ),
         "AsyncInferenceConfig": endpoint.config.get("AsyncInferenceConfig"),
-        "ShadowProductionVariants": _variants(fleet.shadows if fleet else {}, endpoint.modified)
+        "ShadowProductionVariants": _describe_variants(
+            fleet.shadows if fleet else {}, endpoint.modified
+        )
         or None,
         "MetricsConfig": endpoint.config.get("MetricsConfig"),
     }
-    if pending := _pending(endpoint):
+    if pending := _describe_pending(endpoint):
         shown["PendingDeploymentSummary"] = pending
     if capture := endpoint.capture:
         enabled = capture.get("EnableCapture", True)
@@ -129,8 +135,8 @@ def described(endpoint: HostedEndpoint) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def _pending(endpoint: HostedEndpoint) -> dict[str, Any] | None:
-    """Return the PendingDeploymentSummary: while the endpoint is created or gets a new configuration."""
+def _describe_pending(endpoint: HostedEndpoint) -> dict[str, Any] | None:
+    """Return PendingDeploymentSummary during a creation or an update, otherwise None."""
     if endpoint.pending is None:
         return None
     config, started = endpoint.pending
@@ -141,7 +147,7 @@ def _pending(endpoint: HostedEndpoint) -> dict[str, Any] | None:
             "StartTime": rollout.stage_started,
         }
         variants = [
-            _capacity(variant) | {"VariantStatus": [baking]}
+            _describe_capacity(variant) | {"VariantStatus": [baking]}
             for variant in rollout.fleet.variants.values()
         ]
     else:
@@ -154,12 +160,13 @@ def _pending(endpoint: HostedEndpoint) -> dict[str, Any] | None:
     return {"EndpointConfigName": name, "StartTime": started, "ProductionVariants": variants}
 
 
-def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str, Any]:
-    """The `detail` of its events: times in milliseconds, the status in capitals.
+def build_event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return the `detail` of an endpoint's event: times in milliseconds, the status in capitals.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
     """
-    detail = in_milliseconds(described(endpoint))
+    detail = convert_times(describe_hosted_endpoint(endpoint))
     detail["EndpointStatus"] = _EVENT_STATUS[endpoint.status]
     detail["Tags"] = dict(tags)
     for name in ("LastDeploymentConfig", "DataCaptureConfig", "MetricsConfig"):
@@ -167,10 +174,11 @@ def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str,
     return dict(detail)
 
 
-def deployed_image(image: str) -> dict[str, str]:
-    """Return the image as specified and by its digest, which AWS reads from the registry.
+def resolve_image(image: str) -> dict[str, str]:
+    """Return the image as specified and with its digest, which AWS reads from the registry.
 
-    No registry is read here: the digest is the SHA-256 of the image's name, so that one name has one.
+    No registry is read here: the digest is the SHA-256 of the image's name, the same for each
+    name.
     """
     repository, _, tag = image.rpartition(":")
     if "@sha256" in repository or not image:
@@ -181,15 +189,17 @@ def deployed_image(image: str) -> dict[str, str]:
     return {"SpecifiedImage": image, "ResolvedImage": f"{repository}@sha256:{digest}"}
 
 
-def _variants(variants: Mapping[str, HostedVariant], resolved: datetime) -> list[dict[str, Any]]:
+def _describe_variants(
+    variants: Mapping[str, HostedVariant], resolved: datetime
+) -> list[dict[str, Any]]:
     shown = []
     for variant in variants.values():
-        images = [deployed_image(variant.image) | {"ResolutionTime": resolved}]
-        shown.append(_capacity(variant) | {"DeployedImages": images})
+        images = [resolve_image(variant.image) | {"ResolutionTime": resolved}]
+        shown.append(_describe_capacity(variant) | {"DeployedImages": images})
     return shown
 
 
-def _capacity(variant: HostedVariant) -> dict[str, Any]:
+def _describe_capacity(variant: HostedVariant) -> dict[str, Any]:
     named: dict[str, Any] = {
         "VariantName": variant.name,
         "CurrentWeight": variant.weight,
@@ -200,9 +210,9 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
             "CurrentServerlessConfig": variant.serverless,
             "DesiredServerlessConfig": variant.serverless,
         }
-    serving, desired = variant.instances.serving, variant.instances.desired
+    serving, desired = variant.instances.serving_count, variant.instances.desired
     shown = named | {"CurrentInstanceCount": serving, "DesiredInstanceCount": desired}
-    if variant.instances.changing:
+    if variant.instances.is_changing:
         # As in automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
         way = "out" if desired >= serving else "in"
         message = f"Scaling {way} desired instance count to {desired}."
@@ -214,12 +224,12 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
     return shown
 
 
-def in_milliseconds(value: Any) -> Any:
-    """An answer with its times as JSON has them; one without a zone is in UTC."""
+def convert_times(value: Any) -> Any:
+    """Convert the times in a response to milliseconds; one without a zone is in UTC."""
     if isinstance(value, Mapping):
-        return {name: in_milliseconds(item) for name, item in value.items()}
+        return {name: convert_times(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [in_milliseconds(item) for item in value]
+        return [convert_times(item) for item in value]
     if isinstance(value, datetime):
         return round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1000)
     return value

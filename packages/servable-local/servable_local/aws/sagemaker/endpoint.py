@@ -1,7 +1,7 @@
-"""One endpoint: its state, the fleet that serves, and the one that takes over.
+"""An endpoint: its state, the fleet that serves, and the fleet that replaces it.
 
-Long because every step holds the same lock: a request, the clock, an update and a deletion
-may meet in any order.
+The module is long because every step holds the same lock: a request, the clock, an update, and
+a deletion may occur in any order.
 """
 
 import threading
@@ -38,7 +38,7 @@ class EndpointDependencies:
 
 @dataclass(frozen=True)
 class Route:
-    """The variant that one request goes to. `config_name` only while an update is being watched."""
+    """The variant for a request. `config_name` is only set while an update is watched."""
 
     variant: HostedVariant
     config_name: str | None
@@ -46,13 +46,13 @@ class Route:
     """Shadow variant that gets a copy of the request."""
 
 
-def specified_variants(config: Config) -> list[Mapping[str, Any]]:
-    """Production variants and shadows."""
+def list_specified_variants(config: Config) -> list[Mapping[str, Any]]:
+    """Return the production variants and shadow variants of a configuration."""
     return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
 
 
 class HostedEndpoint:
-    """Creating -> InService | Failed; Updating -> InService; Updating -> RollingBack -> InService."""
+    """An endpoint: Creating -> InService | Failed; Updating [-> RollingBack] -> InService."""
 
     def __init__(self, name: str, arn: str, config: Config, around: EndpointDependencies) -> None:
         self.name = name
@@ -81,20 +81,20 @@ class HostedEndpoint:
 
     @property
     def kind(self) -> str:
-        """real_time, serverless or asynchronous."""
+        """Return the kind of endpoint: real_time, serverless, or asynchronous."""
         if "AsyncInferenceConfig" in self.config:
             return "asynchronous"
         variants = self.config["ProductionVariants"]
         return "serverless" if any("ServerlessConfig" in v for v in variants) else "real_time"
 
     @property
-    def in_progress(self) -> bool:
+    def is_in_progress(self) -> bool:
         return self.status in _IN_PROGRESS
 
     def create(self) -> None:
-        """Returns at once, as CreateEndpoint does."""
+        """Start the creation, and return at once, as CreateEndpoint does."""
         self._around.tell(STATE)
-        self._run(lambda: self._start(self.config, frozenset()))
+        self._run_in_background(lambda: self._start_fleet(self.config, frozenset()))
 
     def update(
         self,
@@ -103,32 +103,32 @@ class HostedEndpoint:
         retain: frozenset[str],
         deployment_config: Mapping[str, Any] | None,
     ) -> None:
-        """`retain` holds DesiredInstanceCount, DesiredWeight: what the old fleet's keep."""
+        """Start an update. `retain`: DesiredInstanceCount, DesiredWeight of the old fleet."""
         with self.lock:
-            if self.in_progress:
+            if self.is_in_progress:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
-            self._set("Updating")
+            self._set_status("Updating")
             self.pending = (config, self.modified)
             self.deployment_config = deployment_config
         self._around.tell(STATE)
-        self._run(lambda: self._start(config, retain))
+        self._run_in_background(lambda: self._start_fleet(config, retain))
 
     def delete(self, gone: Callable[[], None]) -> None:
-        """Return at once, as DeleteEndpoint does; `gone` is called when every container has ended."""
+        """Start the deletion, and return at once; call `gone` when all containers have ended."""
         with self.lock:
-            if self.in_progress:
+            if self.is_in_progress:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
-            self._set("Deleting")
+            self._set_status("Deleting")
         self._around.tell(STATE)
 
-        def end() -> None:
+        def finish_deletion() -> None:
             self.close()
             gone()
 
-        self._run(end)
+        self._run_in_background(finish_deletion)
 
     def close(self) -> None:
-        """Ends its containers, at any moment: a fleet still starting ends when it has."""
+        """End its containers; a fleet that is still starting ends once it has started."""
         with self.lock:
             self._deleted = True
             fleets = [self.fleet, self.rollout.fleet if self.rollout else None]
@@ -137,43 +137,45 @@ class HostedEndpoint:
             if fleet is not None:
                 fleet.close()
 
-    def route(self, variant_name: str | None) -> Route | None:
-        """None where nothing serves. Raises `KeyError` for a variant that is not there."""
+    def choose_route(self, variant_name: str | None) -> Route | None:
+        """Choose a route; None if nothing serves. Raises `KeyError` for a missing variant."""
         with self.lock:
             fleet, rollout = self.fleet, self.rollout
         if fleet is None:
             return None
         if rollout is not None:
             share = rollout.stage.share
-            if self._turns.next({"new": share, "old": 1 - share}) == "new":
+            if self._turns.choose_next({"new": share, "old": 1 - share}) == "new":
                 fleet = rollout.fleet
-        variant = fleet.variants[variant_name] if variant_name else fleet.choose()
+        variant = fleet.variants[variant_name] if variant_name else fleet.choose_variant()
         return Route(
             variant,
             fleet.config_name if rollout is not None else None,
-            fleet.copied_to(variant),
+            fleet.choose_shadow(variant),
         )
 
-    def dequeued(self, variant_name: str) -> Route | None:
+    def wait_for_route(self, variant_name: str) -> Route | None:
         """Wait until an instance serves the variant; None if the endpoint is deleted meanwhile."""
-        while (route := self.route(variant_name)) and not route.variant.instances.serving:
+        while (
+            route := self.choose_route(variant_name)
+        ) and not route.variant.instances.serving_count:
             time.sleep(_DEQUEUE_SECONDS)
         return route
 
     def tick(self, now: datetime) -> None:
-        """Advances an update by the clock: to its next stage, its end, or a rollback."""
+        """Advance an update to its next stage, its end, or a rollback, by the clock."""
         with self.lock:
             rollout = self.rollout
             fleets = [fleet for fleet in (self.fleet, rollout.fleet if rollout else None) if fleet]
         for fleet in fleets:
-            for variant in fleet.everybody():
+            for variant in fleet.list_variants():
                 for container in list(variant.instances.containers):
-                    container.heal()
+                    container.restart_if_ended()
         if rollout is not None:
-            self._proceed(rollout, now)
+            self._advance_rollout(rollout, now)
         else:  # on a clock that stands still, what should be there is waited for
             stands_still = self._around.clock.seconds_per_minute is None
-            if self._instances_come(now, wait=stands_still, ticked=True):
+            if self._admit_instances(now, wait=stands_still, ticked=True):
                 self._around.tell(DEPLOYMENT)
 
     def scale(self, counts: Mapping[str, int], *, until_tick: bool = False) -> None:
@@ -183,50 +185,50 @@ class HostedEndpoint:
         Raises `SageMakerError` while something else is in progress.
         """
         with self.lock:
-            if self.in_progress or self.fleet is None:
+            if self.is_in_progress or self.fleet is None:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
-            variants = {variant.name: variant for variant in self.fleet.everybody()}
+            variants = {variant.name: variant for variant in self.fleet.list_variants()}
             for name, count in counts.items():
                 variants[name].instances.faults = self.instance_faults
                 variants[name].instances.scale(count, self._around.clock.now())
             self._settling = until_tick
-            if until_tick or any(variant.instances.changing for variant in variants.values()):
-                self._set("Updating")
-        self._instances_come(self._around.clock.now(), wait=False)
+            if until_tick or any(variant.instances.is_changing for variant in variants.values()):
+                self._set_status("Updating")
+        self._admit_instances(self._around.clock.now(), wait=False)
         self._around.tell(DEPLOYMENT)
 
-    def _instances_come(self, now: datetime, *, wait: bool, ticked: bool = False) -> bool:
-        """Whether the endpoint has just come to rest. `ticked`: at a tick of the clock."""
+    def _admit_instances(self, now: datetime, *, wait: bool, ticked: bool = False) -> bool:
+        """Return whether the endpoint has just settled. `ticked`: at a tick of the clock."""
         with self.lock:
-            everybody = self.fleet.everybody() if self.fleet else []
-            arrived = [each for each in everybody if each.instances.tick(now, wait=wait)]
+            everybody = self.fleet.list_variants() if self.fleet else []
+            arrived = [each for each in everybody if each.instances.admit_ready(now, wait=wait)]
             self._arrived += arrived
-            changing = any(each.instances.changing for each in everybody)
+            changing = any(each.instances.is_changing for each in everybody)
             settled = ticked if self._settling else bool(self._arrived)
             if not settled or changing or self.status != "Updating" or self.rollout is not None:
                 return False
             failure = self._arrived[0].instances.failure if self._arrived else None
             self._settling, self._arrived = False, []
-            self._set("InService", failure)
+            self._set_status("InService", failure)
             return True
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _run_in_background(self, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=f"endpoint {self.name}", daemon=True).start()
 
-    def _set(self, status: str, failure: str | None = None) -> None:
+    def _set_status(self, status: str, failure: str | None = None) -> None:
         if status in ("InService", "Failed"):
             self.pending = None
         self.status, self.failure = status, failure
         self.modified = self._around.clock.now()
 
-    def _start(self, config: Config, retain: frozenset[str]) -> None:
+    def _start_fleet(self, config: Config, retain: frozenset[str]) -> None:
         try:
             fleet = self._around.start(config["EndpointConfigName"])
         except VariantStartError as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
             return
         except Exception as error:
-            self._failed(f"Internal failure of the local AWS: {error!r}")
+            self._record_failure(f"Internal failure of the local AWS: {error!r}")
             return
         with self.lock:
             gone, old = self._deleted, self.fleet
@@ -236,21 +238,21 @@ class HostedEndpoint:
                 rollout = EndpointUpdate(fleet, config, self.deployment_config, now)
                 self.rollout = rollout
             elif not gone:
-                self._serve(fleet, config)
+                self._serve_fleet(fleet, config)
         if gone:
             fleet.close()
         elif old is None:
             self._around.tell(STATE)
         else:
-            self._proceed(rollout, now)
+            self._advance_rollout(rollout, now)
 
-    def _proceed(self, rollout: EndpointUpdate, now: datetime) -> None:
+    def _advance_rollout(self, rollout: EndpointUpdate, now: datetime) -> None:
         with self.lock:
             if self.rollout is not rollout:
                 return  # deleted meanwhile, or the clock was quicker
-            trouble = rollout.trouble(now, self._around.in_alarm)
+            trouble = rollout.explain_rollback(now, self._around.in_alarm)
             before = rollout.stage
-            through = trouble is None and rollout.move_on(now)
+            through = trouble is None and rollout.advance(now)
             if trouble is None and not through:
                 event = DEPLOYMENT if rollout.stage != before or now == rollout.started else None
                 ended = None
@@ -258,27 +260,27 @@ class HostedEndpoint:
                 self.rollout = None
                 event, ended = STATE, self.fleet if through else rollout.fleet
                 if through:
-                    self._serve(rollout.fleet, rollout.config)
+                    self._serve_fleet(rollout.fleet, rollout.config)
                 else:
-                    self._set("RollingBack", trouble)
+                    self._set_status("RollingBack", trouble)
         if event:
             self._around.tell(event)
         if ended is None:
             return
-        self._run(ended.close)
+        self._run_in_background(ended.close)
         if trouble is not None:
             with self.lock:
                 if not self._deleted:
-                    self._set("InService", trouble)
+                    self._set_status("InService", trouble)
             self._around.tell(STATE)
 
-    def _serve(self, fleet: Fleet, config: Config) -> None:
+    def _serve_fleet(self, fleet: Fleet, config: Config) -> None:
         self.fleet, self.config = fleet, config
         self.capture = config.get("DataCaptureConfig")
-        self._set("InService")
+        self._set_status("InService")
 
-    def _failed(self, reason: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         with self.lock:
             # An update that fails goes back: the old fleet never stopped serving.
-            self._set("InService" if self.fleet is not None else "Failed", reason)
+            self._set_status("InService" if self.fleet is not None else "Failed", reason)
         self._around.tell(STATE)

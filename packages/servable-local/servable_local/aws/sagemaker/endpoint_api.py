@@ -7,10 +7,14 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.component import HostedComponent
-from servable_local.aws.sagemaker.described import deployed_image, described, list_page
-from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
+from servable_local.aws.sagemaker.described import (
+    describe_hosted_endpoint,
+    list_page,
+    resolve_image,
+)
+from servable_local.aws.sagemaker.endpoint import HostedEndpoint, list_specified_variants
 from servable_local.aws.sagemaker.endpoint_update import reject_deployment
-from servable_local.aws.sagemaker.instances import instance_types
+from servable_local.aws.sagemaker.instances import list_instance_types
 from servable_local.aws.sagemaker.model_api import ModelApi
 
 # What would be kept here and change nothing.
@@ -22,11 +26,11 @@ _SUMMARY = (
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
 
-def described_component(component: HostedComponent) -> dict[str, Any]:
-    """DescribeInferenceComponent's answer."""
+def describe_component(component: HostedComponent) -> dict[str, Any]:
+    """Return the response of DescribeInferenceComponent."""
     specification = dict(component.specification)
     if container := specification.pop("Container", None):
-        image = deployed_image(component.image)
+        image = resolve_image(component.image)
         rest = {name: value for name, value in container.items() if name != "Image"}
         specification["Container"] = {"DeployedImage": image, **rest}
     shown = {
@@ -39,7 +43,7 @@ def described_component(component: HostedComponent) -> dict[str, Any]:
         "Specification": specification,
         "RuntimeConfig": {
             "DesiredCopyCount": component.desired,
-            "CurrentCopyCount": component.copies.serving,
+            "CurrentCopyCount": component.copies.serving_count,
         },
         "CreationTime": component.created,
         "LastModifiedTime": component.modified,
@@ -48,13 +52,14 @@ def described_component(component: HostedComponent) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def refuse_change(
+def reject_change(
     endpoint: HostedEndpoint, config: Mapping[str, Any], deployment: Mapping[str, Any] | None
 ) -> None:
-    """Raises `SageMakerError` for what no update may change. All words but the first one's are ours.
+    """Raise `SageMakerError` for a change that no update may make.
 
-    Sources, read 2026-11-22: https://github.com/aws/sagemaker-python-sdk/pull/3124 (of its message no
-    more than this sentence is known), serverless-endpoints-update.html and
+    All wording except the first message's is ours.
+    Sources, read 2026-11-22: https://github.com/aws/sagemaker-python-sdk/pull/3124 (only this
+    sentence of its message is known), serverless-endpoints-update.html and
     deployment-guardrails-exclusions.html of SageMaker's guide.
     """
     old = endpoint.config
@@ -78,37 +83,37 @@ def refuse_change(
         )
 
 
-def _instances(config: Mapping[str, Any]) -> int:
-    """Return the instances with which an endpoint of this configuration starts, at least one."""
+def _count_instances(config: Mapping[str, Any]) -> int:
+    """Return how many instances an endpoint of this configuration starts with, at least one."""
     counts = (variant.get("InitialInstanceCount", 1) for variant in config["ProductionVariants"])
     return max(1, sum(map(int, counts)))
 
 
 class SageMakerApi(ModelApi):
-    """All of hosting and batch transform; the other operations of SageMaker remain moto's."""
+    """The API of hosting and batch transform; SageMaker's other operations are moto's."""
 
     def create_inference_component(self) -> ActionResult:
-        request, here = self._asked(), self.here
+        request, here = self._read_request(), self.regional_service
         name = request["InferenceComponentName"]
-        arn = here.arn("inference-component", name)
+        arn = here.build_arn("inference-component", name)
         if name.lower() in here.components:
             raise SageMakerError(f'Cannot create already existing inference component "{arn}".')
-        endpoint = here.endpoint(request["EndpointName"])
+        endpoint = here.find_endpoint(request["EndpointName"])
         request.setdefault("RuntimeConfig", {"CopyCount": 1})
         if request["RuntimeConfig"]["CopyCount"] < 1:
             # The end of SageMaker's sentence: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27)
             raise SageMakerError("CopyCount must be an integer larger than 0")
-        request["VariantName"] = self._variant_of(endpoint, request.get("VariantName"))
+        request["VariantName"] = self._choose_variant(endpoint, request.get("VariantName"))
         self._check_specification(request)
         if endpoint.status != "InService":
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
-        self._tag(arn, request)
-        around = here.component_dependencies(name, request["VariantName"])
+        self._store_tags(arn, request)
+        around = here.build_component_dependencies(name, request["VariantName"])
         component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, around)
         component.create()
         return ActionResult({"InferenceComponentArn": arn})
 
-    def _variant_of(self, endpoint: HostedEndpoint, name: str | None) -> str:
+    def _choose_variant(self, endpoint: HostedEndpoint, name: str | None) -> str:
         variants = endpoint.config["ProductionVariants"]
         if any("ModelName" in variant for variant in variants):
             # https://github.com/hashicorp/terraform-provider-aws/issues/40644 (2024-12)
@@ -119,7 +124,7 @@ class SageMakerApi(ModelApi):
         return str(name or names[0])
 
     def _check_specification(self, request: Mapping[str, Any]) -> None:
-        """Raises `SageMakerError`, or NotImplementedError for what would have no effect here."""
+        """Raise `SageMakerError`, or NotImplementedError for settings without effect here."""
         if "Specifications" in request or "DeploymentConfig" in request:
             raise NotImplementedError("Specifications and DeploymentConfig have no effect here")
         specification = request.get("Specification")
@@ -132,26 +137,30 @@ class SageMakerApi(ModelApi):
         if "ComputeResourceRequirements" not in specification:
             raise SageMakerError("Specification: ComputeResourceRequirements is required.")
         if model := specification.get("ModelName"):
-            definition = self.here.models.get(model).request
+            definition = self.regional_service.models.find_definition(model).request
             if len(definition.get("Containers", [])) > 1:
                 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
                 raise SageMakerError("A model of several containers cannot be a component.")
 
     def describe_inference_component(self) -> ActionResult:
-        component = self.here.component(self._get_param("InferenceComponentName"))
-        return ActionResult(described_component(component))
+        component = self.regional_service.find_component(self._get_param("InferenceComponentName"))
+        return ActionResult(describe_component(component))
 
     def list_inference_components(self) -> ActionResult:
         summaries = [
             {name: description[name] for name in _SUMMARY}
-            for description in map(described_component, list(self.here.components.values()))
+            for description in map(
+                describe_component, list(self.regional_service.components.values())
+            )
         ]
-        page = list_page(self._asked(), "InferenceComponent", summaries, "InferenceComponents")
+        page = list_page(
+            self._read_request(), "InferenceComponent", summaries, "InferenceComponents"
+        )
         return ActionResult(page)
 
     def update_inference_component(self) -> ActionResult:
-        request = self._asked()
-        component = self.here.component(request["InferenceComponentName"])
+        request = self._read_request()
+        component = self.regional_service.find_component(request["InferenceComponentName"])
         if set(request) - {"InferenceComponentName", "RuntimeConfig"}:
             self._check_specification(request)
         copies = request.get("RuntimeConfig", {}).get("CopyCount")
@@ -159,54 +168,61 @@ class SageMakerApi(ModelApi):
         return ActionResult({"InferenceComponentArn": component.arn})
 
     def update_inference_component_runtime_config(self) -> ActionResult:
-        request = self._asked()
-        component = self.here.component(request["InferenceComponentName"])
+        request = self._read_request()
+        component = self.regional_service.find_component(request["InferenceComponentName"])
         component.scale(request["DesiredRuntimeConfig"]["CopyCount"])
         return ActionResult({"InferenceComponentArn": component.arn})
 
     def delete_inference_component(self) -> ActionResult:
-        component = self.here.component(self._get_param("InferenceComponentName"))
+        component = self.regional_service.find_component(self._get_param("InferenceComponentName"))
         # https://github.com/huggingface/skills/pull/215 (2026-07)
-        component.refuse_in_progress("deleted")
+        component.reject_in_progress("deleted")
         component.close()
-        self.here.components.pop(component.name.lower(), None)
-        self.here.tags.pop(component.arn, None)
+        self.regional_service.components.pop(component.name.lower(), None)
+        self.regional_service.tags.pop(component.arn, None)
         return EmptyResult()
 
-    def _refuse_left(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
-        """Raises `SageMakerError` for a configuration that leaves a component without its variant."""
+    def _reject_orphaned(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
+        """Raise `SageMakerError` if the configuration lacks a component's variant."""
         new = {
-            each["VariantName"] for each in specified_variants(config) if "ModelName" not in each
+            each["VariantName"]
+            for each in list_specified_variants(config)
+            if "ModelName" not in each
         }
-        if left := [c for c in self.here.components_of(endpoint) if c.variant_name not in new]:
+        if left := [
+            c for c in self.regional_service.list_components(endpoint) if c.variant_name not in new
+        ]:
             names = ", ".join(component.name for component in left)
             raise SageMakerError(f"The variants of inference components must stay: {names}.")
 
     def create_endpoint(self) -> ActionResult:
-        request, here = self._asked(), self.here
-        name, config = request["EndpointName"], here.configs.get(request["EndpointConfigName"])
-        arn = here.arn("endpoint", name)
+        request, here = self._read_request(), self.regional_service
+        name, config = (
+            request["EndpointName"],
+            here.configs.find_definition(request["EndpointConfigName"]),
+        )
+        arn = here.build_arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
-        reject_deployment(request.get("DeploymentConfig"), _instances(config.request))
-        self._tag(arn, request)
-        endpoint = HostedEndpoint(name, arn, config.request, here.dependencies(name))
+        reject_deployment(request.get("DeploymentConfig"), _count_instances(config.request))
+        self._store_tags(arn, request)
+        endpoint = HostedEndpoint(name, arn, config.request, here.build_endpoint_dependencies(name))
         endpoint.deployment_config = request.get("DeploymentConfig")
         here.endpoints[name.lower()] = endpoint
         endpoint.create()
         return ActionResult({"EndpointArn": arn})
 
     def update_endpoint(self) -> ActionResult:
-        request, here = self._asked(), self.here
-        endpoint = here.endpoint(request["EndpointName"])
-        config = here.configs.get(request["EndpointConfigName"]).request
-        if endpoint.in_progress:
+        request, here = self._read_request(), self.regional_service
+        endpoint = here.find_endpoint(request["EndpointName"])
+        config = here.configs.find_definition(request["EndpointConfigName"]).request
+        if endpoint.is_in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-        refuse_change(endpoint, config, request.get("DeploymentConfig"))
+        reject_change(endpoint, config, request.get("DeploymentConfig"))
         running = endpoint.fleet.instance_count if endpoint.fleet else 0
-        reject_deployment(request.get("DeploymentConfig"), max(running, _instances(config)))
-        self._refuse_scaled(endpoint, config)
-        self._refuse_left(endpoint, config)
+        reject_deployment(request.get("DeploymentConfig"), max(running, _count_instances(config)))
+        self._reject_scaled(endpoint, config)
+        self._reject_orphaned(endpoint, config)
         exclusions = request.get("ExcludeRetainedVariantProperties", [])
         excluded = {exclusion["VariantPropertyType"] for exclusion in exclusions}
         retain = (
@@ -218,17 +234,17 @@ class SageMakerApi(ModelApi):
         endpoint.update(config, retain=retain, deployment_config=deployment)
         return ActionResult({"EndpointArn": endpoint.arn})
 
-    def _refuse_scaled(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
-        """A scaled variant can neither go nor change its instance type."""
-        new = {v["VariantName"]: instance_types(v) for v in specified_variants(config)}
+    def _reject_scaled(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
+        """Raise `SageMakerError` if a scaled variant goes or changes its instance type."""
+        new = {v["VariantName"]: list_instance_types(v) for v in list_specified_variants(config)}
         touched = [
             variant["VariantName"]
-            for variant in specified_variants(endpoint.config)
-            if new.get(variant["VariantName"]) != instance_types(variant)
+            for variant in list_specified_variants(endpoint.config)
+            if new.get(variant["VariantName"]) != list_instance_types(variant)
         ]
-        targets = self.here.aws.client("application-autoscaling").describe_scalable_targets(
-            ServiceNamespace="sagemaker"
-        )["ScalableTargets"]
+        targets = self.regional_service.aws.client(
+            "application-autoscaling"
+        ).describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
         scaled = {target["ResourceId"] for target in targets}
         refused = [n for n in touched if f"endpoint/{endpoint.name}/variant/{n}" in scaled]
         if refused:
@@ -239,12 +255,12 @@ class SageMakerApi(ModelApi):
             )
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
-        request, here = self._asked(), self.here
-        endpoint = here.endpoint(request["EndpointName"])
+        request, here = self._read_request(), self.regional_service
+        endpoint = here.find_endpoint(request["EndpointName"])
         fleet = endpoint.fleet
-        if fleet is None or endpoint.in_progress:
+        if fleet is None or endpoint.is_in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-        variants = {variant.name: variant for variant in fleet.everybody()}
+        variants = {variant.name: variant for variant in fleet.list_variants()}
         changes = request["DesiredWeightsAndCapacities"]
         by_name = {change["VariantName"]: change for change in changes}
         if unknown := [name for name in by_name if name not in variants]:
@@ -257,7 +273,11 @@ class SageMakerApi(ModelApi):
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def describe_endpoint(self) -> ActionResult:
-        return ActionResult(described(self.here.endpoint(self._get_param("EndpointName"))))
+        return ActionResult(
+            describe_hosted_endpoint(
+                self.regional_service.find_endpoint(self._get_param("EndpointName"))
+            )
+        )
 
     def list_endpoints(self) -> ActionResult:
         summaries = [
@@ -268,20 +288,20 @@ class SageMakerApi(ModelApi):
                 "LastModifiedTime": endpoint.modified,
                 "EndpointStatus": endpoint.status,
             }
-            for endpoint in list(self.here.endpoints.values())
+            for endpoint in list(self.regional_service.endpoints.values())
         ]
-        return ActionResult(list_page(self._asked(), "Endpoint", summaries, "Endpoints"))
+        return ActionResult(list_page(self._read_request(), "Endpoint", summaries, "Endpoints"))
 
     def delete_endpoint(self) -> ActionResult:
-        here = self.here
-        endpoint = here.endpoint(self._get_param("EndpointName"))
+        here = self.regional_service
+        endpoint = here.find_endpoint(self._get_param("EndpointName"))
 
-        def forget() -> None:
+        def remove_records() -> None:
             here.endpoints.pop(endpoint.name.lower(), None)
             here.tags.pop(endpoint.arn, None)
 
-        endpoint.delete(forget)
-        for component in here.components_of(endpoint):
+        endpoint.delete(remove_records)
+        for component in here.list_components(endpoint):
             component.close()  # it stays, and its name is taken (huggingface/skills#215, 2026-07)
         return EmptyResult()
 
@@ -289,23 +309,25 @@ class SageMakerApi(ModelApi):
 
     def add_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if arn not in self.here.tags:
+        if arn not in self.regional_service.tags:
             return super().add_tags()
         for tag in self._get_param("Tags"):
-            self.here.tags[arn][tag["Key"]] = tag["Value"]
+            self.regional_service.tags[arn][tag["Key"]] = tag["Value"]
         return self.list_tags()
 
     def list_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if arn not in self.here.tags:
+        if arn not in self.regional_service.tags:
             return super().list_tags()
-        tags = [{"Key": key, "Value": value} for key, value in self.here.tags[arn].items()]
+        tags = [
+            {"Key": key, "Value": value} for key, value in self.regional_service.tags[arn].items()
+        ]
         return ActionResult({"Tags": tags})
 
     def delete_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if arn not in self.here.tags:
+        if arn not in self.regional_service.tags:
             return super().delete_tags()
         for key in self._get_param("TagKeys"):
-            self.here.tags[arn].pop(key, None)
+            self.regional_service.tags[arn].pop(key, None)
         return EmptyResult()

@@ -1,8 +1,8 @@
-"""An update that is under way: the new fleet beside the old, stage by stage.
+"""An update in progress: the new fleet next to the old one, stage by stage.
 
-Sources: deployment-guardrails-blue-green*.html of the SageMaker guide; that the wait before
-termination is watched as well is in the guide's example event, "Baking for 600 seconds
-(TerminationWaitInSeconds)".
+Sources: deployment-guardrails-blue-green*.html of the SageMaker guide; that alarms are also
+watched during the wait before termination is in the guide's example event, "Baking for 600
+seconds (TerminationWaitInSeconds)".
 """
 
 import math
@@ -20,7 +20,7 @@ InAlarm = Callable[[Sequence[str]], list[str]]
 
 @dataclass(frozen=True)
 class Stage:
-    """`active` of `total` instances of the new fleet take traffic, watched for `bake_seconds`."""
+    """A stage: `active` of `total` new instances take traffic, watched for `bake_seconds`."""
 
     active: int
     total: int
@@ -29,7 +29,7 @@ class Stage:
 
     @property
     def share(self) -> float:
-        """Share of all requests."""
+        """Return the share of all requests."""
         return self.active / self.total
 
     @property
@@ -42,10 +42,11 @@ class Stage:
 
 
 def reject_deployment(deployment_config: Mapping[str, Any] | None, instances: int) -> None:
-    """Raise `SageMakerError` for a policy that SageMaker doesn't accept for so many instances.
+    """Raise `SageMakerError` for a policy that SageMaker rejects for this number of instances.
 
-    Source: API_TrafficRoutingConfig.html and API_RollingUpdatePolicy.html of SageMaker's reference,
-    which state shares of the variant's instances. A batch of one instance is accepted on every endpoint.
+    Source: API_TrafficRoutingConfig.html and API_RollingUpdatePolicy.html of SageMaker's
+    reference, which state shares of the variant's instances. A batch of one instance is accepted
+    on every endpoint.
     """
     config = deployment_config or {}
     blue_green, rolling = config.get("BlueGreenUpdatePolicy"), config.get("RollingUpdatePolicy")
@@ -75,11 +76,11 @@ def reject_deployment(deployment_config: Mapping[str, Any] | None, instances: in
             )
 
 
-def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[Stage]:
-    """The last one has all the traffic. Without a policy: at once, unwatched."""
+def plan_stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[Stage]:
+    """Return the stages; the last one has all traffic. Without a policy: one, unwatched."""
     config = deployment_config or {}
     if rolling := config.get("RollingUpdatePolicy"):
-        batch = _instances(rolling["MaximumBatchSize"], instances)
+        batch = _count_instances(rolling["MaximumBatchSize"], instances)
         wait = int(rolling["WaitIntervalInSeconds"])
         steps = [*range(batch, instances, batch), instances]
         return [Stage(step, instances, wait, "WaitIntervalInSeconds") for step in steps]
@@ -91,9 +92,9 @@ def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[
     first: list[int] = []
     if routing["Type"] == "CANARY":
         # The canary of a single instance is all of it, and bakes all the same.
-        first = [_instances(routing["CanarySize"], instances)]
+        first = [_count_instances(routing["CanarySize"], instances)]
     elif routing["Type"] == "LINEAR":
-        step = _instances(routing["LinearStepSize"], instances)
+        step = _count_instances(routing["LinearStepSize"], instances)
         first = list(range(step, instances, step))
     return [
         *(Stage(active, instances, wait, "WaitIntervalInSeconds") for active in first),
@@ -101,29 +102,29 @@ def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[
     ]
 
 
-def _instances(size: Mapping[str, Any], total: int) -> int:
-    """Capacity is whole instances: 10 % of two is one."""
+def _count_instances(size: Mapping[str, Any], total: int) -> int:
+    """Return a size as a number of whole instances: 10 % of two is one."""
     value = int(size["Value"])
     count = value if size["Type"] == "INSTANCE_COUNT" else math.ceil(total * value / 100)
     return min(max(count, 1), total)
 
 
-def longest_seconds(deployment_config: Mapping[str, Any] | None) -> int | None:
-    """MaximumExecutionTimeoutInSeconds, after which an update is taken back."""
+def read_timeout_seconds(deployment_config: Mapping[str, Any] | None) -> int | None:
+    """Return MaximumExecutionTimeoutInSeconds, after which an update is rolled back."""
     config = deployment_config or {}
     policy = config.get("BlueGreenUpdatePolicy") or config.get("RollingUpdatePolicy") or {}
     seconds = policy.get("MaximumExecutionTimeoutInSeconds")
     return None if seconds is None else int(seconds)
 
 
-def rollback_alarms(deployment_config: Mapping[str, Any] | None) -> list[str]:
+def list_rollback_alarms(deployment_config: Mapping[str, Any] | None) -> list[str]:
     rollback = (deployment_config or {}).get("AutoRollbackConfiguration") or {}
     return [alarm["AlarmName"] for alarm in rollback.get("Alarms", [])]
 
 
 @dataclass
 class EndpointUpdate:
-    """Moved on by the clock; knows when it is through, and when it has to go back."""
+    """An update that the clock advances, to its end or to a rollback."""
 
     fleet: Fleet
     config: Mapping[str, Any]
@@ -134,15 +135,15 @@ class EndpointUpdate:
     _at: int = 0
 
     def __post_init__(self) -> None:
-        self.stages = stages(self.deployment_config, self.fleet.instance_count)
+        self.stages = plan_stages(self.deployment_config, self.fleet.instance_count)
         self.stage_started = self.started
 
     @property
     def stage(self) -> Stage:
         return self.stages[self._at]
 
-    def move_on(self, now: datetime) -> bool:
-        """True when every stage is over."""
+    def advance(self, now: datetime) -> bool:
+        """Advance to the stage at `now`. Return True when every stage is over."""
         while now >= self.stage_started + timedelta(seconds=self.stage.bake_seconds):
             self.stage_started += timedelta(seconds=self.stage.bake_seconds)
             if self._at + 1 == len(self.stages):
@@ -150,14 +151,14 @@ class EndpointUpdate:
             self._at += 1
         return False
 
-    def trouble(self, now: datetime, in_alarm: InAlarm) -> str | None:
-        """Why it has to be taken back. None: nothing is wrong."""
-        if raised := in_alarm(rollback_alarms(self.deployment_config)):
+    def explain_rollback(self, now: datetime, in_alarm: InAlarm) -> str | None:
+        """Return why the update has to be rolled back, or None."""
+        if raised := in_alarm(list_rollback_alarms(self.deployment_config)):
             return (
                 f"The deployment was rolled back: alarm(s) [{', '.join(raised)}] in the "
                 "auto-rollback configuration went into ALARM state."
             )
-        longest = longest_seconds(self.deployment_config)
+        longest = read_timeout_seconds(self.deployment_config)
         if longest is not None and now >= self.started + timedelta(seconds=longest):
             return (
                 "The deployment was rolled back: it took longer than "

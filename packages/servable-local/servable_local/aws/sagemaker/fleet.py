@@ -1,4 +1,4 @@
-"""The running variants of one endpoint configuration, and how they come to serve."""
+"""The running variants of one endpoint configuration, and how they are started."""
 
 import shutil
 import tempfile
@@ -24,16 +24,16 @@ from servable_local.aws.sagemaker.instances import (
     CopyPlacement,
     Shortage,
     VariantInstances,
-    instance_types,
+    list_instance_types,
 )
 from servable_local.aws.sagemaker.model_data import (
     TargetModels,
-    data_url,
     fetch_model_data,
-    of_package,
+    find_data_url,
+    merge_package,
 )
 from servable_local.aws.sagemaker.published_metrics import Utilisation
-from servable_local.container.image_code import version_of_image
+from servable_local.container.image_code import parse_image_version
 from servable_local.container.settings import MULTI_MODEL
 
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
@@ -45,17 +45,17 @@ _ONLY = "the local AWS serves a model of exactly one container that has model da
 class Turns:
     """Smooth weighted round robin, as in NGINX: deterministic and evenly mixed.
 
-    In each turn all names gain their weight; the name with the highest total is next, and pays the
-    sum of the weights. With weights 3 and 1: a a b a. AWS draws lots; taking turns gives the same
-    shares, and a test the same answer.
+    In each turn all names gain their weight; the name with the highest total is next, and loses
+    the sum of the weights. With weights 3 and 1: a a b a. AWS chooses at random; taking turns
+    gives the same shares, and tests with the same result.
     """
 
     def __init__(self) -> None:
         self._credit: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def next(self, weights: Mapping[str, float]) -> str:
-        """One of `weights`, which may differ from call to call. All zero counts as all equal."""
+    def choose_next(self, weights: Mapping[str, float]) -> str:
+        """Choose one of `weights`, which may differ between calls. All zero means all equal."""
         if not any(weight > 0 for weight in weights.values()):
             weights = dict.fromkeys(weights, 1.0)
         with self._lock:
@@ -71,9 +71,9 @@ class Turns:
 
 @dataclass
 class HostedVariant:
-    """One variant that answers.
+    """A variant that serves requests.
 
-    With instance pools its containers run the model of the first type that was to be had.
+    With instance pools, its containers run the model of the first type that was available.
     """
 
     name: str
@@ -86,34 +86,34 @@ class HostedVariant:
     _utilisations: dict[int, Utilisation] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
 
-    def utilisation(self) -> Iterator[tuple[dict[str, float], list[str]]]:
-        """({metric: percent}, instance types) of each container, since the last look.
+    def measure_utilisation(self) -> Iterator[tuple[dict[str, float], list[str]]]:
+        """Yield ({metric: percent}, instance types) of each container since the last call.
 
-        The types are those of the instances that it stands for, one by one; none without pools.
+        The types are those of the instances that it represents, one by one; none without pools.
         """
         before, self._utilisations = self._utilisations, {}
         types = [kind for kind, count in self.pools.items() for _ in range(count)]
         containers = list(self.instances.containers)
         for number, container in enumerate(containers):
             look = self._utilisations[id(container)] = before.get(id(container)) or Utilisation()
-            yield look.look(container), types[number :: len(containers)]
+            yield look.measure(container), types[number :: len(containers)]
 
     @property
     def pools(self) -> dict[str, int]:
-        """Instances by type; empty without instance pools."""
+        """Return instances by type; empty without instance pools."""
         by_type = dict(self.instances.by_type)
         return by_type if len(by_type) > 1 else {}
 
-    def answering(self) -> tuple[str, int] | None:
-        """The instance type that takes the next request, and how many there are; None without pools."""
+    def choose_instance_type(self) -> tuple[str, int] | None:
+        """Choose the type for the next request. Return it with its count; None without pools."""
         pools = self.pools
         weights = {kind: float(count) for kind, count in pools.items() if count}
-        kind = self._turns.next(weights) if weights else None
+        kind = self._turns.choose_next(weights) if weights else None
         return None if kind is None else (kind, pools[kind])
 
 
 class Fleet:
-    """Variants of one endpoint configuration that serve together, and go together."""
+    """The variants of one endpoint configuration, which serve together and end together."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Fleet:
         archives: Path,
         shadows: Sequence[HostedVariant] = (),
     ) -> None:
-        """`shadows` get copies of requests, and nobody gets their answers."""
+        """Initialize. `shadows` get copies of requests; their responses are discarded."""
         self.config_name = config_name
         self.shadows = {variant.name: variant for variant in shadows}
         self.variants = {variant.name: variant for variant in variants}
@@ -131,30 +131,30 @@ class Fleet:
 
     @property
     def instance_count(self) -> int:
-        """Instance count of the endpoint: the sum of the variants' desired counts, at least 1."""
+        """Return the endpoint's instance count: the sum of desired counts, at least 1."""
         return max(1, sum(variant.instances.desired for variant in self.variants.values()))
 
-    def choose(self) -> HostedVariant:
-        """By weight, as SageMaker routes."""
+    def choose_variant(self) -> HostedVariant:
+        """Choose a variant by weight, as SageMaker routes."""
         weights = {name: variant.weight for name, variant in self.variants.items()}
-        return self.variants[self._turns.next(weights)]
+        return self.variants[self._turns.choose_next(weights)]
 
-    def copied_to(self, variant: HostedVariant) -> HostedVariant | None:
-        """The shadow whose turn it is: the share of requests that its weight is of the other's."""
+    def choose_shadow(self, variant: HostedVariant) -> HostedVariant | None:
+        """Choose the shadow for a copy, if any; its share is its weight over the variant's."""
         for shadow in self.shadows.values():
             share = min(1.0, shadow.weight / variant.weight) if variant.weight else 0.0
-            if self._copies.next({"copy": share, "none": 1 - share}) == "copy":
+            if self._copies.choose_next({"copy": share, "none": 1 - share}) == "copy":
                 return shadow
         return None
 
-    def everybody(self) -> list[HostedVariant]:
-        """Shadows too."""
+    def list_variants(self) -> list[HostedVariant]:
+        """Return all variants, including shadows."""
         return [*self.variants.values(), *self.shadows.values()]
 
     def retain(self, old: "Fleet", kinds: frozenset[str]) -> None:
-        """Takes over counts and weights: DesiredInstanceCount, DesiredWeight."""
-        by_name = {variant.name: variant for variant in self.everybody()}
-        for before in old.everybody():
+        """Take over from `old`: DesiredInstanceCount, DesiredWeight, as `kinds` lists."""
+        by_name = {variant.name: variant for variant in self.list_variants()}
+        for before in old.list_variants():
             if (variant := by_name.get(before.name)) is None:
                 continue
             if "DesiredInstanceCount" in kinds:
@@ -163,15 +163,15 @@ class Fleet:
                 variant.weight = before.weight
 
     def close(self) -> None:
-        """Ends every container. Idempotent."""
-        for variant in self.everybody():
+        """End every container. Idempotent."""
+        for variant in self.list_variants():
             variant.instances.close()
         shutil.rmtree(self._archives, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class StartableModel:
-    """A model whose containers can be started: its image, the address of its data, multi-model mode."""
+    """A model with startable containers: its image, the URL of its data, multi-model mode."""
 
     image: str
     url: str | None
@@ -181,10 +181,10 @@ class StartableModel:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetLauncher:
-    """Starts the variants of one endpoint.
+    """A launcher of the variants of one endpoint.
 
-    `model` finds the CreateModel request of a model by its name, in any case of the name.
-    `folder` takes the containers' archives, which go. `log_group`: where their output is written.
+    `model` finds the CreateModel request of a model by its case-insensitive name.
+    `folder` takes the containers' temporary archives. `log_group`: where their output is written.
     """
 
     model: Callable[[str], Mapping[str, Any] | None]
@@ -197,7 +197,7 @@ class FleetLauncher:
     most_containers: int = 1
 
     def start(self, config: Mapping[str, Any]) -> Fleet:
-        """Returns when every variant of the configuration answers its ping.
+        """Start a fleet, and return when every variant responds to its ping.
 
         Raises `VariantStartError` and leaves nothing.
         """
@@ -207,7 +207,9 @@ class FleetLauncher:
         started: list[HostedVariant] = []
         failures: list[str] = []
         with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
-            for future in [pool.submit(self._variant, spec, archives) for spec in specifications]:
+            for future in [
+                pool.submit(self._start_variant, spec, archives) for spec in specifications
+            ]:
                 try:
                     started.append(future.result())
                 except Exception as error:
@@ -224,19 +226,19 @@ class FleetLauncher:
             raise VariantStartError(" ".join(failures))
         return fleet
 
-    def _variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
+    def _start_variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
         name = specification["VariantName"]
-        types = instance_types(specification)
-        first = self.shortage.first_free(types)
+        types = list_instance_types(specification)
+        first = self.shortage.find_available(types)
         if types and first is None:
             raise VariantStartError(NO_CAPACITY)
-        model_name = _model_name(specification, first)
+        model_name = _find_model_name(specification, first)
         if not model_name:
-            return _without_model(specification, types, self.shortage)
+            return _create_component_variant(specification, types, self.shortage)
         model = self.model(model_name)
         if model is None:
             raise VariantStartError(f'Could not find model "{model_name}".')
-        served = self.served(
+        served = self.prepare_model(
             model.get("Containers") or [model["PrimaryContainer"]], name, archives, specification
         )
         running = served.start()
@@ -267,34 +269,37 @@ class FleetLauncher:
             models=models if served.many else None,
         )
 
-    def served(
+    def prepare_model(
         self,
         containers: Sequence[Mapping[str, Any]],
         name: str,
         archives: Path,
         startup: Mapping[str, Any],
     ) -> StartableModel:
-        """A model's containers, its data fetched into `archives`; nothing is started yet.
+        """Prepare a model's containers, with its data in `archives`, without starting any.
 
-        `startup` may have ContainerStartupHealthCheckTimeoutInSeconds. Raises `VariantStartError`.
+        `startup` may have ContainerStartupHealthCheckTimeoutInSeconds. Raises
+        `VariantStartError`.
         """
-        container = of_package(containers[0], self.aws)
-        url = data_url(container)
+        container = merge_package(containers[0], self.aws)
+        url = find_data_url(container)
         if self.most_containers and (len(containers) != 1 or url is None):
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
         path = None
         if self.most_containers and url is not None and not many:
             path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
+        variables = parse_image_version(container.get("Image", "")) | container.get(
+            "Environment", {}
+        )
         variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
         ready_timeout_seconds = float(
             startup.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
-        start = partial(self._container, path, variables, ready_timeout_seconds, name)
+        start = partial(self._start_container, path, variables, ready_timeout_seconds, name)
         return StartableModel(container.get("Image", ""), url, many, start)
 
-    def _container(
+    def _start_container(
         self,
         archive: Path | None,
         variables: Mapping[str, str],
@@ -312,10 +317,10 @@ class FleetLauncher:
         return Container(lambda: self.logs.start(launch, self.log_group, variant))
 
 
-def _without_model(
+def _create_component_variant(
     specification: Mapping[str, Any], types: tuple[str, ...], shortage: Shortage
 ) -> HostedVariant:
-    """A variant for inference components: counted instances, each with room for their copies."""
+    """Create a variant for inference components: counted instances with room for copies."""
     instances = VariantInstances(
         [], 0, lambda: Container(NoProcess), types, shortage, most_containers=0
     )
@@ -329,8 +334,8 @@ def _without_model(
     )
 
 
-def _model_name(specification: Mapping[str, Any], instance_type: str | None) -> str:
-    """The model that the variant runs on this instance type."""
+def _find_model_name(specification: Mapping[str, Any], instance_type: str | None) -> str:
+    """Return the name of the model that the variant runs on this instance type."""
     overrides = {
         pool["InstanceType"]: pool.get("ModelNameOverride")
         for pool in specification.get("InstancePools", [])

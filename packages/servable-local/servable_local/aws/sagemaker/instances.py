@@ -1,14 +1,15 @@
-"""The instances of one variant, which container stands for each, and the copies of components on them.
+"""The instances of one variant, the container of each, and the component copies on them.
 
-An instance beyond `most_containers` is counted, starts and ends, and has no container of its own: the
-existing ones stand for it. The first container stays also where no instance is left, except with
+An instance beyond `most_containers` is counted, starts, and ends, and has no container of its
+own: the existing ones represent it. The first container also stays without instances, except with
 `least_containers` 0.
 
-Managed instance scaling adds an instance where no copy finds room, and removes one that has been empty for
-10 minutes. Sources: API_ComputeResourceRequirements of botocore's model;
+Managed instance scaling adds an instance if a copy finds no room, and removes one that has been
+empty for 10 minutes. Sources: API_ComputeResourceRequirements of botocore's model;
 https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
-(2024-12-03: 10 minutes). Chosen: all of an instance is room, though less than its memory was seen to be
-(https://github.com/huggingface/skills/pull/215, 2026-07); the instance with the fewest copies is next.
+(2024-12-03: 10 minutes). Our choice: all of an instance is room, though less than its memory was
+observed (https://github.com/huggingface/skills/pull/215, 2026-07); the instance with the fewest
+copies is next.
 """
 
 import functools
@@ -45,8 +46,8 @@ NO_CAPACITY = (
 )
 
 
-def instance_types(variant: Mapping[str, Any]) -> tuple[str, ...]:
-    """Instance types of a variant of CreateEndpointConfig, the preferred one first."""
+def list_instance_types(variant: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the instance types of a CreateEndpointConfig variant, the preferred one first."""
     pools = sorted(variant.get("InstancePools", []), key=lambda pool: int(pool["Priority"]))
     if pools:
         return tuple(pool["InstanceType"] for pool in pools)
@@ -54,17 +55,17 @@ def instance_types(variant: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class Shortage:
-    """The instance types of which an account's region has none left: a fault to inject."""
+    """The instance types that are unavailable in an account's Region: a fault to inject."""
 
     def __init__(self) -> None:
         self._types: frozenset[str] = frozenset()
 
-    def set(self, types: Iterable[str]) -> None:
-        """Ends the shortage of all other types."""
+    def set_types(self, types: Iterable[str]) -> None:
+        """Set the unavailable types; the shortage of all other types ends."""
         self._types = frozenset(types)
 
-    def first_free(self, types: Iterable[str]) -> str | None:
-        """The first of `types` that is to be had; None if none is."""
+    def find_available(self, types: Iterable[str]) -> str | None:
+        """Return the first of `types` that is available, or None."""
         return next((kind for kind in types if kind not in self._types), None)
 
 
@@ -88,10 +89,11 @@ class _NewInstance:
 
 @dataclass(eq=False)
 class VariantInstances:
-    """Counts and containers. Not for several threads at once, but for `pick`: an endpoint's lock holds it.
+    """The counts and containers of a variant. Hold the endpoint's lock for all except `pick`.
 
-    New instances are of the first type that is to be had; the last type's go first. Source:
-    https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
+    New instances are of the first available type; those of the last type end first. Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
+    (2026-11-22)
     """
 
     containers: list[Container]
@@ -115,15 +117,15 @@ class VariantInstances:
         self.by_type = dict.fromkeys(self.types or ("",), 0)
 
     @property
-    def serving(self) -> int:
+    def serving_count(self) -> int:
         return sum(self.by_type.values())
 
     @property
-    def changing(self) -> bool:
+    def is_changing(self) -> bool:
         return bool(self._starting)
 
     def pick(self) -> Container:
-        """Choose a container by the routing strategy; RANDOM takes turns: the same shares."""
+        """Choose a container by the routing strategy. RANDOM takes turns: equal shares."""
         containers = list(self.containers)
         if self.least_outstanding:
             return min(containers, key=lambda container: container.busy)
@@ -131,44 +133,46 @@ class VariantInstances:
         return containers[self._turn % len(containers)]
 
     def scale(self, desired: int, now: datetime) -> None:
-        """Starts or ends instances; returns at once."""
+        """Start or end instances, and return at once."""
         self.failure = None
-        more = desired - self.serving - len(self._starting)
+        more = desired - self.serving_count - len(self._starting)
         self.desired = desired
         for _ in range(more):
-            number = self.serving + len(self._starting) + 1
-            kind = self.shortage.first_free(self.by_type)
+            number = self.serving_count + len(self._starting) + 1
+            kind = self.shortage.find_available(self.by_type)
             if self.faults.capacity is not None and number > self.faults.capacity:
                 kind = None
             own = len(self.containers) < number <= self.most_containers and kind is not None
             ready = now + timedelta(seconds=self.faults.start_seconds)
-            self._starting.append(_NewInstance(ready, _launched(self.start) if own else None, kind))
+            self._starting.append(
+                _NewInstance(ready, _launch_in_background(self.start) if own else None, kind)
+            )
         for _ in range(-more):
             if self._starting:
-                _drop(self._starting.pop())
+                _discard(self._starting.pop())
             else:
                 self._remove_one()
         self._end_surplus()
 
     def retain(self, desired: int) -> None:
-        """So many from the beginning, as an update takes the count over; waits for their containers.
+        """Set the initial count, as an update takes it over, and wait for the containers.
 
-        If no type is to be had, none is added.
+        If no type is available, no instance is added.
         """
         self.desired = desired
-        while self.serving > desired:
+        while self.serving_count > desired:
             self._remove_one()
-        kind = self.shortage.first_free(self.by_type)
+        kind = self.shortage.find_available(self.by_type)
         if kind is not None:
-            self.by_type[kind] += desired - self.serving
-        while len(self.containers) < min(self.serving, self.most_containers):
+            self.by_type[kind] += desired - self.serving_count
+        while len(self.containers) < min(self.serving_count, self.most_containers):
             self.containers.append(self.start())
         self._end_surplus()
 
-    def tick(self, now: datetime, *, wait: bool) -> bool:
-        """Admit instances that are ready; True if with them the last start has ended, in success or not.
+    def admit_ready(self, now: datetime, *, wait: bool) -> bool:
+        """Admit ready instances. Return True if that ended the last start, successful or not.
 
-        `wait`: wait for a container that should be ready and is not, on a clock that stands still.
+        `wait`: wait for a container that should be ready but isn't, on a clock that stands still.
         """
         if not self._starting:
             return False
@@ -188,7 +192,7 @@ class VariantInstances:
         if self._starting:
             return False
         if self.failure is not None:
-            self.desired = self.serving
+            self.desired = self.serving_count
         return True
 
     def _remove_one(self) -> None:
@@ -196,23 +200,25 @@ class VariantInstances:
         self.by_type[last] -= 1
 
     def _end_surplus(self) -> None:
-        """End surplus containers: they get no more requests, and end after their last answer."""
+        """End surplus containers, which get no more requests, after their last response."""
         while len(self.containers) > max(
-            self.least_containers, min(self.serving, self.most_containers)
+            self.least_containers, min(self.serving_count, self.most_containers)
         ):
             surplus = self.containers.pop()
-            threading.Thread(target=_end, args=(surplus,), name="scale in", daemon=True).start()
+            threading.Thread(
+                target=_drain_and_close, args=(surplus,), name="scale in", daemon=True
+            ).start()
 
     def close(self) -> None:
-        """Ends every container. Idempotent."""
+        """End every container. Idempotent."""
         for new in self._starting:
-            _drop(new)
+            _discard(new)
         self._starting.clear()
         for container in self.containers:
             container.close()
 
 
-def _launched(start: Callable[[], Container]) -> "Future[Container]":
+def _launch_in_background(start: Callable[[], Container]) -> "Future[Container]":
     future: Future[Container] = Future()
 
     def run() -> None:
@@ -225,7 +231,7 @@ def _launched(start: Callable[[], Container]) -> "Future[Container]":
     return future
 
 
-def _drop(new: _NewInstance) -> None:
+def _discard(new: _NewInstance) -> None:
     def close(start: "Future[Container]") -> None:
         if start.exception() is None:
             start.result().close()
@@ -234,7 +240,7 @@ def _drop(new: _NewInstance) -> None:
         new.container.add_done_callback(close)
 
 
-def _end(container: Container) -> None:
+def _drain_and_close(container: Container) -> None:
     deadline = time.monotonic() + _DRAIN_SECONDS
     while container.busy and time.monotonic() < deadline:
         time.sleep(_DRAIN_LOOK_SECONDS)
@@ -242,16 +248,16 @@ def _end(container: Container) -> None:
 
 
 @functools.cache
-def _ec2_types() -> Mapping[str, Any]:
-    """EC2's DescribeInstanceTypes, as moto carries it."""
+def _load_ec2_types() -> Mapping[str, Any]:
+    """Return EC2's DescribeInstanceTypes from moto's data."""
     path = Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz"
     types: Mapping[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     return types
 
 
-def room_of(instance_type: str) -> Resources:
-    """Room on one instance; without bound for a type that EC2 does not have."""
-    kind = _ec2_types().get(instance_type.removeprefix("ml."))
+def find_room(instance_type: str) -> Resources:
+    """Return the resources of one instance; unlimited for a type that EC2 doesn't have."""
+    kind = _load_ec2_types().get(instance_type.removeprefix("ml."))
     if kind is None:
         return _UNKNOWN
     gpus = (kind.get("GpuInfo") or {}).get("Gpus", [])
@@ -259,8 +265,8 @@ def room_of(instance_type: str) -> Resources:
     return kind["VCpuInfo"]["DefaultVCpus"], kind["MemoryInfo"]["SizeInMiB"], accelerators
 
 
-def required(specification: Mapping[str, Any]) -> Resources:
-    """Room that one copy asks for by its ComputeResourceRequirements."""
+def read_requirements(specification: Mapping[str, Any]) -> Resources:
+    """Return the resources that one copy requires by its ComputeResourceRequirements."""
     asked = specification.get("ComputeResourceRequirements", {})
     return (
         float(asked.get("NumberOfCpuCoresRequired", 0)),
@@ -271,7 +277,7 @@ def required(specification: Mapping[str, Any]) -> Resources:
 
 @dataclass(eq=False)
 class _Instance:
-    """One instance, and what each copy on it takes: (component's name, resources)."""
+    """An instance, with the copies on it: (component's name, resources)."""
 
     copies: list[tuple[str, Resources]] = field(default_factory=list)
     empty_since: datetime | None = None
@@ -282,23 +288,23 @@ class _Instance:
 
 
 class CopyPlacement:
-    """Not for several threads at once: the endpoint's lock holds it."""
+    """The copies on a variant's instances. Not thread-safe: hold the endpoint's lock."""
 
     def __init__(self, instances: VariantInstances, scaling: Mapping[str, Any]) -> None:
-        """`scaling`: the variant's ManagedInstanceScaling."""
+        """Initialize without copies. `scaling`: the variant's ManagedInstanceScaling."""
         self._instances = instances
-        self._room = room_of(instances.types[0]) if instances.types else _UNKNOWN
+        self._room = find_room(instances.types[0]) if instances.types else _UNKNOWN
         self._managed = scaling.get("Status") == "ENABLED"
         self._least = int(scaling.get("MinInstanceCount", 1))
         self._most = int(scaling.get("MaxInstanceCount", 1))
         self._all: list[_Instance] = []
 
-    def put(self, name: str, asked: Resources, copies: int, now: datetime) -> int:
-        """Give a component as many copies as find room, at most `copies`; how many it has then.
+    def place_copies(self, name: str, asked: Resources, copies: int, now: datetime) -> int:
+        """Place at most `copies` copies of a component where there is room. Return how many.
 
-        Managed scaling starts an instance for those that find none.
+        Managed scaling starts an instance for those without room.
         """
-        self._follow(now)
+        self._sync_instances(now)
         own = [(each, copy) for each in self._all for copy in each.copies if copy[0] == name]
         for instance, copy in own[copies:]:
             instance.copies.remove(copy)
@@ -308,40 +314,40 @@ class CopyPlacement:
             if free:
                 min(free, key=lambda each: len(each.copies)).copies.append((name, asked))
                 placed += 1
-            elif not self._grow(asked, now):
+            elif not self._add_instance(asked, now):
                 break
         return placed
 
-    def refusal(self) -> str | None:
-        """Why a copy without room gets none; None while an instance starts that may take it."""
-        return None if self._instances.changing else self._instances.failure or NO_ROOM
+    def explain_no_room(self) -> str | None:
+        """Return why a copy has no room; None while an instance starts that may take it."""
+        return None if self._instances.is_changing else self._instances.failure or NO_ROOM
 
     def end_empty(self, now: datetime) -> None:
         """End instances that have been empty for 10 minutes, down to the minimum."""
-        self._follow(now)
+        self._sync_instances(now)
         for instance in list(self._all):
             if instance.copies:
                 instance.empty_since = None
                 continue
             since = instance.empty_since = instance.empty_since or now
             idle = now - since >= timedelta(minutes=EMPTY_MINUTES)
-            if self._managed and idle and self._instances.serving > self._least:
+            if self._managed and idle and self._instances.serving_count > self._least:
                 self._all.remove(instance)
                 self._instances.scale(self._instances.desired - 1, now)
 
-    def _grow(self, asked: Resources, now: datetime) -> bool:
-        """Start an instance, if one would have room; True if it is there at once."""
+    def _add_instance(self, asked: Resources, now: datetime) -> bool:
+        """Start an instance if it would have room. Return True if it serves at once."""
         count = self._instances
         fits = _Instance().has_room(self._room, asked)
-        if not (fits and self._managed and count.desired < self._most) or count.changing:
+        if not (fits and self._managed and count.desired < self._most) or count.is_changing:
             return False
         count.scale(count.desired + 1, now)
-        count.tick(now, wait=False)
+        count.admit_ready(now, wait=False)
         before = len(self._all)
-        self._follow(now)
+        self._sync_instances(now)
         return len(self._all) > before
 
-    def _follow(self, now: datetime) -> None:
-        """As many instances as serve: the variant's count may have been changed by its own operation."""
-        self._all += [_Instance() for _ in range(self._instances.serving - len(self._all))]
-        del self._all[self._instances.serving :]
+    def _sync_instances(self, now: datetime) -> None:
+        """Match the number of serving instances, which the variant's own operation can change."""
+        self._all += [_Instance() for _ in range(self._instances.serving_count - len(self._all))]
+        del self._all[self._instances.serving_count :]

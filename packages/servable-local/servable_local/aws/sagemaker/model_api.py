@@ -12,10 +12,10 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.resource_type import refusal, unmet
+from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_local.aws.sagemaker.described import list_page
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
-from servable_local.aws.sagemaker.model_data import check_model_data, data_url, of_package
+from servable_local.aws.sagemaker.model_data import check_model_data, find_data_url, merge_package
 from servable_local.aws.sagemaker.transform_job import TransformJob
 
 _MOST_MB = 100
@@ -32,10 +32,10 @@ class ResourceInUseError(ServiceException):
     code = "ResourceInUse"
 
 
-def refuse_limits(request: dict[str, Any]) -> None:
-    """Raises `SageMakerError` for what API_CreateTransformJob.html excludes; the words are ours.
+def reject_job_limits(request: dict[str, Any]) -> None:
+    """Raise `SageMakerError` for what API_CreateTransformJob.html excludes; the wording is ours.
 
-    Raises NotImplementedError, which is answered 501, for what would have no effect here.
+    Raises NotImplementedError, whose response is 501, for settings without effect here.
     """
     for name in _WITHOUT_EFFECT:
         if name in request:
@@ -55,7 +55,7 @@ def refuse_limits(request: dict[str, Any]) -> None:
         raise SageMakerError("S3DataType of a transform job is S3Prefix or ManifestFile.")
 
 
-def _summary(job: TransformJob) -> dict[str, Any]:
+def _summarize_job(job: TransformJob) -> dict[str, Any]:
     shown = job.describe()
     names = ("Name", "Arn", "Status")
     return {
@@ -66,8 +66,8 @@ def _summary(job: TransformJob) -> dict[str, Any]:
     }
 
 
-def refuse_mixed_kinds(request: Mapping[str, Any]) -> None:
-    """Raises `SageMakerError` for kinds that SageMaker does not put together.
+def reject_mixed_kinds(request: Mapping[str, Any]) -> None:
+    """Raise `SageMakerError` for kinds of variants that SageMaker doesn't combine.
 
     Source: API_CreateEndpointConfig.html (ShadowProductionVariants), serverless-endpoints.html
     (feature exclusions) and shadow-tests-exclusions.html of SageMaker's documentation.
@@ -93,7 +93,7 @@ def refuse_mixed_kinds(request: Mapping[str, Any]) -> None:
 
 
 def _reject_serverless_size(config: Mapping[str, Any]) -> None:
-    """Raise `SageMakerError` for what API_ProductionVariantServerlessConfig.html excludes."""
+    """Raise `SageMakerError` for sizes that API_ProductionVariantServerlessConfig.html excludes."""
     memory = config["MemorySizeInMB"]
     if memory % _SERVERLESS_MEMORY_STEP_MB:
         raise SageMakerError(
@@ -107,18 +107,18 @@ def _reject_serverless_size(config: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_components(request: Mapping[str, Any], region: str) -> None:
-    """Raises `SageMakerError` for variants without a model, or managed scaling, that SageMaker refuses.
+def reject_components(request: Mapping[str, Any], region: str) -> None:
+    """Raise `SageMakerError` for invalid variants without a model, or managed scaling.
 
-    Sources: https://github.com/hashicorp/terraform-provider-aws/pull/45926 (2025, a model and managed
-    scaling), https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27, a minimum of zero in eu-west-3,
-    no role); the other words are ours.
+    Sources: https://github.com/hashicorp/terraform-provider-aws/pull/45926 (2025, a model and
+    managed scaling), https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27, a minimum of
+    zero in eu-west-3, no role); the other wording is ours.
     """
     variants = request["ProductionVariants"]
-    empty = [each for each in variants if not _names_model(each)]
+    empty = [each for each in variants if not _has_model(each)]
     for variant in variants:
         scaling = variant.get("ManagedInstanceScaling", {})
-        if scaling and _names_model(variant):
+        if scaling and _has_model(variant):
             raise SageMakerError(
                 "ManagedInstanceScaling is only supported for inference component endpoints."
             )
@@ -144,13 +144,13 @@ def refuse_components(request: Mapping[str, Any], region: str) -> None:
         raise SageMakerError("A serverless variant names a model.")
 
 
-def _names_model(variant: Mapping[str, Any]) -> bool:
+def _has_model(variant: Mapping[str, Any]) -> bool:
     pools = variant.get("InstancePools", [])
     return "ModelName" in variant or any("ModelNameOverride" in pool for pool in pools)
 
 
-def refuse_pools(variant: Mapping[str, Any]) -> None:
-    """Raises `SageMakerError` for pools that SageMaker does not take; the words are ours.
+def reject_pools(variant: Mapping[str, Any]) -> None:
+    """Raise `SageMakerError` for pools that SageMaker rejects; the wording is ours.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
     (InstancePools replaces InstanceType, 2026-11-22)
@@ -164,8 +164,8 @@ def refuse_pools(variant: Mapping[str, Any]) -> None:
             raise SageMakerError(f"{key} must differ between InstancePools; given: {values}.")
 
 
-def refuse_frequency(request: Mapping[str, Any]) -> None:
-    """Raises `SageMakerError` for an interval that API_MetricsConfig.html does not list."""
+def reject_frequency(request: Mapping[str, Any]) -> None:
+    """Raise `SageMakerError` for an interval that API_MetricsConfig.html doesn't list."""
     seconds = request.get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60)
     if seconds not in _PUBLISH_SECONDS:
         allowed = ", ".join(map(str, _PUBLISH_SECONDS))
@@ -174,49 +174,52 @@ def refuse_frequency(request: Mapping[str, Any]) -> None:
         )
 
 
-def _listed(value: Any) -> list[Any]:
+def _wrap_in_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _trusts(statement: Mapping[str, Any]) -> bool:
-    """Whether SageMaker may take on a role by this statement.
+def _is_trusting(statement: Mapping[str, Any]) -> bool:
+    """Return whether a statement lets SageMaker assume a role.
 
-    SageMaker names its caller arn:aws:sagemaker:REGION:ACCOUNT:*, the asterisk as a letter, so that the
+    SageMaker names its caller arn:aws:sagemaker:REGION:ACCOUNT:*, with a literal asterisk, so the
     full ARN of a model or endpoint in the condition matches nothing. Region and account are not
     compared: environments of other ones are deployed here.
-    https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html (2026-11-22)
+    https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
+    (2026-11-22)
     """
     if "sagemaker.amazonaws.com" not in json.dumps(statement.get("Principal", {})):
         return False
     patterns = statement.get("Condition", {}).get("ArnLike", {}).get("aws:SourceArn")
     return patterns is None or any(
-        fnmatchcase("*", pattern.rsplit(":", 1)[-1]) for pattern in _listed(patterns)
+        fnmatchcase("*", pattern.rsplit(":", 1)[-1]) for pattern in _wrap_in_list(patterns)
     )
 
 
 class ModelApi(SageMakerResponse):
-    """Models, configurations, and jobs: `hostings` is set when the server is built. Others remain moto's."""
+    """The API of models, configurations, and jobs. `hostings` is set when the server is built."""
 
     hostings: ClassVar[Regions[RegionalHosting]]
 
     @property
-    def here(self) -> RegionalHosting:
-        return self.hostings.of(self.current_account, self.region)
+    def regional_service(self) -> RegionalHosting:
+        return self.hostings.find_service(self.current_account, self.region)
 
-    def _asked(self) -> dict[str, Any]:
-        """Return the request."""
+    def _read_request(self) -> dict[str, Any]:
+        """Return the parameters of the request."""
         return dict(self.params)
 
     def validation_error(self, operation: str) -> SageMakerError | None:
-        """Return the error for a request that botocore's model of the operation excludes."""
-        problems = unmet(self._asked(), "sagemaker", operation)
-        return SageMakerError(refusal(problems)) if problems else None
+        """Return the error for a request that violates botocore's model, or None."""
+        problems = list_violations(self._read_request(), "sagemaker", operation)
+        return SageMakerError(format_violations(problems)) if problems else None
 
-    def _tag(self, arn: str, request: dict[str, Any]) -> None:
-        self.here.tags[arn] = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])}
+    def _store_tags(self, arn: str, request: dict[str, Any]) -> None:
+        self.regional_service.tags[arn] = {
+            tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])
+        }
 
     def create_model(self) -> ActionResult:
-        request, here = self._asked(), self.here
+        request, here = self._read_request(), self.regional_service
         name = request["ModelName"]
         here.models.check_new(name)
         containers = request.get("Containers") or [request.get("PrimaryContainer")]
@@ -224,18 +227,18 @@ class ModelApi(SageMakerResponse):
             raise SageMakerError("You must provide either PrimaryContainer or Containers.")
         self._check_role(request.get("ExecutionRoleArn"))
         for container in containers:
-            if url := data_url(of_package(container, here.aws)):
+            if url := find_data_url(merge_package(container, here.aws)):
                 check_model_data(url, here.aws)
-        return ActionResult({"ModelArn": self._add(here.models, name, request)})
+        return ActionResult({"ModelArn": self._add_definition(here.models, name, request)})
 
-    def _add(self, definitions: Definitions, name: str, request: dict[str, Any]) -> str:
+    def _add_definition(self, definitions: Definitions, name: str, request: dict[str, Any]) -> str:
         arn = definitions.arn(name)
-        self._tag(arn, request)
+        self._store_tags(arn, request)
         definitions.add(name, request)
         return arn
 
-    def _remove(self, definitions: Definitions, name: str) -> ActionResult:
-        self.here.tags.pop(definitions.remove(name).arn, None)
+    def _remove_definition(self, definitions: Definitions, name: str) -> ActionResult:
+        self.regional_service.tags.pop(definitions.remove(name).arn, None)
         return EmptyResult()
 
     def _check_role(self, arn: str | None) -> None:
@@ -245,99 +248,107 @@ class ModelApi(SageMakerResponse):
         )
         try:
             name = (arn or "").rsplit("/", 1)[-1]
-            role = self.here.aws.client("iam").get_role(RoleName=name)["Role"]
+            role = self.regional_service.aws.client("iam").get_role(RoleName=name)["Role"]
         except (ClientError, ValueError):
             raise SageMakerError(refusal) from None
         trust = role["AssumeRolePolicyDocument"]
-        if not any(_trusts(statement) for statement in _listed(trust["Statement"])):
+        if not any(_is_trusting(statement) for statement in _wrap_in_list(trust["Statement"])):
             raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:
-        return ActionResult(self.here.models.get(self._get_param("ModelName")).describe())
+        return ActionResult(
+            self.regional_service.models.find_definition(self._get_param("ModelName")).describe()
+        )
 
     def list_models(self) -> ActionResult:
-        summaries = self.here.models.summaries()
-        return ActionResult(list_page(self._asked(), "Model", summaries, "Models"))
+        summaries = self.regional_service.models.list_summaries()
+        return ActionResult(list_page(self._read_request(), "Model", summaries, "Models"))
 
     def delete_model(self) -> ActionResult:
-        return self._remove(self.here.models, self._get_param("ModelName"))
+        return self._remove_definition(self.regional_service.models, self._get_param("ModelName"))
 
     def create_model_package(self) -> ActionResult:
-        return self._told(super().create_model_package())
+        return self._send_package_event(super().create_model_package())
 
     def update_model_package(self) -> ActionResult:
-        return self._told(super().update_model_package())
+        return self._send_package_event(super().update_model_package())
 
-    def _told(self, answer: Any) -> ActionResult:
-        """The answer, once EventBridge has heard of the model package."""
-        self.here.tell_of_package(answer.result["ModelPackageArn"])
+    def _send_package_event(self, answer: Any) -> ActionResult:
+        """Send an event of the model package, and return the response."""
+        self.regional_service.send_package_event(answer.result["ModelPackageArn"])
         return ActionResult(answer.result)
 
     def create_endpoint_config(self) -> ActionResult:
-        request, here = self._asked(), self.here
+        request, here = self._read_request(), self.regional_service
         name = request["EndpointConfigName"]
         here.configs.check_new(name)
         names = [variant["VariantName"] for variant in request["ProductionVariants"]]
         if len(set(names)) < len(names):
             raise SageMakerError(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in request["ProductionVariants"] + request.get("ShadowProductionVariants", []):
-            refuse_pools(variant)
+            reject_pools(variant)
             for definition in (variant, *variant.get("InstancePools", [])):
                 if model := definition.get("ModelName") or definition.get("ModelNameOverride"):
-                    here.models.get(model)
-        refuse_mixed_kinds(request)
-        refuse_components(request, here.aws.region)
+                    here.models.find_definition(model)
+        reject_mixed_kinds(request)
+        reject_components(request, here.aws.region)
         if "ExecutionRoleArn" in request:
             self._check_role(request["ExecutionRoleArn"])
-        refuse_frequency(request)
-        return ActionResult({"EndpointConfigArn": self._add(here.configs, name, request)})
+        reject_frequency(request)
+        return ActionResult(
+            {"EndpointConfigArn": self._add_definition(here.configs, name, request)}
+        )
 
     def describe_endpoint_config(self) -> ActionResult:
-        config = self.here.configs.get(self._get_param("EndpointConfigName"))
+        config = self.regional_service.configs.find_definition(
+            self._get_param("EndpointConfigName")
+        )
         return ActionResult(config.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
-        summaries = self.here.configs.summaries()
-        page = list_page(self._asked(), "EndpointConfig", summaries, "EndpointConfigs")
+        summaries = self.regional_service.configs.list_summaries()
+        page = list_page(self._read_request(), "EndpointConfig", summaries, "EndpointConfigs")
         return ActionResult(page)
 
     def delete_endpoint_config(self) -> ActionResult:
-        return self._remove(self.here.configs, self._get_param("EndpointConfigName"))
+        return self._remove_definition(
+            self.regional_service.configs, self._get_param("EndpointConfigName")
+        )
 
     def create_transform_job(self) -> ActionResult:
-        request, here = self._asked(), self.here
-        refuse_limits(request)
+        request, here = self._read_request(), self.regional_service
+        reject_job_limits(request)
         name = request["TransformJobName"]
-        arn = here.arn("transform-job", name)
+        arn = here.build_arn("transform-job", name)
         if name.lower() in here.jobs:
             raise ResourceInUseError(
                 "Job name must be unique within an AWS account and region, and a job with this name "
                 f"already exists ({arn})"
             )
-        model = here.models.get(request["ModelName"]).request
-        self._tag(arn, request)
+        model = here.models.find_definition(request["ModelName"]).request
+        self._store_tags(arn, request)
         try:
-            job = TransformJob(request, arn, here.job_dependencies(model))
+            job = TransformJob(request, arn, here.build_job_dependencies(model))
         except ValueError as error:
             raise SageMakerError(str(error)) from None
         here.jobs[name.lower()] = job
         job.start()
         return ActionResult({"TransformJobArn": arn})
 
-    def _job(self) -> TransformJob:
-        job = self.here.jobs.get(self._get_param("TransformJobName").lower())
+    def _find_job(self) -> TransformJob:
+        job = self.regional_service.jobs.get(self._get_param("TransformJobName").lower())
         if job is None:
             raise SageMakerError("Requested resource not found.")
         return job
 
     def describe_transform_job(self) -> ActionResult:
-        return ActionResult(self._job().describe())
+        return ActionResult(self._find_job().describe())
 
     def stop_transform_job(self) -> ActionResult:
-        self._job().stop()
+        self._find_job().stop()
         return EmptyResult()
 
     def list_transform_jobs(self) -> ActionResult:
-        summaries = [_summary(job) for job in list(self.here.jobs.values())]
-        page = list_page(self._asked(), "TransformJob", summaries, "TransformJobSummaries")
+        summaries = [_summarize_job(job) for job in list(self.regional_service.jobs.values())]
+        page = list_page(self._read_request(), "TransformJob", summaries, "TransformJobSummaries")
         return ActionResult(page)

@@ -1,6 +1,6 @@
 """A model's data: located when the model is created, downloaded when an endpoint starts.
 
-In multi-model mode, a request names its model, which is downloaded and loaded at the first request.
+In multi-model mode, a request names its model; the first request downloads and loads it.
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
 """
 
@@ -23,13 +23,13 @@ _LOAD_TIMEOUT_SECONDS = 300.0
 _ALREADY_LOADED = 409
 
 
-def _name(target: str) -> str:
+def _hash_name(target: str) -> str:
     # SageMaker too names it by a hash: a target may hold slashes.
     return hashlib.sha256(target.encode()).hexdigest()[:32]
 
 
 class TargetModels:
-    """The models of one container, from archives under one S3 prefix. None is unloaded to make room."""
+    """The models of one container, from archives under an S3 prefix. None is unloaded for memory."""
 
     def __init__(self, container: Container, prefix: str, *, aws: Loopback, folder: Path) -> None:
         self._container, self._prefix = container, prefix
@@ -38,25 +38,25 @@ class TargetModels:
         self._loaded: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def path(self, target: str) -> str:
-        """Path of a target model in the container; loads it if need be. Raises `ValidationError`."""
-        name = _name(target)
+    def find_path(self, target: str) -> str:
+        """Return a target model's path, and load it if needed. Raises `ValidationError`."""
+        name = _hash_name(target)
         with self._lock:
             key = (self._container.url, name)
             if key not in self._loaded:
-                self._load(target, name)
+                self._load_model(target, name)
                 self._loaded.add(key)
         return f"/models/{name}/invoke"
 
-    def forget(self, target: str) -> None:
-        """It is loaded again when it is next asked for: the container says that it is not (404).
+    def mark_unloaded(self, target: str) -> None:
+        """Mark a model as unloaded after a 404, so that the next request loads it again.
 
         Since 2.20 the image unloads a model whose model server has ended.
         """
         with self._lock:
-            self._loaded.discard((self._container.url, _name(target)))
+            self._loaded.discard((self._container.url, _hash_name(target)))
 
-    def _load(self, target: str, name: str) -> None:
+    def _load_model(self, target: str, name: str) -> None:
         # Imported here, as the local container itself: the server starts without it.
         from servable_tensors.archive import ArchiveError, unpack
 
@@ -69,7 +69,7 @@ class TargetModels:
                 fetch_model_data(url, self._aws, fetched)
                 unpack(fetched, model)
             except VariantStartError:
-                bucket, object_key = s3_location(url)
+                bucket, object_key = parse_s3_location(url)
                 raise ValidationError(
                     f"Failed to download model data(bucket: {bucket}, key: {object_key}). Please "
                     "ensure that there is an object located at the URL and that the role passed "
@@ -93,28 +93,28 @@ class TargetModels:
             )
 
 
-def keys_under(s3: Any, bucket: str, prefix: str) -> Iterator[str]:
-    """The keys under the prefix."""
+def list_keys(s3: Any, bucket: str, prefix: str) -> Iterator[str]:
+    """Yield the keys under the prefix."""
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         yield from (item["Key"] for item in page.get("Contents", []))
 
 
 def write_archive(s3: Any, bucket: str, prefix: str, target: Path) -> None:
-    """Writes what lies under the prefix as the archive that it would have been.
+    """Write the files under the prefix as one archive.
 
     SageMaker mounts such a model without unpacking; here a container takes one archive, which is
     unpacked at once: compressing it would only take time.
     """
     with tarfile.open(target, "w:gz", compresslevel=0) as tar:
-        for key in keys_under(s3, bucket, prefix):
+        for key in list_keys(s3, bucket, prefix):
             answer = s3.get_object(Bucket=bucket, Key=key)
             member = tarfile.TarInfo(key.removeprefix(prefix))
             member.size = answer["ContentLength"]
             tar.addfile(member, answer["Body"])
 
 
-def data_url(container: Mapping[str, Any]) -> str | None:
-    """The s3:// address of the archive, or of a prefix of files, which ends with a slash.
+def find_data_url(container: Mapping[str, Any]) -> str | None:
+    """Return the s3:// URL of the archive, or of a prefix of files, which ends with a slash.
 
     Raises `SageMakerError` for data that is neither.
     """
@@ -135,11 +135,11 @@ def data_url(container: Mapping[str, Any]) -> str | None:
     )
 
 
-def of_package(container: Mapping[str, Any], aws: Loopback) -> Mapping[str, Any]:
-    """The container with what its model package names: image, data, and variables that it does not set.
+def merge_package(container: Mapping[str, Any], aws: Loopback) -> Mapping[str, Any]:
+    """Return the container with its model package's image, data, and missing variables.
 
-    Raises `SageMakerError` for a package that is not there. That CreateModel refuses a version that is
-    not approved is documented nowhere, and not done here.
+    Raises `SageMakerError` for a missing package. A version that isn't approved is accepted: no
+    documentation says that CreateModel rejects it.
     https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-deploy.html (2026-11-22)
     """
     name = container.get("ModelPackageName")
@@ -155,14 +155,14 @@ def of_package(container: Mapping[str, Any], aws: Loopback) -> Mapping[str, Any]
 
 
 def check_model_data(url: str, aws: Loopback) -> None:
-    """CreateModel looks for the object, so a wrong address fails there and then."""
-    bucket, key = s3_location(url)
+    """Raise `SageMakerError` for missing data: CreateModel reports a wrong URL at once."""
+    bucket, key = parse_s3_location(url)
     problem = "find"
     try:
         if not key.endswith("/"):
             aws.client("s3").head_object(Bucket=bucket, Key=key)
             return
-        if any(keys_under(aws.client("s3"), bucket, key)):
+        if any(list_keys(aws.client("s3"), bucket, key)):
             return
     except ClientError as error:
         if error.response["Error"]["Code"] in ("403", "AccessDenied"):
@@ -171,11 +171,11 @@ def check_model_data(url: str, aws: Loopback) -> None:
 
 
 def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
-    """Makes the file `target`: a hard link to the object's, or an archive of files under a prefix.
+    """Create `target`: a hard link to the object's file, or an archive of files under a prefix.
 
     Raises `VariantStartError`.
     """
-    bucket, key = s3_location(url)
+    bucket, key = parse_s3_location(url)
     beside = target.with_name(target.name + ".part")
     beside.unlink(missing_ok=True)
     try:
@@ -185,9 +185,9 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
             # Asked for, so that a bucket's policy has its say: its last byte will do.
             aws.client("s3").get_object(Bucket=bucket, Key=key, Range="bytes=-1")["Body"].read()
             # Imported here: moto's S3 is there as soon as it has an object.
-            from servable_local.aws.moto_patches.s3 import content_of
+            from servable_local.aws.moto_patches.s3 import find_content
 
-            content_of(aws.account, aws.region, bucket, key).link(beside)
+            find_content(aws.account, aws.region, bucket, key).link(beside)
     except ClientError:
         raise VariantStartError(
             f'Failed to download model data for container "container_1" from URL: "{url}". '
@@ -198,13 +198,13 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
     return target
 
 
-def encryption(kms_key: str | None) -> dict[str, str]:
+def build_encryption(kms_key: str | None) -> dict[str, str]:
     """Return the arguments with which S3 encrypts an object; none without a key."""
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
-def s3_location(url: str) -> tuple[str, str]:
-    """Bucket and key of `s3://BUCKET/KEY`, or of `https://s3.REGION.amazonaws.com/BUCKET/KEY`."""
+def parse_s3_location(url: str) -> tuple[str, str]:
+    """Parse `s3://BUCKET/KEY`, or `https://s3.REGION.amazonaws.com/BUCKET/KEY`."""
     scheme, _, rest = url.partition("://")
     where = rest if scheme == "s3" else rest.partition("/")[2]
     bucket, _, key = where.partition("/")

@@ -1,4 +1,4 @@
-"""The metrics that SageMaker publishes, in its own names, dimensions and units.
+"""The metrics that SageMaker publishes, with its names, dimensions, and units.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """
@@ -41,7 +41,7 @@ _NOT_PUBLISHED = {
 
 @dataclass(frozen=True)
 class Invocation:
-    """One request that reached a container. `status` 0: no HTTP answer came."""
+    """A request that reached a container. `status` 0: no HTTP response came."""
 
     status: int
     instance_count: int
@@ -60,10 +60,11 @@ def publish_invocation(
     pool: tuple[str, int] | None = None,
     component: str | None = None,
 ) -> None:
-    """`config` adds a second set, of one fleet alone, while an update is watched; `pool`, an instance
-    type and how many there are, adds that type's; `component`, whose copies `instance_count` counts, its own.
+    """Publish the metrics of an invocation. `dimensions`: EndpointName and VariantName.
 
-    `dimensions`: EndpointName and VariantName. `kind` of the endpoint: real_time, serverless or asynchronous.
+    `config` adds metrics of a single fleet, while an update is watched; `pool`, an instance type
+    and its count, adds that type's; `component`, whose copies `instance_count` counts, adds its
+    own. `kind` of the endpoint: real_time, serverless, or asynchronous.
     """
     status, overhead_seconds = invocation.status, max(0.0, invocation.overhead_seconds)
     published = {
@@ -81,19 +82,19 @@ def publish_invocation(
     if pool is not None:
         of_type = dimensions | {"InstanceType": pool[0]}
         each = published | {"InvocationsPerInstance": (1.0 / max(1, pool[1]), _COUNT)}
-        _add(store, at, each, of_type, kind)
+        _add_values(store, at, each, of_type, kind)
     if component:
         of_copies = dict(published)
         of_copies["InvocationsPerCopy"] = of_copies.pop("InvocationsPerInstance")
-        _add(store, at, of_copies, {"InferenceComponentName": component}, kind)
+        _add_values(store, at, of_copies, {"InferenceComponentName": component}, kind)
         published.pop("InvocationsPerInstance")
-    _add(store, at, published, dimensions, kind)
+    _add_values(store, at, published, dimensions, kind)
     if config:
         of_fleet = {name: value for name, value in published.items() if name not in OF_BOTH_FLEETS}
-        _add(store, at, of_fleet, dimensions | {"EndpointConfigName": config}, kind)
+        _add_values(store, at, of_fleet, dimensions | {"EndpointConfigName": config}, kind)
 
 
-def _add(
+def _add_values(
     store: MetricStore,
     at: datetime,
     published: Mapping[str, tuple[float, str]],
@@ -102,10 +103,10 @@ def _add(
 ) -> None:
     for name, (value, unit) in published.items():
         if name not in _NOT_PUBLISHED[kind]:
-            store.add(Metric.of(NAMESPACE, name, dimensions), value, unit=unit, at=at)
+            store.add(Metric.from_dimensions(NAMESPACE, name, dimensions), value, unit=unit, at=at)
 
 
-def publish_scaled(
+def publish_scaling_metrics(
     store: MetricStore,
     at: datetime,
     *,
@@ -114,25 +115,30 @@ def publish_scaled(
     minute_ends: bool,
     per: tuple[str, str] = ("ConcurrentRequestsPerModel", "InvocationsPerInstance"),
 ) -> None:
-    """Publish the metrics that what is scaled sends without a request too, to scale in. `per`: their names.
+    """Publish the metrics that scalable resources also send without requests, to scale in.
 
-    Sources (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
-    (zeros without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
+    `per`: their names. Sources (2026-11-22):
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html (zeros
+    without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
     """
-    concurrent = Metric.of(NAMESPACE, per[0], dimensions)
+    concurrent = Metric.from_dimensions(NAMESPACE, per[0], dimensions)
     store.add(concurrent, concurrency, unit=_COUNT, at=at)
-    invocations = Metric.of(NAMESPACE, per[1], dimensions)
+    invocations = Metric.from_dimensions(NAMESPACE, per[1], dimensions)
     start = at + timedelta(seconds=1) - timedelta(minutes=1)
-    if minute_ends and not store.between(invocations, start, start + timedelta(minutes=1)).count:
+    if (
+        minute_ends
+        and not store.collect_samples(invocations, start, start + timedelta(minutes=1)).count
+    ):
         store.add(invocations, 0.0, unit=_COUNT, at=at)
 
 
 def publish_no_capacity(store: MetricStore, clock: Clock, component: str) -> None:
-    """A request to a component without a copy.
+    """Publish the metric of a request to a component without a copy.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
     """
-    metric = Metric.of(
+    metric = Metric.from_dimensions(
         NAMESPACE, "NoCapacityInvocationFailures", {"InferenceComponentName": component}
     )
     store.add(metric, 1.0, unit=_COUNT, at=clock.now())
@@ -141,11 +147,14 @@ def publish_no_capacity(store: MetricStore, clock: Clock, component: str) -> Non
 def publish_async_failure(
     store: MetricStore, clock: Clock, name: str, *, dimensions: dict[str, str]
 ) -> None:
-    """One failure of an asynchronous endpoint, as InvocationFailures.
+    """Publish a failure of an asynchronous endpoint, such as InvocationFailures.
 
-    Source (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
+    Source (2026-11-22):
+    https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
     """
-    store.add(Metric.of(NAMESPACE, name, dimensions), 1.0, unit="Count", at=clock.now())
+    store.add(
+        Metric.from_dimensions(NAMESPACE, name, dimensions), 1.0, unit="Count", at=clock.now()
+    )
 
 
 def publish_backlog(
@@ -156,11 +165,11 @@ def publish_backlog(
     received: Sequence[datetime],
     instances: int,
 ) -> None:
-    """What waits or is answered in an asynchronous endpoint at the end of the minute before `at`.
+    """Publish how many asynchronous requests are unfinished at the end of the minute before `at`.
 
-    `received`: when each request was. Without an instance the whole backlog is that of one, because target
-    tracking starts the first once it exceeds the target.
-    Sources (2026-11-28): https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
+    `received`: when each request was. Without an instance the whole backlog is that of one,
+    because target tracking starts the first once it exceeds the target. Sources (2026-11-28):
+    https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
     async-inference-autoscale.html
     """
     backlog = {
@@ -170,11 +179,16 @@ def publish_backlog(
     }
     within, dimensions = at - timedelta(seconds=1), {"EndpointName": endpoint}
     for name, value in backlog.items():
-        store.add(Metric.of(NAMESPACE, name, dimensions), value, unit="Count", at=within)
+        store.add(
+            Metric.from_dimensions(NAMESPACE, name, dimensions), value, unit="Count", at=within
+        )
     if received:
         age, metric = (within - min(received)).total_seconds(), "ApproximateAgeOfOldestRequest"
         store.add(
-            Metric.of(NAMESPACE, metric, dimensions), max(0.0, age), unit="Seconds", at=within
+            Metric.from_dimensions(NAMESPACE, metric, dimensions),
+            max(0.0, age),
+            unit="Seconds",
+            at=within,
         )
 
 
@@ -187,13 +201,12 @@ def publish_utilisation(
     kind: str,
     pools: Sequence[str] = (),
 ) -> None:
-    """Publishes the metrics of the minute that ends at `at`; `pools` has the types of the instances that
-    the container stands for, each of which has a value of its own."""
+    """Publish the utilization of the minute before `at`, also per instance type in `pools`."""
     of_types = [dimensions | {"InstanceType": name} for name in pools]
     within = at - timedelta(seconds=1)
     for name, percent in percents.items():
         for them in [dimensions, *of_types] if name not in _NOT_PUBLISHED[kind] else ():
-            metric = Metric.of(UTILISATION_NAMESPACE, name, them)
+            metric = Metric.from_dimensions(UTILISATION_NAMESPACE, name, them)
             store.add(metric, percent, unit="Percent", at=within)
 
 
@@ -204,10 +217,10 @@ class Utilisation:
     _looked: float = field(default_factory=time.monotonic)
     _cpu_seconds: dict[int, float] = field(default_factory=dict)
 
-    def look(self, container: Container) -> dict[str, float]:
-        """{metric: percent} since the last look; empty where there is nothing to measure.
+    def measure(self, container: Container) -> dict[str, float]:
+        """Return {metric: percent} since the last call; empty if there is nothing to measure.
 
-        CPUUtilization is 100 for each busy core, as SageMaker has it.
+        CPUUtilization is 100 for each busy core, as in SageMaker.
         """
         elapsed_seconds = time.monotonic() - self._looked
         if container.pid is None or elapsed_seconds < _SHORTEST_SECONDS:
@@ -232,14 +245,14 @@ class Utilisation:
         percents = {"MemoryUtilization": 100 * memory_bytes / psutil.virtual_memory().total}
         if container.folder is not None:
             disk = psutil.disk_usage(str(container.folder)).total
-            percents["DiskUtilization"] = 100 * _size_bytes(container.folder) / disk
+            percents["DiskUtilization"] = 100 * _compute_size_bytes(container.folder) / disk
         if not first:
             busy = sum(now - before.get(pid, 0.0) for pid, now in self._cpu_seconds.items())
             percents["CPUUtilization"] = 100 * busy / elapsed_seconds
         return percents
 
 
-def _size_bytes(folder: Path) -> int:
+def _compute_size_bytes(folder: Path) -> int:
     total = 0
     for path in folder.rglob("*"):
         try:

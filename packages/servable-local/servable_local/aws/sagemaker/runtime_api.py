@@ -1,4 +1,4 @@
-"""InvokeEndpoint: answered by the container of the variant, or of the component's copy, whose turn it is."""
+"""InvokeEndpoint: requests to the container of a variant, or of a component's copy, in turn."""
 
 import functools
 import http.client
@@ -14,8 +14,12 @@ from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.loopback import Loopback, Regions, service_model
-from servable_local.aws.resources.resource_type import broken, refusal, violation
+from servable_local.aws.loopback import Loopback, Regions, load_service_model
+from servable_local.aws.resources.resource_type import (
+    find_broken_limits,
+    format_violation,
+    format_violations,
+)
 from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
@@ -29,7 +33,7 @@ from servable_local.aws.sagemaker.published_metrics import (
 from servable_local.aws.sagemaker.stored_invocations import (
     QueuedInvocation,
     is_captured,
-    put_captured,
+    store_capture,
 )
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
@@ -46,7 +50,7 @@ _PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id"
 NO_ANSWER = 0
 
 
-def broken_limits(
+def list_violated_limits(
     headers: Mapping[str, str],
     body: bytes,
     *,
@@ -54,12 +58,12 @@ def broken_limits(
     operation: str = "InvokeEndpoint",
     largest_bytes: int = LARGEST_BODY_BYTES,
 ) -> list[str]:
-    """Return every constraint of the operation's model that the request doesn't meet.
+    """Return every constraint of the operation's model that the request violates.
 
-    `name` is the endpoint's. Values are not repeated: they may be secrets.
+    `name` is the endpoint's. Values aren't repeated: they may be secrets.
     """
     problems: list[str] = []
-    shape = service_model("sagemaker-runtime").operation_model(operation).input_shape
+    shape = load_service_model("sagemaker-runtime").operation_model(operation).input_shape
     for member_name, member in shape.members.items():
         location = member.serialization.get("location")
         value: str | int | None = None
@@ -72,10 +76,10 @@ def broken_limits(
             continue
         if member.type_name == "integer":
             if not re.fullmatch(r"-?[0-9]+", str(value)):
-                problems.append(violation(where, "be an integer"))
+                problems.append(format_violation(where, "be an integer"))
                 continue
             value = int(value)
-        problems += [violation(where, must) for must in broken(value, member)]
+        problems += [format_violation(where, must) for must in find_broken_limits(value, member)]
     if len(body) > largest_bytes:
         problems.append(
             "Value at 'body' failed to satisfy constraint: Member must have length less than "
@@ -84,8 +88,8 @@ def broken_limits(
     return problems
 
 
-def model_error(aws: Loopback, group: str, status: int, answer: bytes) -> TYPE_RESPONSE:
-    """`status` 0 where no answer came, as SageMaker says it; `group` of the logs."""
+def build_model_error(aws: Loopback, group: str, status: int, answer: bytes) -> TYPE_RESPONSE:
+    """Build SageMaker's ModelError. `status` 0: no response came; `group` is of the logs."""
     message = answer.decode("utf-8", "replace")
     who = "client" if 400 <= status < 500 else "server"
     error = {
@@ -107,7 +111,7 @@ def model_error(aws: Loopback, group: str, status: int, answer: bytes) -> TYPE_R
 
 
 class RuntimeApi(BaseResponse):
-    """`hostings` is set when the server is built."""
+    """The API of SageMaker's runtime. `hostings` is set when the server is built."""
 
     hostings: ClassVar[Regions[RegionalHosting]]
     use_raw_body = True
@@ -117,45 +121,47 @@ class RuntimeApi(BaseResponse):
         self.allow_request_decompression = False
 
     @property
-    def here(self) -> RegionalHosting:
-        return self.hostings.of(self.current_account, self.region)
+    def regional_service(self) -> RegionalHosting:
+        return self.hostings.find_service(self.current_account, self.region)
 
     def invoke_endpoint(self) -> TYPE_RESPONSE:
-        here = self.here
-        received = here.clock.measured()
+        here = self.regional_service
+        received = here.clock.measure_seconds()
         body: bytes = self.raw_body
         name = unquote(self.path.split("/")[2])
         hosted = here.endpoints.get(name.lower())
         tag = here.tags.get(hosted.arn, {}).get(REQUEST_BYTES_TAG, "") if hosted else ""
         largest = int(tag) if tag.isdecimal() else LARGEST_BODY_BYTES
-        if problems := broken_limits(self.headers, body, name=name, largest_bytes=largest):
-            raise ValidationError(refusal(problems))
-        endpoint, route = self._route(here, name)
+        if problems := list_violated_limits(self.headers, body, name=name, largest_bytes=largest):
+            raise ValidationError(format_violations(problems))
+        endpoint, route = self._choose_route(here, name)
         if endpoint.kind == "asynchronous":
             raise ValidationError(
                 f"Endpoint {endpoint.name} is asynchronous: call InvokeEndpointAsync."
             )
-        component = self._component(here, endpoint, route)
+        component = self._find_component(here, endpoint, route)
         passed = {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
         if route.shadow is not None:
             # It is asked what was asked; its answer is for its metrics, and for nobody.
-            ask_shadow = functools.partial(_ask, here, endpoint, Route(route.shadow, None))
-            _in_background(lambda: ask_shadow(body, passed), f"copy to {route.shadow.name}")
+            ask_shadow = functools.partial(
+                _invoke_container, here, endpoint, Route(route.shadow, None)
+            )
+            _run_in_background(lambda: ask_shadow(body, passed), f"copy to {route.shadow.name}")
         if endpoint.overhead_seconds:
             here.clock.pause(endpoint.overhead_seconds)
-        path = self._path(endpoint, route)
-        status, headers, answer = _ask(
+        path = self._find_path(endpoint, route)
+        status, headers, answer = _invoke_container(
             here, endpoint, route, body, passed, path=path, received=received, component=component
         )
         if status == HTTPStatus.NOT_FOUND and route.variant.models is not None:
-            route.variant.models.forget(self.headers["X-Amzn-SageMaker-Target-Model"])
+            route.variant.models.mark_unloaded(self.headers["X-Amzn-SageMaker-Target-Model"])
         if not 200 <= status < 300:
             logs = "InferenceComponents" if component else "Endpoints"
             group = f"/aws/sagemaker/{logs}/{(component or endpoint).name}"
-            return model_error(here.aws, group, status, answer)
+            return build_model_error(here.aws, group, status, answer)
         if endpoint.capture is not None and is_captured(endpoint.capture):
             put = functools.partial(
-                put_captured,
+                store_capture,
                 here.aws,
                 endpoint.capture,
                 here.clock.now(),
@@ -165,7 +171,7 @@ class RuntimeApi(BaseResponse):
                 request=(self.headers.get("Content-Type", ""), body),
                 answer=(headers.get("Content-Type", ""), answer),
             )
-            _in_background(put, "data capture")
+            _run_in_background(put, "data capture")
         shown = {
             "status": 200,
             "Content-Type": headers.get("Content-Type", ""),
@@ -176,9 +182,9 @@ class RuntimeApi(BaseResponse):
         return 200, shown, answer
 
     def invoke_endpoint_async(self) -> TYPE_RESPONSE:
-        here = self.here
+        here = self.regional_service
         name, inline = unquote(self.path.split("/")[2]), bytes(self.raw_body)
-        problems = broken_limits(
+        problems = list_violated_limits(
             self.headers,
             inline,
             name=name,
@@ -186,8 +192,8 @@ class RuntimeApi(BaseResponse):
             largest_bytes=LARGEST_INLINE_BYTES,
         )
         if problems:
-            raise ValidationError(refusal(problems))
-        endpoint, route = self._route(here, name)
+            raise ValidationError(format_violations(problems))
+        endpoint, route = self._choose_route(here, name)
         config = endpoint.config.get("AsyncInferenceConfig")
         if config is None:
             raise ValidationError(
@@ -198,7 +204,7 @@ class RuntimeApi(BaseResponse):
             raise ValidationError("Body and InputLocation: provide exactly one of them.")
         if not inline and not location.startswith("s3://"):
             raise ValidationError("InputLocation: name an object as s3://bucket/key.")
-        queued = QueuedInvocation.of(endpoint.name, config, self.headers, inline)
+        queued = QueuedInvocation.from_headers(endpoint.name, config, self.headers, inline)
         headers = {
             "Content-Type": queued.content_type,
             "Accept": self.headers.get("X-Amzn-SageMaker-Accept"),
@@ -206,11 +212,11 @@ class RuntimeApi(BaseResponse):
         }
         passed = {key: value for key, value in headers.items() if value}
 
-        def ask(body: bytes) -> tuple[int, str, bytes]:
-            live = endpoint.dequeued(route.variant.name)
+        def invoke_container(body: bytes) -> tuple[int, str, bytes]:
+            live = endpoint.wait_for_route(route.variant.name)
             if live is None:
                 return NO_ANSWER, "", b"The endpoint was deleted."
-            status, headers, answer = _ask(here, endpoint, live, body, passed)
+            status, headers, answer = _invoke_container(here, endpoint, live, body, passed)
             return status, headers.get("Content-Type", ""), answer
 
         count = functools.partial(
@@ -221,21 +227,21 @@ class RuntimeApi(BaseResponse):
         )
         endpoint.queue[queued.number] = here.clock.now()
 
-        def work() -> None:
-            queued.run(here.aws, here.clock, ask, count)
+        def run_queued() -> None:
+            queued.run(here.aws, here.clock, invoke_container, count)
             del endpoint.queue[queued.number]
 
-        _in_background(work, "queued")
+        _run_in_background(run_queued, "queued")
         shown = {"status": 202, "X-Amzn-SageMaker-OutputLocation": queued.output_location}
         if queued.failure_location:
             shown["X-Amzn-SageMaker-FailureLocation"] = queued.failure_location
         return 202, shown, json.dumps({"InferenceId": queued.inference_id})
 
-    def _route(self, here: RegionalHosting, name: str) -> tuple[HostedEndpoint, Route]:
+    def _choose_route(self, here: RegionalHosting, name: str) -> tuple[HostedEndpoint, Route]:
         endpoint = here.endpoints.get(name.lower())
         variant = self.headers.get("X-Amzn-SageMaker-Target-Variant")
         try:
-            route = endpoint.route(variant) if endpoint else None
+            route = endpoint.choose_route(variant) if endpoint else None
         except KeyError:
             raise ValidationError(
                 f"Variant {variant} not found for endpoint {name} of account {here.aws.account}."
@@ -244,13 +250,13 @@ class RuntimeApi(BaseResponse):
             raise ValidationError(f"Endpoint {name} of account {here.aws.account} not found.")
         return endpoint, route
 
-    def _component(
+    def _find_component(
         self, here: RegionalHosting, endpoint: HostedEndpoint, route: Route
     ) -> HostedComponent | None:
-        """The component that the request names, which has a copy; None for an endpoint with models.
+        """Return the request's component, which has a copy; None for an endpoint with models.
 
-        Sentences as seen: https://github.com/BerriAI/litellm (2026, two of them) and the blog post of
-        instances.py (2024-12-03, no capacity); that of a component that is not there is ours.
+        Messages as observed: https://github.com/BerriAI/litellm (2026, two of them) and the blog
+        post of instances.py (2024-12-03, no capacity); the one for a missing component is ours.
         """
         name = self.headers.get(_COMPONENT)
         if route.variant.placement is None:
@@ -281,8 +287,8 @@ class RuntimeApi(BaseResponse):
             )
         return component
 
-    def _path(self, endpoint: HostedEndpoint, route: Route) -> str:
-        """Path of the request in the container; in multi-model mode the model is loaded first."""
+    def _find_path(self, endpoint: HostedEndpoint, route: Route) -> str:
+        """Return the request's path in the container, after loading a target model."""
         target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
         if target and models is None:
             raise ValidationError(
@@ -294,14 +300,14 @@ class RuntimeApi(BaseResponse):
             raise ValidationError(
                 f"Endpoint {endpoint.name} is a multi-model endpoint: name a TargetModel."
             )
-        return models.path(target)
+        return models.find_path(target)
 
 
-def _in_background(work: Callable[[], object], name: str) -> None:
+def _run_in_background(work: Callable[[], object], name: str) -> None:
     threading.Thread(target=work, name=name, daemon=True).start()
 
 
-def _ask(
+def _invoke_container(
     here: RegionalHosting,
     endpoint: HostedEndpoint,
     route: Route,
@@ -312,31 +318,33 @@ def _ask(
     received: float | None = None,
     component: HostedComponent | None = None,
 ) -> Answered:
-    """The container's answer, measured and published. `received`: when SageMaker had the request."""
-    sent = here.clock.measured()
+    """Invoke the container and publish metrics. `received`: when SageMaker got the request."""
+    sent = here.clock.measure_seconds()
     instances = component.copies if component else route.variant.instances
-    status, headers, answer = _answered(instances.pick(), path, body, passed)
-    model_seconds = here.clock.measured() - sent
-    elsewhere = 0.0 if received is None else here.clock.measured() - received - model_seconds
+    status, headers, answer = _post_to_container(instances.pick(), path, body, passed)
+    model_seconds = here.clock.measure_seconds() - sent
+    elsewhere = 0.0 if received is None else here.clock.measure_seconds() - received - model_seconds
     publish_invocation(
         here.cloudwatch.metrics,
         here.clock,
-        Invocation(status, instances.serving, model_seconds, elsewhere),
+        Invocation(status, instances.serving_count, model_seconds, elsewhere),
         dimensions={"EndpointName": endpoint.name, "VariantName": route.variant.name},
         config=route.config_name,
         kind=endpoint.kind,
-        pool=route.variant.answering(),
+        pool=route.variant.choose_instance_type(),
         component=component.name if component else None,
     )
     return status, headers, answer
 
 
-def _answered(container: Container, path: str, body: bytes, passed: Mapping[str, str]) -> Answered:
+def _post_to_container(
+    container: Container, path: str, body: bytes, passed: Mapping[str, str]
+) -> Answered:
     try:
         return container.post(path, body, passed, timeout_seconds=_ANSWER_TIMEOUT_SECONDS)
     except TimeoutError:
         reason = "Your invocation timed out while waiting for a response from container primary."
     except (OSError, http.client.HTTPException) as error:
-        container.heal()
+        container.restart_if_ended()
         reason = f"The container closed the connection: {error}"
     return NO_ANSWER, http.client.HTTPMessage(), reason.encode()

@@ -22,8 +22,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from servable_local.aws.clock import Clock
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.model_data import encryption, s3_location
-from servable_tensors.records import media_type
+from servable_local.aws.sagemaker.model_data import build_encryption, parse_s3_location
+from servable_tensors.records import parse_media_type
 
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _INFERENCE_ID = "X-Amzn-SageMaker-Inference-Id"
@@ -37,12 +37,12 @@ CountFailure = Callable[[str], None]
 
 
 def is_captured(capture: Mapping[str, Any]) -> bool:
-    """Whether this request is one of the sample; `capture` is the endpoint's DataCaptureConfig."""
+    """Return whether the sample includes this request; `capture` is a DataCaptureConfig."""
     enabled: bool = capture.get("EnableCapture", True)
     return enabled and random.random() * 100 < capture["InitialSamplingPercentage"]
 
 
-def put_captured(
+def store_capture(
     aws: Loopback,
     capture: Mapping[str, Any],
     at: datetime,
@@ -53,22 +53,22 @@ def put_captured(
     request: Message,
     answer: Message,
 ) -> None:
-    """Put the record of one request. A failure is printed: the caller has its answer already."""
-    line = json.dumps(_record(capture, at, headers, request, answer)) + "\n"
-    bucket, prefix = s3_location(capture["DestinationS3Uri"])
+    """Store one request's record. A failure is printed: the caller already has the response."""
+    line = json.dumps(_build_record(capture, at, headers, request, answer)) + "\n"
+    bucket, prefix = parse_s3_location(capture["DestinationS3Uri"])
     folder = "/".join(filter(None, [prefix.rstrip("/"), endpoint, variant, f"{at:%Y/%m/%d/%H}"]))
     try:
         aws.client("s3").put_object(
             Bucket=bucket,
             Key=f"{folder}/{at:%M-%S}-{at.microsecond // 1000:03}-{uuid.uuid4()}.jsonl",
             Body=line.encode(),
-            **encryption(capture.get("KmsKeyId")),
+            **build_encryption(capture.get("KmsKeyId")),
         )
     except (BotoCoreError, ClientError) as error:
         print(f"a request to {endpoint} is not captured: {error}", file=sys.stderr)
 
 
-def _record(
+def _build_record(
     capture: Mapping[str, Any],
     at: datetime,
     headers: Mapping[str, str],
@@ -85,7 +85,7 @@ def _record(
         metadata["inferenceId"] = headers[_INFERENCE_ID]
     return {
         "captureData": {
-            name: _side(capture, mode.upper(), *message)
+            name: _build_side(capture, mode.upper(), *message)
             for mode, (name, message) in sides.items()
             if both or mode in modes
         },
@@ -94,9 +94,11 @@ def _record(
     }
 
 
-def _side(capture: Mapping[str, Any], mode: str, content_type: str, body: bytes) -> dict[str, str]:
+def _build_side(
+    capture: Mapping[str, Any], mode: str, content_type: str, body: bytes
+) -> dict[str, str]:
     types = capture.get("CaptureContentTypeHeader", {})
-    kind = media_type(content_type)
+    kind = parse_media_type(content_type)
     side = {"observedContentType": content_type, "mode": mode}
     for encoding in ("CSV", "JSON"):
         if kind in (listed.lower() for listed in types.get(f"{encoding.title()}ContentTypes", [])):
@@ -106,7 +108,7 @@ def _side(capture: Mapping[str, Any], mode: str, content_type: str, body: bytes)
 
 @dataclass(frozen=True, kw_only=True)
 class QueuedInvocation:
-    """One request on its way."""
+    """An asynchronous request from its arrival to its stored response."""
 
     endpoint: str
     config: Mapping[str, Any]
@@ -120,7 +122,7 @@ class QueuedInvocation:
     """Unique number, which names the answer."""
 
     @classmethod
-    def of(
+    def from_headers(
         cls,
         endpoint: str,
         config: Mapping[str, Any],
@@ -147,7 +149,7 @@ class QueuedInvocation:
         return None if path is None else f"{path.rstrip('/')}/{self.number}-error.out"
 
     def run(self, aws: Loopback, clock: Clock, ask: Ask, count: CountFailure) -> None:
-        """Run the invocation to its success or failure; errors of the local AWS itself are logged."""
+        """Run the invocation to its success or failure; log errors of the local AWS itself."""
         received = clock.now().isoformat()
         try:
             try:
@@ -156,46 +158,46 @@ class QueuedInvocation:
                 count("InvocationFailures")
                 count("RequestDownloadFailures")
                 reason = f"Failed to download input from {self.input_location}: {error}"
-                self._fail(aws, received, 0, reason)
+                self._report_failure(aws, received, 0, reason)
                 return
             status, content_type, answer = ask(body)
             if 200 <= status < 300:
-                self._put(aws, self.output_location, answer, content_type)
+                self._store_object(aws, self.output_location, answer, content_type)
                 response = {"contentType": content_type, "outputLocation": self.output_location}
-                self._tell(aws, "SuccessTopic", "Completed", received, response)
+                self._notify(aws, "SuccessTopic", "Completed", received, response)
             else:
                 count("InvocationFailures")
-                self._fail(aws, received, status, answer.decode("utf-8", "replace"))
+                self._report_failure(aws, received, status, answer.decode("utf-8", "replace"))
         except Exception:
             print(f"the request {self.inference_id} to {self.endpoint} is lost", file=sys.stderr)
             traceback.print_exc()
 
     def _download(self, aws: Loopback) -> bytes:
-        bucket, key = s3_location(self.input_location)
+        bucket, key = parse_s3_location(self.input_location)
         body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
         return body
 
-    def _fail(self, aws: Loopback, received: str, status: int, reason: str) -> None:
+    def _report_failure(self, aws: Loopback, received: str, status: int, reason: str) -> None:
         where = self.failure_location
         if where is not None:
-            self._put(aws, where, reason.encode(), "text/plain")
+            self._store_object(aws, where, reason.encode(), "text/plain")
         if status:
             reason = f"ModelError: Received {status} from container with message: {reason}"
         response = {"outputLocation": where} if where else {}
         shown = reason[:LONGEST_SHOWN]
-        self._tell(aws, "ErrorTopic", "Failed", received, response, failureReason=shown)
+        self._notify(aws, "ErrorTopic", "Failed", received, response, failureReason=shown)
 
-    def _put(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
-        bucket, key = s3_location(location)
+    def _store_object(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
+        bucket, key = parse_s3_location(location)
         aws.client("s3").put_object(
             Bucket=bucket,
             Key=key,
             Body=body,
             ContentType=content_type or "text/plain",
-            **encryption(self.config["OutputConfig"].get("KmsKeyId")),
+            **build_encryption(self.config["OutputConfig"].get("KmsKeyId")),
         )
 
-    def _tell(
+    def _notify(
         self,
         aws: Loopback,
         topic: str,

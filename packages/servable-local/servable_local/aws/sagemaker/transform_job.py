@@ -1,8 +1,8 @@
-"""One transform job: a model's container over the objects of a bucket, until all are through.
+"""A transform job: a model's container processes the objects of a bucket.
 
-Sources: your-algorithms-batch-code.md, batch-transform.md and batch-transform-errors.md of SageMaker's
-guide, API_CreateTransformJob.html (2026-11-27). Which requests AWS sends again is documented nowhere:
-here those without an answer and those answered 5xx.
+Sources: your-algorithms-batch-code.md, batch-transform.md and batch-transform-errors.md of
+SageMaker's guide, API_CreateTransformJob.html (2026-11-27). Which requests AWS retries isn't
+documented: here those without a response and those with a 5xx response.
 """
 
 import io
@@ -25,12 +25,12 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
 from servable_local.aws.sagemaker.model_data import (
-    data_url,
-    encryption,
+    build_encryption,
     fetch_model_data,
-    keys_under,
-    of_package,
-    s3_location,
+    find_data_url,
+    list_keys,
+    merge_package,
+    parse_s3_location,
 )
 from servable_local.aws.sagemaker.transform_requests import (
     MB,
@@ -42,12 +42,12 @@ from servable_local.aws.sagemaker.transform_requests import (
     limits_of,
     transform,
 )
-from servable_local.container.image_code import version_of_image
+from servable_local.container.image_code import parse_image_version
 from servable_local.container.settings import batch_variables
 from servable_tensors.records import (
     DataProcessing,
     TransformError,
-    name_below,
+    compute_relative_name,
 )
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
@@ -56,7 +56,7 @@ _NONE = "the local AWS was started with --containers 0: a transform job needs on
 
 
 class _JobError(Exception):
-    """The job fails as a whole. `str()` is its FailureReason."""
+    """The whole job fails. `str()` is its FailureReason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class JobDependencies:
 
 
 class TransformJob:
-    """InProgress -> Completed | Failed; InProgress -> Stopping -> Stopped."""
+    """A job: InProgress -> Completed | Failed; InProgress -> Stopping -> Stopped."""
 
     def __init__(self, request: Mapping[str, Any], arn: str, around: JobDependencies) -> None:
         self.name = str(request["TransformJobName"])
@@ -95,7 +95,7 @@ class TransformJob:
         )
 
     def describe(self) -> dict[str, Any]:
-        """DescribeTransformJob's answer."""
+        """Return the response of DescribeTransformJob."""
         shown = {
             **self.request,
             "TransformJobArn": self.arn,
@@ -117,13 +117,13 @@ class TransformJob:
                 raise SageMakerError(
                     f"The request was rejected because the transform job is in status {self.status}."
                 )
-            self._set("Stopping")
+            self._set_status("Stopping")
         self._around.tell(self)
         self._stopping.set()
         self._close_containers()
 
     def close(self) -> None:
-        """Ends its containers, and returns when it has come to rest. Idempotent."""
+        """End its containers, and return when the job has ended. Idempotent."""
         self._stopping.set()
         self._close_containers()
         self._thread.join()
@@ -134,7 +134,7 @@ class TransformJob:
         for container in containers:
             container.close()
 
-    def _set(self, status: str, failure: str | None = None) -> None:
+    def _set_status(self, status: str, failure: str | None = None) -> None:
         self.status, self.failure = status, failure
         self.modified = self._around.clock.now()
 
@@ -153,12 +153,12 @@ class TransformJob:
             finally:
                 self._close_containers()
         with self._lock:
-            self._set("Stopped" if self._stopping.is_set() else status, failure)
+            self._set_status("Stopped" if self._stopping.is_set() else status, failure)
             self.ended = self.modified
         self._around.tell(self)
 
     def _transform(self, folder: Path) -> None:
-        objects = list(self._objects())
+        objects = list(self._list_objects())
         if not objects:
             uri = self.request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
             raise _JobError(f"ClientError: No S3 objects found under S3 URL {uri!r}.")
@@ -167,13 +167,13 @@ class TransformJob:
         self.started = self._around.clock.now()
         limits = limits_of(self.request, self._containers[0])
         strategy = "SINGLE_RECORD" if limits.single else "MULTI_RECORD"
-        self._log(
+        self._write_log(
             f"MaxConcurrentTransforms={limits.concurrent}, MaxPayloadInMB={limits.payload_mb}, "
             f"BatchStrategy={strategy}"
         )
         instances = [
             threading.Thread(
-                target=self._instance,
+                target=self._run_instance,
                 args=(container, objects[number :: len(self._containers)], limits, folder),
             )
             for number, container in enumerate(self._containers)
@@ -188,21 +188,21 @@ class TransformJob:
             kind = "ClientError" if "ClientError" in self._failures else "AlgorithmError"
             raise _JobError(f"{kind}: See job logs for more information")
 
-    def _objects(self) -> Iterator[tuple[str, str, str]]:
-        """(bucket, key, key of its result below the output's prefix) of every input."""
+    def _list_objects(self) -> Iterator[tuple[str, str, str]]:
+        """Yield (bucket, key, key of its result below the output's prefix) of every input."""
         source = self.request["TransformInput"]["DataSource"]["S3DataSource"]
-        bucket, prefix = s3_location(source["S3Uri"])
+        bucket, prefix = parse_s3_location(source["S3Uri"])
         s3 = self._around.aws.client("s3")
         try:
             if source["S3DataType"] == "ManifestFile":
                 listed = s3.get_object(Bucket=bucket, Key=prefix)["Body"].read()
                 head, *names = json.loads(listed)
-                bucket, prefix = s3_location(head["prefix"])
+                bucket, prefix = parse_s3_location(head["prefix"])
                 yield from ((bucket, prefix + name, name) for name in names)
                 return
-            for key in keys_under(s3, bucket, prefix):
+            for key in list_keys(s3, bucket, prefix):
                 if not key.endswith("/"):
-                    yield bucket, key, name_below(prefix, key)
+                    yield bucket, key, compute_relative_name(prefix, key)
         except (ClientError, ValueError, LookupError) as error:
             raise _JobError(f"ClientError: {source['S3Uri']} cannot be read: {error}") from None
 
@@ -211,12 +211,14 @@ class TransformJob:
             raise VariantStartError(_NONE)
         model, aws = self._around.model, self._around.aws
         containers = model.get("Containers") or [model["PrimaryContainer"]]
-        container = of_package(containers[0], aws)
-        url = data_url(container)
+        container = merge_package(containers[0], aws)
+        url = find_data_url(container)
         if len(containers) != 1 or url is None or container.get("Mode") == "MultiModel":
             raise VariantStartError(_ONLY)
         archive = fetch_model_data(url, aws, folder / "model.tar.gz")
-        variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
+        variables = parse_image_version(container.get("Image", "")) | container.get(
+            "Environment", {}
+        )
         variables |= batch_variables(self.request) | self.request.get("Environment", {})
         log = self._around.folder / f"{self.name}.log"
         for _ in range(count):
@@ -230,7 +232,7 @@ class TransformJob:
             if self._stopping.is_set():
                 raise StoppedError
 
-    def _instance(
+    def _run_instance(
         self,
         container: Container,
         objects: list[tuple[str, str, str]],
@@ -241,22 +243,22 @@ class TransformJob:
         with ThreadPoolExecutor(limits.concurrent) as pool:
             for bucket, key, name in objects:
                 try:
-                    self._file(sender, pool, limits, folder, (bucket, key, name))
+                    self._transform_object(sender, pool, limits, folder, (bucket, key, name))
                 except StoppedError:
                     return
                 except TransformError as error:
-                    self._failed(f"{bucket}/{key}", "ClientError", str(error))
+                    self._record_failure(f"{bucket}/{key}", "ClientError", str(error))
                 except AnswerError as error:
-                    self._failed(f"{bucket}/{key}", error.kind, *error.lines)
+                    self._record_failure(f"{bucket}/{key}", error.kind, *error.lines)
                 except Exception as error:  # no file may be missing without a word
                     said = f"ClientError: {type(error).__name__}: {error}"
-                    self._failed(f"{bucket}/{key}", "ClientError", said)
+                    self._record_failure(f"{bucket}/{key}", "ClientError", said)
 
-    def _failed(self, location: str, kind: str, *lines: str) -> None:
+    def _record_failure(self, location: str, kind: str, *lines: str) -> None:
         self._failures.append(kind)
-        self._log(*(f"{location}: {line}" for line in lines))
+        self._write_log(*(f"{location}: {line}" for line in lines))
 
-    def _file(
+    def _transform_object(
         self,
         sender: RequestSender,
         pool: ThreadPoolExecutor,
@@ -264,7 +266,7 @@ class TransformJob:
         folder: Path,
         where: tuple[str, str, str],
     ) -> None:
-        """Puts the result of one object, if all of it succeeds."""
+        """Store the result of one object, if all of it succeeds."""
         bucket, key, name = where
         s3, gave = self._around.aws.client("s3"), self.request["TransformOutput"]
         stored = s3.get_object(Bucket=bucket, Key=key)["Body"]
@@ -272,15 +274,15 @@ class TransformJob:
             body = cast(BinaryIO, io.BufferedReader(stored, MB))
             transform(self.request, limits, body, out, pool, lambda part, _: sender.send(part))
             out.seek(0)
-            bucket, prefix = s3_location(gave["S3OutputPath"])
-            more = encryption(gave.get("KmsKeyId"))
+            bucket, prefix = parse_s3_location(gave["S3OutputPath"])
+            more = build_encryption(gave.get("KmsKeyId"))
             if "Accept" in gave:
                 more["ContentType"] = gave["Accept"]
             result = "/".join(filter(None, [prefix.strip("/"), f"{name}.out"]))
             s3.upload_fileobj(out, bucket, result, ExtraArgs=more)
 
-    def _log(self, *lines: str) -> None:
-        """In the job's log stream, as AWS writes it."""
+    def _write_log(self, *lines: str) -> None:
+        """Write lines into the job's log stream, in AWS's format."""
         logs = self._around.aws.client("logs")
         at = utc_now()  # logs have the real time: of another, CloudWatch Logs refuses lines
         stream = f"{self.name}/i-local/data-log"

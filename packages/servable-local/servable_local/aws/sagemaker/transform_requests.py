@@ -1,6 +1,6 @@
-"""The requests of a transform job to one container: made of a file, and sent again as often as it allows.
+"""The requests of a transform job to one container: built from a file, and retried as allowed.
 
-Which requests AWS sends again is documented nowhere: here those without an answer and those answered 5xx.
+Which requests AWS retries isn't documented: here those without a response and those with 5xx.
 """
 
 import gzip
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO, cast
 
 from servable_local.aws.sagemaker.container import Container
-from servable_tensors.records import Batch, DataProcessing, records
+from servable_tensors.records import Batch, DataProcessing, read_records
 
 # A container that never answers /ping ends a job after 30 minutes, without a setting:
 # https://github.com/aws/amazon-sagemaker-examples/issues/815 (2019-08-13)
@@ -26,11 +26,11 @@ _SHOWN_BYTES = 1024
 
 
 class StoppedError(Exception):
-    """The job was stopped, or the local AWS ends."""
+    """The job was stopped, or the local AWS is ending."""
 
 
 class AnswerError(Exception):
-    """A request whose last answer was no success; 0 stands for no answer."""
+    """A request whose last response wasn't successful; 0 stands for no response."""
 
     def __init__(self, status: int, answer: bytes) -> None:
         super().__init__(status)
@@ -49,7 +49,7 @@ class AnswerError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the request says, else the container's execution parameters, else the service."""
+    """Limits of the request, otherwise of the container's execution parameters or the service."""
 
     concurrent: int
     payload_mb: int
@@ -57,7 +57,7 @@ class Limits:
 
 
 def limits_of(request: Mapping[str, Any], container: Container) -> Limits:
-    """The limits of a CreateTransformJob request's requests to this container."""
+    """Return the limits of a CreateTransformJob request's requests to this container."""
     try:
         status, _, answer = container.get("/execution-parameters", timeout_seconds=10)
         own = json.loads(answer) if status == 200 else {}
@@ -79,41 +79,41 @@ def transform(
     pool: Executor,
     send: Callable[[bytes, int], bytes],
 ) -> None:
-    """Writes the answers to a file's records, in their order; only what is in requests is in memory.
+    """Write the responses to a file's records in order; only open requests are in memory.
 
-    `send` takes a request's body and the number of its first record, from 1. Raises `TransformError`, and
-    what `send` raises.
+    `send` takes a request's body and the number of its first record, from 1. Raises
+    `TransformError`, and whatever `send` raises.
     """
     took, processing, record = request["TransformInput"], DataProcessing(request), 1
     split, limit = took.get("SplitType", "None"), limits.payload_mb * MB
     end = b"\n" if request["TransformOutput"].get("AssembleWith") == "Line" else b""
     waiting: deque[tuple[Batch, Future[bytes]]] = deque()
 
-    def write() -> None:
+    def write_next() -> None:
         batch, future = waiting.popleft()
-        for result in processing.results(batch, future.result()):
+        for result in processing.build_results(batch, future.result()):
             out.write(result if end and result.endswith(end) else result + end)
 
     if took.get("CompressionType") == "Gzip":
         body = cast(BinaryIO, gzip.GzipFile(fileobj=body))
-    found = records(body, split, limit, single=limits.single)
+    found = read_records(body, split, limit, single=limits.single)
     between = b"\n" if split == "Line" else b""
     try:
-        for batch in processing.batches(found, limit, single=limits.single, end=between):
+        for batch in processing.build_batches(found, limit, single=limits.single, end=between):
             waiting.append((batch, pool.submit(send, bytes(batch.body), record)))
             record += batch.count
             batch.body.clear()  # it is not kept twice
             if len(waiting) > limits.concurrent:
-                write()
+                write_next()
         while waiting:
-            write()
+            write_next()
     finally:
         for _, future in waiting:
             future.cancel()
 
 
 class RequestSender:
-    """`request` is the job's CreateTransformJob; nothing is sent once `stopping` is set."""
+    """A sender for a CreateTransformJob `request`; nothing is sent once `stopping` is set."""
 
     def __init__(
         self, container: Container, request: Mapping[str, Any], stopping: threading.Event
@@ -129,7 +129,7 @@ class RequestSender:
         self._container, self._stopping = container, stopping
 
     def send(self, body: bytes) -> bytes:
-        """The answer to one request. Raises `AnswerError`, `StoppedError`."""
+        """Send one request, and return its response. Raises `AnswerError`, `StoppedError`."""
         for _ in range(self._attempts):
             if self._stopping.is_set():
                 raise StoppedError
@@ -139,18 +139,18 @@ class RequestSender:
                 )
             except (OSError, http.client.HTTPException):
                 status, answer = 0, b""
-                self._wait()
+                self._wait_until_serving()
             if 200 <= status < 300:
                 return answer
             if 400 <= status < 500:
                 break
         raise AnswerError(status, answer)
 
-    def _wait(self) -> None:
-        """Returns when a container that has died serves again, or is not dead: it only took too long."""
+    def _wait_until_serving(self) -> None:
+        """Wait until a container that ended, or was only too slow, serves again."""
         until = time.monotonic() + READY_SECONDS
         while not self._stopping.wait(_LOOK_SECONDS) and time.monotonic() < until:
-            self._container.heal()
+            self._container.restart_if_ended()
             try:
                 if self._container.get("/ping", timeout_seconds=2)[0] == 200:
                     return

@@ -1,1 +1,1 @@
-"""Application Auto Scaling: targets, policies and schedules, by the rules of servable_scaling."""
+"""Application Auto Scaling: targets, policies, and schedules, by the rules of servable_scaling."""

@@ -1,6 +1,6 @@
 """Application Auto Scaling's operations.
 
-Refusals for what is not there, and what deregistering takes along, as in AWS's reference (2026-11-22):
+Errors for missing resources, and what deregistering deletes, follow AWS's reference (2026-11-22):
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html,
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DeregisterScalableTarget.html
 """
@@ -16,15 +16,15 @@ from moto.core.responses import ActionResult, BaseResponse
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.resource_type import refusal, unmet
-from servable_local.aws.sagemaker.endpoint import specified_variants
+from servable_local.aws.resources.resource_type import format_violations, list_violations
+from servable_local.aws.sagemaker.endpoint import list_specified_variants
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.scaling.service import (
     KEY,
     Key,
     RegionalScaling,
     RegisteredTarget,
-    key_of,
+    parse_key,
 )
 from servable_scaling.scalable_target import COPIES, ScaledTarget, ScheduledAction, SuspendedState
 
@@ -50,7 +50,7 @@ class InvalidNextTokenError(ServiceException):
 
 
 class ScalingApi(BaseResponse):
-    """`scalings` and `hostings` are set when the server is built."""
+    """The API of scaling. `scalings` and `hostings` are set when the server is built."""
 
     scalings: ClassVar[Regions[RegionalScaling]]
     hostings: ClassVar[Regions[RegionalHosting]]
@@ -59,19 +59,19 @@ class ScalingApi(BaseResponse):
         super().__init__(service_name=SERVICE)
 
     @property
-    def here(self) -> RegionalScaling:
-        return self.scalings.of(self.current_account, self.region)
+    def regional_service(self) -> RegionalScaling:
+        return self.scalings.find_service(self.current_account, self.region)
 
-    def _asked(self) -> dict[str, Any]:
+    def _read_request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
 
     def validation_error(self, operation: str) -> ScalingValidationError | None:
-        """Return the error for a request that botocore's model of the operation excludes."""
-        problems = unmet(self._asked(), SERVICE, operation)
-        return ScalingValidationError(refusal(problems)) if problems else None
+        """Return the error for a request that violates botocore's model, or None."""
+        problems = list_violations(self._read_request(), SERVICE, operation)
+        return ScalingValidationError(format_violations(problems)) if problems else None
 
-    def _registered(self, key: Key) -> RegisteredTarget:
-        registered = self.here.targets.get(key)
+    def _require_target(self, key: Key) -> RegisteredTarget:
+        registered = self.regional_service.targets.get(key)
         if registered is None:
             raise ScalingNotFoundError(
                 f"No scalable target registered for service namespace: {key[0]}, resource ID: "
@@ -80,8 +80,8 @@ class ScalingApi(BaseResponse):
         return registered
 
     def register_scalable_target(self) -> ActionResult:
-        request, here = self._asked(), self.here
-        key = key_of(request)
+        request, here = self._read_request(), self.regional_service
+        key = parse_key(request)
         if key[0] == "sagemaker":
             self._check_resource(key)
         with here.lock:
@@ -108,16 +108,18 @@ class ScalingApi(BaseResponse):
                 )
             registered.suspended |= request.get("SuspendedState", {})
             registered.role = request.get("RoleARN", registered.role)
-            registered.scaler.register(low, high, SuspendedState.of(registered.suspended))
+            registered.scaler.register(
+                low, high, SuspendedState.from_properties(registered.suspended)
+            )
             here.move_inside(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
 
     def _check_resource(self, key: Key) -> None:
-        here = self.hostings.of(self.current_account, self.region)
+        here = self.hostings.find_service(self.current_account, self.region)
         parts = key[1].split("/")
         if key[2] == COPIES:
             try:
-                here.component(key[1].removeprefix("inference-component/"))
+                here.find_component(key[1].removeprefix("inference-component/"))
             except SageMakerError as missing:
                 raise ScalingValidationError(str(missing.message)) from None
             return
@@ -127,23 +129,23 @@ class ScalingApi(BaseResponse):
             )
         endpoint = here.endpoints.get(parts[1].lower())
         if endpoint is None:
-            arn = here.arn("endpoint", parts[1])
+            arn = here.build_arn("endpoint", parts[1])
             raise ScalingValidationError(f'Could not find endpoint "{arn}".')
-        variants = [variant["VariantName"] for variant in specified_variants(endpoint.config)]
+        variants = [variant["VariantName"] for variant in list_specified_variants(endpoint.config)]
         if parts[3] not in variants:
             raise ScalingValidationError(
                 f"The endpoint {parts[1]} has no variant {parts[3]}; it has {', '.join(variants)}."
             )
 
     def deregister_scalable_target(self) -> ActionResult:
-        key = key_of(self._asked())
-        self._registered(key)
-        with self.here.lock:
-            self.here.deregister(key)
+        key = parse_key(self._read_request())
+        self._require_target(key)
+        with self.regional_service.lock:
+            self.regional_service.deregister(key)
         return ActionResult({})
 
     def describe_scalable_targets(self) -> ActionResult:
-        request = self._asked()
+        request = self._read_request()
         shown = [
             {
                 **dict(zip(KEY, key, strict=True)),
@@ -154,16 +156,16 @@ class ScalingApi(BaseResponse):
                 "SuspendedState": {name: target.suspended.get(name, False) for name in _SUSPENDED},
                 "ScalableTargetARN": target.arn,
             }
-            for key, target in self.here.targets.items()
-            if _meant(key, request) and key[1] in request.get("ResourceIds", [key[1]])
+            for key, target in self.regional_service.targets.items()
+            if _is_requested(key, request) and key[1] in request.get("ResourceIds", [key[1]])
         ]
-        return _page("ScalableTargets", shown, request)
+        return _build_page("ScalableTargets", shown, request)
 
     def put_scaling_policy(self) -> ActionResult:
-        request, here = self._asked(), self.here
-        key = key_of(request)
-        self._registered(key)
-        arn = self._policy_arn(key, request["PolicyName"])
+        request, here = self._read_request(), self.regional_service
+        key = parse_key(request)
+        self._require_target(key)
+        arn = self._find_policy_arn(key, request["PolicyName"])
         if arn is None:
             where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scalingPolicy"
             name = f"resource/{key[0]}/{key[1]}:policyName/{request['PolicyName']}"
@@ -174,97 +176,97 @@ class ScalingApi(BaseResponse):
         except (KeyError, ValueError) as error:
             raise ScalingValidationError(str(error)) from None
         names = here.policies[arn].alarms
-        own = [alarm for alarm in here.alarms_of(arn) if alarm["AlarmName"] in names]
+        own = [alarm for alarm in here.list_alarms(arn) if alarm["AlarmName"] in names]
         return ActionResult({"PolicyARN": arn, "Alarms": own})
 
-    def _policy_arn(self, key: Key, name: str) -> str | None:
-        for arn, policy in self.here.policies.items():
+    def _find_policy_arn(self, key: Key, name: str) -> str | None:
+        for arn, policy in self.regional_service.policies.items():
             if policy.key == key and policy.shown["PolicyName"] == name:
                 return arn
         return None
 
     def delete_scaling_policy(self) -> ActionResult:
-        request = self._asked()
-        arn = self._policy_arn(key_of(request), request["PolicyName"])
+        request = self._read_request()
+        arn = self._find_policy_arn(parse_key(request), request["PolicyName"])
         if arn is None:
             raise ScalingNotFoundError(
                 f"No scaling policy found for policy name: {request['PolicyName']}"
             )
-        with self.here.lock:
-            self.here.delete_policy(arn)
+        with self.regional_service.lock:
+            self.regional_service.delete_policy(arn)
         return ActionResult({})
 
     def describe_scaling_policies(self) -> ActionResult:
-        query, here = self._asked(), self.here
+        query, here = self._read_request(), self.regional_service
         shown = [
-            {**policy.shown, "Alarms": here.alarms_of(arn)}
+            {**policy.shown, "Alarms": here.list_alarms(arn)}
             for arn, policy in here.policies.items()
-            if _meant(policy.key, query)
+            if _is_requested(policy.key, query)
             and policy.shown["PolicyName"] in query.get("PolicyNames", [policy.shown["PolicyName"]])
         ]
-        return _page("ScalingPolicies", shown, query)
+        return _build_page("ScalingPolicies", shown, query)
 
     def put_scheduled_action(self) -> ActionResult:
-        request = self._asked()
-        key = key_of(request)
-        registered, name = self._registered(key), request["ScheduledActionName"]
+        request = self._read_request()
+        key = parse_key(request)
+        registered, name = self._require_target(key), request["ScheduledActionName"]
         before = registered.actions.get(name, {})
         # Left out, an old start or end is deleted, and all else stays.
         previous = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
-        now = self.here.now()
+        now = self.regional_service.now()
         where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scheduledAction"
         arn = f"{where}:{uuid.uuid4()}:resource/{key[0]}/{key[1]}:scheduledActionName/{name}"
         action = {"ScheduledActionARN": arn, "CreationTime": now, **previous, **request}
         if "Schedule" not in action:
             raise ScalingValidationError("Schedule is required for a new scheduled action.")
         try:
-            with self.here.lock:
-                registered.scaler.put_action(ScheduledAction.of(action), now)
+            with self.regional_service.lock:
+                registered.scaler.put_action(ScheduledAction.from_properties(action), now)
         except (ValueError, ZoneInfoNotFoundError) as error:
             raise ScalingValidationError(f"{error}") from None
         registered.actions[name] = action
         return ActionResult({})
 
     def delete_scheduled_action(self) -> ActionResult:
-        request = self._asked()
-        registered, name = self._registered(key_of(request)), request["ScheduledActionName"]
+        request = self._read_request()
+        registered, name = self._require_target(parse_key(request)), request["ScheduledActionName"]
         if registered.actions.pop(name, None) is None:
             raise ScalingNotFoundError(f"No scheduled action found for name: {name}")
         registered.scaler.actions.pop(name, None)
         return ActionResult({})
 
     def describe_scheduled_actions(self) -> ActionResult:
-        request = self._asked()
+        request = self._read_request()
         shown = [
             action
-            for key, target in self.here.targets.items()
+            for key, target in self.regional_service.targets.items()
             for name, action in target.actions.items()
-            if _meant(key, request) and name in request.get("ScheduledActionNames", [name])
+            if _is_requested(key, request) and name in request.get("ScheduledActionNames", [name])
         ]
-        return _page("ScheduledActions", shown, request)
+        return _build_page("ScheduledActions", shown, request)
 
     def describe_scaling_activities(self) -> ActionResult:
-        request = self._asked()
+        request = self._read_request()
         shown = [
             activity.describe(number)
-            for number, activity in reversed(self.here.activities)
-            if _meant(
+            for number, activity in reversed(self.regional_service.activities)
+            if _is_requested(
                 (activity.target.service, activity.target.resource_id, activity.target.dimension),
                 request,
             )
             and (activity.not_scaled is None or request.get("IncludeNotScaledActivities"))
         ]
-        return _page("ScalingActivities", shown, request)
+        return _build_page("ScalingActivities", shown, request)
 
     def list_tags_for_resource(self) -> ActionResult:
         return ActionResult({"Tags": {}})  # tags of targets are not kept
 
 
-def _meant(key: Key, request: Mapping[str, Any]) -> bool:
+def _is_requested(key: Key, request: Mapping[str, Any]) -> bool:
     return all(request.get(name) in (None, value) for name, value in zip(KEY, key, strict=True))
 
 
-def _page(name: str, shown: list[dict[str, Any]], request: Mapping[str, Any]) -> ActionResult:
+def _build_page(name: str, shown: list[dict[str, Any]], request: Mapping[str, Any]) -> ActionResult:
     token = request.get("NextToken") or "0"
     if not (token.isascii() and token.isdigit()):
         raise InvalidNextTokenError("NextToken is invalid; pass the one of the previous page.")

@@ -1,4 +1,4 @@
-"""Application Auto Scaling of one account and region: registered, and acting at each tick."""
+"""Application Auto Scaling of one account and Region: its targets, which are scaled at each tick."""
 
 import threading
 import uuid
@@ -14,16 +14,16 @@ from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.hosting import RegionalHosting
-from servable_local.aws.sagemaker.published_metrics import publish_scaled
-from servable_scaling.autoscaling import breaches
+from servable_local.aws.sagemaker.published_metrics import publish_scaling_metrics
+from servable_scaling.autoscaling import find_breaches
 from servable_scaling.scalable_target import (
     COPIES,
     ScaledTarget,
     ScalingActivity,
     TargetTracking,
-    scaling_policy,
+    parse_scaling_policy,
 )
-from servable_scaling.scaling_policies import alarm_requests
+from servable_scaling.scaling_policies import build_alarm_requests
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 
 INSTANCES = "sagemaker:variant:DesiredInstanceCount"
@@ -33,15 +33,15 @@ _MOST_ACTIVITIES = 1000
 Key = tuple[str, str, str]
 
 
-def key_of(request: Mapping[str, Any]) -> Key:
-    """Namespace, resource, dimension."""
+def parse_key(request: Mapping[str, Any]) -> Key:
+    """Return the namespace, resource, and dimension of a request."""
     namespace, resource, dimension = (str(request.get(name)) for name in KEY)
     return namespace, resource, dimension
 
 
 @dataclass
 class RegisteredTarget:
-    """A scalable target, as it was registered, and what scales it."""
+    """A scalable target as it was registered, and its scaler."""
 
     arn: str
     created: datetime
@@ -54,7 +54,7 @@ class RegisteredTarget:
 
 @dataclass
 class RegisteredPolicy:
-    """A policy, as DescribeScalingPolicies has it, and the alarms that are its own."""
+    """A policy in the format of DescribeScalingPolicies, and its own alarms."""
 
     key: Key
     shown: dict[str, Any]
@@ -62,7 +62,7 @@ class RegisteredPolicy:
 
 
 class RegionalScaling:
-    """Evaluated on the clock of the alarms; variants and components are scaled, all else is kept only."""
+    """Scaling on the alarms' clock. Variants and components are scaled, others only stored."""
 
     def __init__(self, aws: Loopback, hosting: RegionalHosting, cloudwatch: CloudWatch) -> None:
         self.aws = aws
@@ -78,7 +78,7 @@ class RegionalScaling:
 
     @property
     def targets(self) -> dict[Key, RegisteredTarget]:
-        """Deleting an endpoint deregisters its variants."""
+        """Return the targets, after deregistering variants of deleted endpoints."""
         for key in list(self._targets):
             parts = key[1].split("/")
             hosted = len(parts) != 4 or parts[1].lower() in self._hosting.endpoints
@@ -97,10 +97,12 @@ class RegionalScaling:
 
     def move_inside(self, key: Key) -> None:
         """Move the capacity inside the target's bounds at once, as RegisterScalableTarget does."""
-        registered, resource = self._targets[key], self._resource(key)
+        registered, resource = self._targets[key], self._build_resource(key)
         if resource is not None:
             at = self.now()
-            self._carry_out(key, registered.scaler, registered.scaler.move_inside(at, resource), at)
+            self._carry_out(
+                key, registered.scaler, registered.scaler.move_inside_bounds(at, resource), at
+            )
 
     def deregister(self, key: Key) -> None:
         for arn in [arn for arn, policy in self.policies.items() if policy.key == key]:
@@ -108,18 +110,18 @@ class RegionalScaling:
         self._targets.pop(key, None)
 
     def put_policy(self, arn: str, key: Key, request: Mapping[str, Any]) -> RegisteredPolicy:
-        """New, or over the one of that ARN. Raises ValueError in words, and changes nothing then."""
-        policy, scaler = scaling_policy(request), self._targets[key].scaler
+        """Create a policy or replace the one with this ARN. Changes nothing on a ValueError."""
+        policy, scaler = parse_scaling_policy(request), self._targets[key].scaler
         alarms: dict[str, dict[str, Any]] = {}
         if isinstance(policy, TargetTracking):
-            alarms = alarm_requests(policy, scaler.target, suffix=str(uuid.uuid4()))
+            alarms = build_alarm_requests(policy, scaler.target, suffix=str(uuid.uuid4()))
         created = self.policies[arn].shown["CreationTime"] if arn in self.policies else self.now()
         shown = {**request, "PolicyARN": arn, "CreationTime": created}
         self.delete_policy(arn)
         registered = self.policies[arn] = RegisteredPolicy(key, shown)
         scaler.policies[arn] = policy
         for alarm in alarms.values():
-            self._cloudwatch.alarms.put("MetricAlarm", {**alarm, "AlarmActions": [arn]}, {})
+            self._cloudwatch.alarms.put_alarm("MetricAlarm", {**alarm, "AlarmActions": [arn]}, {})
             registered.alarms.append(alarm["AlarmName"])
         return registered
 
@@ -129,57 +131,57 @@ class RegionalScaling:
             self._targets[policy.key].scaler.policies.pop(arn, None)
             self._cloudwatch.alarms.delete(policy.alarms)
 
-    def alarms_of(self, arn: str) -> list[dict[str, str]]:
-        """The policy's own alarms, and other alarms that name it in their actions."""
+    def list_alarms(self, arn: str) -> list[dict[str, str]]:
+        """Return the policy's own alarms, and others that have it in their actions."""
         own = self.policies[arn].alarms
         return [
             {"AlarmName": alarm.name, "AlarmARN": alarm.arn}
-            for alarm in self._cloudwatch.alarms.all()
+            for alarm in self._cloudwatch.alarms.list_alarms()
             if alarm.name in own or arn in alarm.request.get("AlarmActions", ())
         ]
 
-    def publish(self, at: datetime) -> None:
-        """Publish SageMaker's metrics of what is scaled, of the 10 s, or minute, before `at`."""
+    def publish_metrics(self, at: datetime) -> None:
+        """Publish SageMaker's metrics of scaled resources for the 10 s or minute before `at`."""
         for key in list(self.targets):
-            component = self._component(key)
-            if component is not None and component.copies.serving:
+            component = self._find_component(key)
+            if component is not None and component.copies.serving_count:
                 busy = sum(container.busy for container in list(component.copies.containers))
-                publish_scaled(
+                publish_scaling_metrics(
                     self._cloudwatch.metrics,
                     at - timedelta(seconds=1),
                     dimensions={"InferenceComponentName": component.name},
-                    concurrency=busy / component.copies.serving,
+                    concurrency=busy / component.copies.serving_count,
                     minute_ends=at.second == 0,
                     per=("ConcurrentRequestsPerCopy", "InvocationsPerCopy"),
                 )
-            if hosted := self._variant(key):
+            if hosted := self._find_variant(key):
                 instances = hosted[1].instances
                 busy = sum(container.busy for container in list(instances.containers))
-                publish_scaled(
+                publish_scaling_metrics(
                     self._cloudwatch.metrics,
                     at - timedelta(seconds=1),
                     dimensions={"EndpointName": hosted[0].name, "VariantName": hosted[1].name},
-                    concurrency=busy / max(1, instances.serving),
+                    concurrency=busy / max(1, instances.serving_count),
                     minute_ends=at.second == 0,
                 )
 
     def tick(self, at: datetime) -> None:
-        """After the alarms of that moment."""
+        """Scale the targets, after the alarms at `at` have been evaluated."""
         with self.lock:
             acting: dict[Key, list[Breach]] = {}
             for alarm, rule, evaluation in self._cloudwatch.alarms.acting:
                 request = {"AlarmName": alarm.name, **alarm.request}
-                for breach in breaches(request, rule, evaluation, self.policies):
+                for breach in find_breaches(request, rule, evaluation, self.policies):
                     acting.setdefault(self.policies[breach.policy].key, []).append(breach)
             for key, registered in list(self.targets.items()):
-                if (resource := self._resource(key)) is not None:
+                if (resource := self._build_resource(key)) is not None:
                     decision = registered.scaler.advance(at, resource, acting.get(key, ()))
                     self._carry_out(key, registered.scaler, decision, at)
 
     def _carry_out(self, key: Key, scaler: TargetScaler, decision: Decision, at: datetime) -> None:
         self.activities += [(str(uuid.uuid4()), activity) for activity in decision.activities]
         del self.activities[:-_MOST_ACTIVITIES]
-        hosted, component = self._variant(key), self._component(key)
+        hosted, component = self._find_variant(key), self._find_component(key)
         if decision.desired is None:
             return
         try:
@@ -188,15 +190,15 @@ class RegionalScaling:
             elif hosted is not None:
                 hosted[0].scale({hosted[1].name: decision.desired})
         except SageMakerError as error:
-            scaler.refuse(decision.activities[-1], at, str(error.message))
+            scaler.record_failure(decision.activities[-1], at, str(error.message))
 
-    def _component(self, key: Key) -> HostedComponent | None:
-        """None for what is no component, and while none of that name is there."""
+    def _find_component(self, key: Key) -> HostedComponent | None:
+        """Return the component, or None if the key is for something else or it doesn't exist."""
         name = key[1].removeprefix("inference-component/").lower()
         return self._hosting.components.get(name) if key[2] == COPIES else None
 
-    def _variant(self, key: Key) -> tuple[HostedEndpoint, HostedVariant] | None:
-        """None for what is kept only, and while nothing serves."""
+    def _find_variant(self, key: Key) -> tuple[HostedEndpoint, HostedVariant] | None:
+        """Return a served variant with its endpoint; None for a target that is only stored."""
         _, resource_id, dimension = key
         if dimension != INSTANCES:
             return None
@@ -204,26 +206,26 @@ class RegionalScaling:
         endpoint = self._hosting.endpoints.get(endpoint_name.lower())
         if endpoint is None or endpoint.fleet is None:
             return None
-        for variant in endpoint.fleet.everybody():
+        for variant in endpoint.fleet.list_variants():
             if variant.name == name:
                 return endpoint, variant
         return None
 
-    def _resource(self, key: Key) -> ScaledResource | None:
-        if (component := self._component(key)) is not None:
+    def _build_resource(self, key: Key) -> ScaledResource | None:
+        if (component := self._find_component(key)) is not None:
             return ScaledResource(
                 desired=component.desired,
-                current=component.copies.serving,
-                updating=component.in_progress,
+                current=component.copies.serving_count,
+                updating=component.is_in_progress,
                 failure=component.failure,
             )
-        hosted = self._variant(key)
+        hosted = self._find_variant(key)
         if hosted is None:
             return None
         endpoint, instances = hosted[0], hosted[1].instances
         return ScaledResource(
             desired=instances.desired,
-            current=instances.serving,
-            updating=endpoint.in_progress,
+            current=instances.serving_count,
+            updating=endpoint.is_in_progress,
             failure=instances.failure,
         )

@@ -1,1 +1,1 @@
-"""Step Functions and EventBridge Scheduler: what starts a transform job and waits for it."""
+"""Step Functions and EventBridge Scheduler, which start a transform job and wait for it."""

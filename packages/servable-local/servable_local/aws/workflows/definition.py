@@ -1,11 +1,12 @@
-"""A state machine in the Amazon States Language, as far as it is run here: checked, then run.
+"""A state machine in the Amazon States Language, as far as it is emulated: checked, then run.
 
-States: Task, Pass, Wait for seconds, Parallel, Succeed and Fail, with Retry and Catch. Others are refused
-by name, when the state machine is created.
-Source: https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-language.html,
-concepts-error-handling.html and state-parallel.html beside it (2026-11-28); that a Parallel state fails
-with the error of its branch: recorded from AWS (2023-12-16) in test_base_scenarios.snapshot.json,
-test_parallel_state_catch, of https://github.com/localstack/localstack
+States: Task, Pass, Wait for seconds, Parallel, Succeed, and Fail, with Retry and Catch. Others
+are rejected by name when the state machine is created. Source:
+https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-language.html,
+concepts-error-handling.html and state-parallel.html next to it (2026-11-28); that a Parallel
+state fails with the error of its branch: recorded from AWS (2023-12-16) in
+test_base_scenarios.snapshot.json, test_parallel_state_catch, of
+https://github.com/localstack/localstack
 """
 
 import copy
@@ -32,7 +33,7 @@ Stopped = Callable[[], bool]
 
 @dataclass(frozen=True)
 class Steps:
-    """What states do outside their state machine. Each raises `AbortedError` if `stopped` holds."""
+    """The effects of states outside their machine. Each raises `AbortedError` if `stopped`."""
 
     perform: Callable[[str, Data, float | None, Stopped], Data]
     """Carries out a task: by its resource, parameters and timeout in seconds. Raises `StateError`."""
@@ -45,7 +46,7 @@ class Steps:
 
 
 class StateError(Exception):
-    """An error of a state: its name, as the language has it, and its cause."""
+    """An error of a state: its name in the language, and its cause."""
 
     def __init__(self, error: str, cause: str) -> None:
         super().__init__(f"{error}: {cause}")
@@ -53,24 +54,24 @@ class StateError(Exception):
 
 
 class AbortedError(Exception):
-    """The execution was stopped, another branch failed, or the local AWS ends."""
+    """The execution was stopped, a different branch failed, or the local AWS is ending."""
 
 
 class Definition:
-    """Raises ValueError for no state machine, NotImplementedError for one that is not run here."""
+    """A state machine. Raises ValueError if invalid, NotImplementedError if not emulated."""
 
     def __init__(self, text: str, resources: Mapping[str, object]) -> None:
-        """`resources` are those that a Task may name."""
+        """Parse and check the text. `resources` are those that a Task may use."""
         self._machine: Mapping[str, Any] = json.loads(text)
         self.timeout_seconds: float | None = self._machine.get("TimeoutSeconds")
-        _check(self._machine, resources)
+        _check_machine(self._machine, resources)
 
     def run(self, data: Data, context: Data, steps: Steps) -> Data:
-        """The output. Raises `StateError`, `AbortedError`."""
-        return _run(self._machine, data, context, steps)
+        """Run the states, and return the output. Raises `StateError`, `AbortedError`."""
+        return _run_machine(self._machine, data, context, steps)
 
 
-def _check(machine: Mapping[str, Any], resources: Mapping[str, object]) -> None:
+def _check_machine(machine: Mapping[str, Any], resources: Mapping[str, object]) -> None:
     states: Mapping[str, Any] = machine["States"]
     for state in (machine, *states.values()):
         if state.get("QueryLanguage", "JSONPath") != "JSONPath":
@@ -88,19 +89,19 @@ def _check(machine: Mapping[str, Any], resources: Mapping[str, object]) -> None:
             raise NotImplementedError(
                 f"the state {name}: {state['Resource']} isn't emulated by the local AWS"
             )
-        for branch in _branches(state):
-            _check(branch, resources)
-    for target in (machine["StartAt"], *_targets(states)):
+        for branch in _list_branches(state):
+            _check_machine(branch, resources)
+    for target in (machine["StartAt"], *_list_targets(states)):
         if target not in states:
             raise ValueError(f"{target} is not a state of the state machine")
 
 
-def _branches(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_branches(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(state["Branches"]) if state["Type"] == "Parallel" else []
 
 
-def _targets(states: Mapping[str, Any]) -> Iterator[str]:
-    """The states that others go to. Raises ValueError for one that neither goes on nor ends."""
+def _list_targets(states: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the states that follow others. Raises ValueError for one without Next or End."""
     for name, state in states.items():
         if state["Type"] not in ("Succeed", "Fail") and ("Next" in state) == ("End" in state):
             raise ValueError(f"the state {name} needs Next or End")
@@ -110,7 +111,7 @@ def _targets(states: Mapping[str, Any]) -> Iterator[str]:
             yield catcher["Next"]
 
 
-def _run(machine: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> Data:
+def _run_machine(machine: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> Data:
     name: str | None = machine["StartAt"]
     while name is not None:
         state = machine["States"][name]
@@ -118,13 +119,13 @@ def _run(machine: Mapping[str, Any], data: Data, context: Data, steps: Steps) ->
         if state["Type"] == "Fail":
             raise StateError(state.get("Error", ""), state.get("Cause", ""))
         try:
-            once = functools.partial(_once, state, data, shown, steps)
-            data = _retried(state.get("Retry", []), once, steps)
+            once = functools.partial(_run_once, state, data, shown, steps)
+            data = _run_with_retries(state.get("Retry", []), once, steps)
         except StateError as error:
             for catcher in state.get("Catch", []):
-                if _matches(catcher["ErrorEquals"], error.error):
+                if _is_match(catcher["ErrorEquals"], error.error):
                     caught = {"Error": error.error, "Cause": error.cause}
-                    data = _placed(data, catcher.get("ResultPath", "$"), caught)
+                    data = _place_result(data, catcher.get("ResultPath", "$"), caught)
                     name = str(catcher["Next"])
                     break
             else:
@@ -134,42 +135,42 @@ def _run(machine: Mapping[str, Any], data: Data, context: Data, steps: Steps) ->
     return data
 
 
-def _parallel(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> list[Data]:
-    """The outputs of the branches, in their order. The first branch that fails stops the others."""
+def _run_parallel(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> list[Data]:
+    """Return the outputs of the branches, in order. The first branch that fails stops the rest."""
     ended = threading.Event()
     inside = replace(steps, stopped=lambda: ended.is_set() or steps.stopped())
     failures: list[Exception] = []
 
-    def run(branch: Mapping[str, Any]) -> Data:
+    def run_branch(branch: Mapping[str, Any]) -> Data:
         try:
-            return _run(branch, copy.deepcopy(data), context, inside)
+            return _run_machine(branch, copy.deepcopy(data), context, inside)
         except Exception as error:
             failures.append(error)
             ended.set()
             return None
 
-    branches = _branches(state)
+    branches = _list_branches(state)
     with ThreadPoolExecutor(len(branches), thread_name_prefix="branch") as pool:
-        outputs = list(pool.map(run, branches))
+        outputs = list(pool.map(run_branch, branches))
     if failures:
         raise failures[0]
     return outputs
 
 
-def _matches(names: list[str], error: str) -> bool:
+def _is_match(names: list[str], error: str) -> bool:
     if "States.ALL" in names or error in names:
         return True
     return FAILED in names and error != TIMEOUT
 
 
-def _retried(retriers: list[Any], once: Callable[[], Data], steps: Steps) -> Data:
+def _run_with_retries(retriers: list[Any], once: Callable[[], Data], steps: Steps) -> Data:
     tries: dict[int, int] = {}
     while True:
         try:
             return once()
         except StateError as error:
             found = [
-                (n, r) for n, r in enumerate(retriers) if _matches(r["ErrorEquals"], error.error)
+                (n, r) for n, r in enumerate(retriers) if _is_match(r["ErrorEquals"], error.error)
             ]
             number, retrier = found[0] if found else (0, {"MaxAttempts": 0})
             tried = tries.get(number, 0)
@@ -181,9 +182,11 @@ def _retried(retriers: list[Any], once: Callable[[], Data], steps: Steps) -> Dat
             steps.pause(min(seconds, retrier.get("MaxDelaySeconds", seconds)), steps.stopped)
 
 
-def _once(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> Data:
-    chosen = _selected(state.get("InputPath", "$"), data, context)
-    given = filled(state["Parameters"], chosen, context) if "Parameters" in state else chosen
+def _run_once(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> Data:
+    chosen = _select_path(state.get("InputPath", "$"), data, context)
+    given = (
+        fill_parameters(state["Parameters"], chosen, context) if "Parameters" in state else chosen
+    )
     if state["Type"] == "Task":
         timeout_seconds = state.get("TimeoutSeconds")
         result = steps.perform(state["Resource"], given, timeout_seconds, steps.stopped)
@@ -191,18 +194,20 @@ def _once(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> 
         steps.wait(float(state["Seconds"]), steps.stopped)
         result = given
     elif state["Type"] == "Parallel":
-        result = _parallel(state, given, context, steps)
+        result = _run_parallel(state, given, context, steps)
     else:
         result = state.get("Result", given)
     if "ResultSelector" in state:
-        result = filled(state["ResultSelector"], result, context)
-    return _selected(
-        state.get("OutputPath", "$"), _placed(chosen, state.get("ResultPath", "$"), result), context
+        result = fill_parameters(state["ResultSelector"], result, context)
+    return _select_path(
+        state.get("OutputPath", "$"),
+        _place_result(chosen, state.get("ResultPath", "$"), result),
+        context,
     )
 
 
-def _placed(data: Data, path: str | None, result: Data) -> Data:
-    """The input with the result at its ResultPath; null keeps the input."""
+def _place_result(data: Data, path: str | None, result: Data) -> Data:
+    """Return the input with the result at its ResultPath; null keeps the input."""
     if path is None:
         return data
     if path == "$":
@@ -217,37 +222,41 @@ def _placed(data: Data, path: str | None, result: Data) -> Data:
     return whole
 
 
-def filled(template: Data, data: Data, context: Data) -> Data:
-    """Parameters with a value for each key that ends with `.$`. Raises `StateError`."""
+def fill_parameters(template: Data, data: Data, context: Data) -> Data:
+    """Return parameters with a value for each key that ends with `.$`. Raises `StateError`."""
     if isinstance(template, list):
-        return [filled(item, data, context) for item in template]
+        return [fill_parameters(item, data, context) for item in template]
     if not isinstance(template, dict):
         return template
     return {
-        key.removesuffix(".$"): _value(str(item), data, context)
+        key.removesuffix(".$"): _evaluate(str(item), data, context)
         if key.endswith(".$")
-        else filled(item, data, context)
+        else fill_parameters(item, data, context)
         for key, item in template.items()
     }
 
 
-def _value(text: str, data: Data, context: Data) -> Data:
+def _evaluate(text: str, data: Data, context: Data) -> Data:
     if text == "States.UUID()":
         return str(uuid.uuid4())
     if called := _FORMAT.fullmatch(text):
-        pieces = [_value(part.strip(), data, context) for part in called[2].split(",")[1:]]
+        pieces = [_evaluate(part.strip(), data, context) for part in called[2].split(",")[1:]]
         texts = [piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces]
         return re.sub(r"\\(.)", r"\1", called[1]).replace("{}", "%s") % tuple(texts)
     if text.startswith("'"):
         return text[1:-1]
-    return _selected(text, data, context)
+    return _select_path(text, data, context)
 
 
-def _selected(path: str | None, data: Data, context: Data) -> Data:
-    """The path's value in the input, or with `$$` in the context object; null selects nothing."""
+def _select_path(path: str | None, data: Data, context: Data) -> Data:
+    """Return the path's value in the input, or with `$$` in the context; null selects nothing."""
     if path is None:
         return {}
     try:
-        return JsonPath(path[1:]).of(context) if path.startswith("$$") else JsonPath(path).of(data)
+        return (
+            JsonPath(path[1:]).select(context)
+            if path.startswith("$$")
+            else JsonPath(path).select(data)
+        )
     except (TransformError, ValueError) as error:
         raise StateError("States.Runtime", f"{path}: {error}") from None

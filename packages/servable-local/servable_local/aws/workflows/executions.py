@@ -1,8 +1,9 @@
 """Step Functions: executions that run, and the services that their tasks call.
 
-moto keeps state machines and executions; here an execution runs, ends, publishes its metrics and sends
-its event. Sources: https://docs.aws.amazon.com/step-functions/latest/dg/connect-sagemaker.html,
-procedure-cw-metrics.html and eventbridge-integration.html beside it (2026-11-28)
+moto stores state machines and executions; here an execution runs, ends, publishes its metrics,
+and sends its event. Sources:
+https://docs.aws.amazon.com/step-functions/latest/dg/connect-sagemaker.html,
+procedure-cw-metrics.html and eventbridge-integration.html next to it (2026-11-28)
 """
 
 import json
@@ -22,7 +23,7 @@ from moto.stepfunctions.responses import StepFunctionResponse
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Loopback, Regions
-from servable_local.aws.sagemaker.described import in_milliseconds
+from servable_local.aws.sagemaker.described import convert_times
 from servable_local.aws.workflows.definition import (
     FAILED,
     TIMEOUT,
@@ -64,7 +65,7 @@ class TypeNotSupportedError(ServiceException):
 
 
 class _Run:
-    """One execution. `kept` is moto's record of it."""
+    """An execution that runs. `kept` is moto's record of it."""
 
     def __init__(
         self, kept: Any, definition: Definition, aws: Loopback, cloudwatch: CloudWatch
@@ -79,7 +80,7 @@ class _Run:
 
     def _run(self) -> None:
         kept, status = self._kept, "SUCCEEDED"
-        self._tell("RUNNING")
+        self._send_event("RUNNING")
         context = {
             "Execution": {
                 "Id": kept.execution_arn,
@@ -91,7 +92,7 @@ class _Run:
         }
         try:
             given = context["Execution"]["Input"]
-            steps = Steps(self._perform, self._wait, self._pause, self.stopping.is_set)
+            steps = Steps(self._perform_task, self._wait, self._pause, self.stopping.is_set)
             kept.output = json.dumps(self._definition.run(given, context, steps))
         except AbortedError:
             status = "ABORTED"
@@ -111,13 +112,13 @@ class _Run:
             (_METRICS[status], 1, "Count"),
             ("ExecutionTime", took, "Milliseconds"),
         ):
-            metric = Metric.of("AWS/States", name, names)
+            metric = Metric.from_dimensions("AWS/States", name, names)
             self._cloudwatch.metrics.add(metric, value, unit=unit, at=at)
-        self._tell(status)
+        self._send_event(status)
 
-    def _tell(self, status: str) -> None:
+    def _send_event(self, status: str) -> None:
         kept = self._kept
-        self._aws.tell_event_bridge(
+        self._aws.send_event(
             source="aws.states",
             kind="Step Functions Execution Status Change",
             detail={
@@ -141,29 +142,29 @@ class _Run:
     def _wait(self, seconds: float, stopped: Stopped) -> None:
         until = self._clock.now() + timedelta(seconds=seconds)
         while self._clock.now() < until:
-            self._look(stopped)
+            self._wait_briefly(stopped)
 
-    def _look(self, stopped: Stopped) -> None:
-        """Lets a moment pass in which the state goes on only if nothing ended it."""
-        self._check_time()
+    def _wait_briefly(self, stopped: Stopped) -> None:
+        """Wait a moment. Raises AbortedError or StateError if the execution is over."""
+        self._check_timeout()
         if stopped() or self.stopping.wait(_LOOK_SECONDS):
             raise AbortedError
 
-    def _check_time(self) -> None:
+    def _check_timeout(self) -> None:
         most = self._definition.timeout_seconds
         if most is not None and (self._clock.now() - self._began).total_seconds() > most:
             raise StateError(TIMEOUT, "")
 
-    def _perform(
+    def _perform_task(
         self, resource: str, given: Data, timeout_seconds: float | None, stopped: Stopped
     ) -> Data:
         service, operation, named = RESOURCES[resource]
         client = self._aws.client(service)
         try:
-            answer = _plain(getattr(client, xform_name(operation))(**given))
+            answer = _convert_response(getattr(client, xform_name(operation))(**given))
             if not resource.endswith(_SYNC):
                 return answer
-            return self._wait_for(client, given["TransformJobName"], timeout_seconds, stopped)
+            return self._wait_for_job(client, given["TransformJobName"], timeout_seconds, stopped)
         except ClientError as error:
             code = error.response["Error"]["Code"]
             name = code if code.endswith("Exception") else f"{code}Exception"
@@ -171,13 +172,13 @@ class _Run:
         except (BotoCoreError, TypeError) as error:
             raise StateError("States.Runtime", str(error)) from None
 
-    def _wait_for(
+    def _wait_for_job(
         self, client: Any, job: str, timeout_seconds: float | None, stopped: Stopped
     ) -> Data:
-        """DescribeTransformJob's answer when the job has ended; a job that is not waited for is stopped."""
+        """Return DescribeTransformJob's response; stop a job whose wait ends early."""
         began = self._clock.now()
         while True:
-            shown = _plain(client.describe_transform_job(TransformJobName=job))
+            shown = _convert_response(client.describe_transform_job(TransformJobName=job))
             status = shown["TransformJobStatus"]
             if status == "Completed":
                 return shown
@@ -187,34 +188,34 @@ class _Run:
             try:
                 if timeout_seconds is not None and waited > timeout_seconds:
                     raise StateError(TIMEOUT, f"{job} took more than {timeout_seconds:g} s")
-                self._look(stopped)
+                self._wait_briefly(stopped)
             except (StateError, AbortedError):
                 if status == "InProgress":
                     client.stop_transform_job(TransformJobName=job)
                 raise
 
 
-def _plain(answer: Any) -> Any:
-    """An answer as the integration gives it: with times in milliseconds."""
-    return in_milliseconds({k: v for k, v in answer.items() if k != "ResponseMetadata"})
+def _convert_response(answer: Any) -> Any:
+    """Convert a response to the integration's format, with times in milliseconds."""
+    return convert_times({k: v for k, v in answer.items() if k != "ResponseMetadata"})
 
 
 class Executions:
-    """Those of one account and region, by ARN: that run, and that ended in the last 90 days."""
+    """An account and Region's executions by ARN: running ones, and those of the last 90 days."""
 
     def __init__(self, aws: Loopback, cloudwatch: CloudWatch) -> None:
         self._aws, self._cloudwatch = aws, cloudwatch
         self._runs: dict[str, _Run] = {}
 
     def start(self, kept: Any, definition: str) -> None:
-        """`kept` is moto's record. One of the same name and input that runs already is not run again."""
+        """Start an execution of moto's record `kept`, unless its name and input already run."""
         if kept.execution_arn not in self._runs:
             run = _Run(kept, Definition(definition, RESOURCES), self._aws, self._cloudwatch)
             self._runs[kept.execution_arn] = run
             run.thread.start()
 
-    def forget(self, machine: Any) -> None:
-        """Forgets those of `machine`, which is moto's, that ended more than 90 days ago."""
+    def delete_old(self, machine: Any) -> None:
+        """Delete executions of moto's `machine` that ended more than 90 days ago."""
         for kept in list(machine.executions):
             run, now = self._runs.get(kept.execution_arn), self._cloudwatch.clock.now()
             if run is not None and run.ended is not None and now - run.ended > _KEPT:
@@ -227,24 +228,24 @@ class Executions:
             run.thread.join()
 
     def close(self, machine: str | None = None) -> None:
-        """Ends those of a state machine, or all."""
+        """Stop the executions of a state machine, or all."""
         for arn, run in list(self._runs.items()):
             if machine in (None, run.machine):
                 self.stop(arn)
 
 
 def install(executions: Regions[Executions]) -> None:
-    """Answer requests about state machines here, with a server's executions."""
+    """Handle requests about state machines here, with a server's executions."""
     StateMachinesApi.executions = executions
     urls.url_paths.update({"{0}/$": StateMachinesApi.dispatch})
 
 
 class StateMachinesApi(StepFunctionResponse):
-    """`executions` are the running server's. All but what is here remains moto's."""
+    """The API of state machines. `executions` are the running server's; moto provides the rest."""
 
     executions: ClassVar[Regions[Executions]]
 
-    def _check(self) -> None:
+    def _check_definition(self) -> None:
         if self._get_param("type") == "EXPRESS":
             raise TypeNotSupportedError("the local AWS doesn't emulate EXPRESS state machines")
         if definition := self._get_param("definition"):
@@ -256,18 +257,18 @@ class StateMachinesApi(StepFunctionResponse):
                 ) from None
 
     def create_state_machine(self) -> ActionResult:
-        self._check()
+        self._check_definition()
         return super().create_state_machine()
 
     def update_state_machine(self) -> ActionResult:
-        self._check()
+        self._check_definition()
         return super().update_state_machine()
 
     def start_execution(self) -> ActionResult:
         backend = self.stepfunction_backend
         machine = backend.describe_state_machine(self._get_param("stateMachineArn"))
-        here = self.executions.of(self.current_account, self.region)
-        here.forget(machine)
+        here = self.executions.find_service(self.current_account, self.region)
+        here.delete_old(machine)
         answer = super().start_execution()
         started: Any = answer.result
         here.start(backend.describe_execution(started["executionArn"]), machine.definition)
@@ -276,11 +277,11 @@ class StateMachinesApi(StepFunctionResponse):
     def stop_execution(self) -> ActionResult:
         arn = self._get_param("executionArn")
         kept = self.stepfunction_backend.describe_execution(arn)
-        self.executions.of(self.current_account, self.region).stop(arn)
+        self.executions.find_service(self.current_account, self.region).stop(arn)
         return ActionResult({"stopDate": kept.stop_date})
 
     def delete_state_machine(self) -> ActionResult:
-        self.executions.of(self.current_account, self.region).close(
+        self.executions.find_service(self.current_account, self.region).close(
             self._get_param("stateMachineArn")
         )
         return super().delete_state_machine()

@@ -1,8 +1,9 @@
-"""EventBridge Scheduler: schedules that fire on the clock, at state machines and transform jobs.
+"""EventBridge Scheduler: schedules that start state machines and transform jobs on the clock.
 
 Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets.html,
-managing-schedule-context-attributes.html and monitoring-cloudwatch.html beside it (2026-11-28). A flexible
-window is none here: a schedule fires when it is due. What its target refuses is dropped, and not tried again.
+managing-schedule-context-attributes.html and monitoring-cloudwatch.html next to it (2026-11-28).
+A flexible window is ignored: a schedule fires when it is due. A call that its target rejects
+isn't retried.
 """
 
 import json
@@ -20,7 +21,7 @@ from moto.scheduler.responses import EventBridgeSchedulerResponse
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Access, Loopback, Regions
-from servable_local.aws.resources.resource_type import lower_names
+from servable_local.aws.resources.resource_type import lower_first_letters
 from servable_scaling.alarms.query import Metric
 from servable_scaling.schedule import ActionSchedule, ScheduleError
 
@@ -32,7 +33,7 @@ _UNIVERSAL = {
 
 
 def install() -> None:
-    """Answer requests about schedules here. Idempotent."""
+    """Handle requests about schedules here. Idempotent."""
     urls.url_paths.update({"{0}/schedules/(?P<name>[^/]+)$": SchedulerApi.dispatch})
 
 
@@ -41,9 +42,9 @@ def _is_state_machine(arn: str) -> bool:
 
 
 class SchedulerApi(EventBridgeSchedulerResponse):
-    """Refuses what would not fire; moto keeps the schedules."""
+    """The API of schedules, which rejects those that wouldn't fire; moto stores the others."""
 
-    def _check(self) -> None:
+    def _check_schedule(self) -> None:
         target, zone = self._get_param("Target"), self._get_param("ScheduleExpressionTimezone")
         if not _is_state_machine(target["Arn"]) and target["Arn"] not in _UNIVERSAL:
             raise NotImplementedError(f"schedules of {target['Arn']} do not fire here")
@@ -55,47 +56,49 @@ class SchedulerApi(EventBridgeSchedulerResponse):
             raise ValidationError(f"Invalid Schedule Expression: {error}") from None
 
     def create_schedule(self) -> str:
-        self._check()
+        self._check_schedule()
         return str(super().create_schedule())
 
     def update_schedule(self) -> str:
-        self._check()
+        self._check_schedule()
         return str(super().update_schedule())
 
 
-def fire(access: Access, cloudwatches: Regions[CloudWatch], minute: datetime) -> None:
-    """Calls the targets of all schedules that are due in the minute that begins, in every account."""
+def fire_schedules(access: Access, cloudwatches: Regions[CloudWatch], minute: datetime) -> None:
+    """Call the targets of all schedules due in the minute that begins, in every account."""
     for account, regions in list(scheduler_backends.items()):
         for region, backend in list(regions.items()):
             aws = Loopback(access, account=account, region=region)
             for group in list(backend.schedule_groups.values()):
                 for schedule in list(group.schedules.values()):
-                    if schedule.state == "ENABLED" and _due(schedule, minute):
-                        counts = _call(aws, schedule, minute)
-                        metrics = cloudwatches.of(account, region).metrics
+                    if schedule.state == "ENABLED" and _is_due(schedule, minute):
+                        counts = _call_target(aws, schedule, minute)
+                        metrics = cloudwatches.find_service(account, region).metrics
                         for name in counts:
-                            metric = Metric.of("AWS/Scheduler", name, {"ScheduleGroup": group.name})
+                            metric = Metric.from_dimensions(
+                                "AWS/Scheduler", name, {"ScheduleGroup": group.name}
+                            )
                             metrics.add(metric, 1, unit="Count", at=minute)
 
 
-def _due(schedule: Schedule, minute: datetime) -> bool:
+def _is_due(schedule: Schedule, minute: datetime) -> bool:
     return ActionSchedule(
         schedule.schedule_expression,
         time_zone=schedule.schedule_expression_timezone,
-        start=_moment(schedule.start_date),
-        end=_moment(schedule.end_date),
-        created=_moment(schedule.creation_date) or minute,
-    ).due(minute)
+        start=_parse_moment(schedule.start_date),
+        end=_parse_moment(schedule.end_date),
+        created=_parse_moment(schedule.creation_date) or minute,
+    ).is_due(minute)
 
 
-def _moment(seconds: Any) -> datetime | None:
+def _parse_moment(seconds: Any) -> datetime | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(float(seconds), UTC).replace(tzinfo=None)
 
 
-def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> list[str]:
-    """The metrics of the schedule's group that count this."""
+def _call_target(aws: Loopback, schedule: Schedule, minute: datetime) -> list[str]:
+    """Call the target. Return the metrics of the schedule's group that count this."""
     target, execution = schedule.target, str(uuid.uuid4())
     text = target.get("Input") or "{}"
     for name, value in (
@@ -112,7 +115,7 @@ def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> list[str]:
         service, operation = _UNIVERSAL[target["Arn"]]
         given = json.loads(text)
         if service == "stepfunctions":  # a universal target's names are in capitals
-            given = lower_names(given)
+            given = lower_first_letters(given)
     try:
         getattr(aws.client(service), xform_name(operation))(**given)
     except (BotoCoreError, ClientError) as error:

@@ -1,4 +1,4 @@
-"""The routes that Gunicorn answers, with Falcon as in the image: one archive's, or multi-model mode's."""
+"""Gunicorn's routes, with Falcon as in the image: an archive's, or those of multi-model mode."""
 
 import json
 import os
@@ -15,21 +15,21 @@ from typing import Any, Unpack
 import falcon
 import requests
 
-from servable_local.container.compiled_packages import compiled_packages
+from servable_local.container.compiled_packages import find_compiled_packages
 from servable_local.container.gunicorn.user_code import (
     CallTarget,
     Handler,
     UnsupportedTypeError,
-    context,
-    load,
+    build_context,
+    load_handler,
 )
 from servable_local.container.image_code import HEADER, MODEL_NAME, AttributesError, ImageCode
-from servable_local.container.model_servers import LoadedModel, LoadedModels, ask_supervisor
+from servable_local.container.model_servers import LoadedModel, LoadedModels, call_supervisor
 from servable_local.container.ports import HOST
 
 
 class Ping:
-    """Answers for Gunicorn alone, whatever the model servers do."""
+    """The resource /ping, which reports on Gunicorn alone, not on the model servers."""
 
     def on_get(self, request: Any, response: Any) -> None:
         response.status = falcon.HTTP_200
@@ -37,7 +37,7 @@ class Ping:
 
 @dataclass(frozen=True, kw_only=True)
 class Invocations:
-    """/invocations. Ports are drawn for every request, gRPC and REST apart."""
+    """The resource /invocations. Each request gets random ports, separate for gRPC and REST."""
 
     handler: Handler
     image: ImageCode
@@ -49,7 +49,7 @@ class Invocations:
 
     def on_post(self, request: Any, response: Any) -> None:
         grpc_port = random.choice(self.grpc_ports)
-        call(
+        call_handler(
             self.handler,
             request,
             response,
@@ -58,14 +58,14 @@ class Invocations:
             default_model=self.default_model,
             rest_port=random.choice(self.rest_ports),
             grpc_port=grpc_port,
-            channel=self._channel(grpc_port),
+            channel=self._open_channel(grpc_port),
             timeout_seconds=self.timeout_seconds,
         )
 
-    def _channel(self, port: str) -> object:
-        """The gRPC channel of a model server in this worker process, with gRPC's own limits.
+    def _open_channel(self, port: str) -> object:
+        """Return the gRPC channel of a model server in this worker, with gRPC's own limits.
 
-        Opened when first asked for, and not in the master as in the image: gRPC's threads do not
+        It is opened on first use, and not in the master as in the image: gRPC's threads do not
         survive a fork.
         """
         if port not in self._channels:
@@ -75,46 +75,46 @@ class Invocations:
         return self._channels[port]
 
     def on_get(self, request: Any, response: Any) -> None:
-        """The image has one resource for both modes: this is the list of loaded models."""
+        """Respond with an empty list of loaded models: the image has one resource for both modes."""
         if not self.image.rewritten:
             raise AttributeError("up to 2.19 there is no list outside of multi-model mode")
         response.text = "{}"
 
     def on_delete(self, request: Any, response: Any) -> None:
-        """The image's wants a model's name here, and fails without one: Falcon's 500."""
+        """Fail as the image does without a model's name: Falcon's 500."""
         raise TypeError("DELETE /invocations names no model")
 
 
-def call(
+def call_handler(
     handler: Handler, request: Any, response: Any, image: ImageCode, **where: Unpack[CallTarget]
 ) -> None:
-    """Call the handler; its result or exception becomes the answer. `where`: see `context`."""
+    """Call the handler; its result or exception is the response. `where`: see `build_context`."""
     try:
         # Up to 2.19 a ValueError: Falcon answers in its own form.
-        attributes = image.attributes_for_python(request.get_header(HEADER))
-        call_context = context(request, image, attributes=attributes, **where)
+        attributes = image.parse_python_attributes(request.get_header(HEADER))
+        call_context = build_context(request, image, attributes=attributes, **where)
     except AttributesError as problem:
-        refuse(response, falcon.HTTP_400, str(problem))
+        reject(response, falcon.HTTP_400, str(problem))
         return
     try:
         response.text, response.content_type = handler(request.stream, call_context)
     except UnsupportedTypeError as problem:
-        refuse(response, falcon.HTTP_415, str(problem))
+        reject(response, falcon.HTTP_415, str(problem))
     except Exception as failure:
         if isinstance(failure, falcon.HTTPError) and image.rewritten:
             raise
         traceback.print_exc()
-        refuse(response, falcon.HTTP_500, str(failure))
+        reject(response, falcon.HTTP_500, str(failure))
 
 
-def refuse(response: Any, status: str, sentence: str) -> None:
-    """{"error": sentence}."""
+def reject(response: Any, status: str, sentence: str) -> None:
+    """Set the response to an error status with {"error": sentence}."""
     response.status, response.content_type = status, falcon.MEDIA_JSON
     response.text, response.data = None, json.dumps({"error": sentence}).encode()
 
 
-def application(routes: Mapping[str, object]) -> Any:
-    """The WSGI application of these routes."""
+def build_application(routes: Mapping[str, object]) -> Any:
+    """Build the WSGI application of these routes."""
     app = falcon.App()
     # Without a page of its own: an exception that no handler of ours sees is an empty 500
     # with Falcon's JSON, and its traceback goes to the log.
@@ -127,10 +127,10 @@ _STATUS_SECONDS = 5.0
 
 
 class Models:
-    """Load, list, call, and unload models while the container runs: /models and what is below it.
+    """The resource /models and below, which loads, lists, calls, and unloads models.
 
-    POST /models names a folder, and the code in it then runs with the rights of the process. Every
-    user of the computer can send that request; so the folder must not be one of theirs. The
+    POST /models names a folder, and the code in it then runs with the rights of the process.
+    Every user of the computer can send that request; so the folder must not be one of theirs. The
     supervisor starts and ends the model servers.
     """
 
@@ -154,80 +154,82 @@ class Models:
         self._handlers: dict[str, Handler] = {}
 
     def on_get(self, request: Any, response: Any, model: str | None = None) -> None:
-        loaded = self._loaded.all()
+        loaded = self._loaded.read_models()
         try:
             if model is None:
-                states = {name: _status(entry).json() for name, entry in loaded.items()}
+                states = {name: _request_status(entry).json() for name, entry in loaded.items()}
                 response.text = json.dumps(states)
-            elif self._is_bad(model, response):
+            elif self._reject_bad_name(model, response):
                 pass
             elif model in loaded:
-                response.text = json.dumps({"model": _status(loaded[model]).json()})
+                response.text = json.dumps({"model": _request_status(loaded[model]).json()})
             else:
                 yet = "not loaded yet" if self._image.rewritten else "loaded yet"
-                refuse(response, falcon.HTTP_404, f"Model {model} is {yet}.")
+                reject(response, falcon.HTTP_404, f"Model {model} is {yet}.")
         except requests.RequestException as problem:
             status = falcon.HTTP_500 if model is None else falcon.HTTP_502
-            refuse(response, status, str(problem))
+            reject(response, status, str(problem))
 
     def on_delete(self, request: Any, response: Any, model: str) -> None:
-        if not self._is_bad(model, response):
-            self._ask_supervisor(response, unload=model)
+        if not self._reject_bad_name(model, response):
+            self._call_supervisor(response, unload=model)
 
     def on_post(self, request: Any, response: Any, model: str | None = None) -> None:
         if model:
-            self._invoke(request, response, model)
+            self._invoke_model(request, response, model)
         elif "invocations" in request.uri:
-            refuse(response, falcon.HTTP_400, "Invocation request does not contain model name.")
+            reject(response, falcon.HTTP_400, "Invocation request does not contain model name.")
         else:
             body = json.loads(request.stream.read())
-            self._load(response, body["model_name"], body["url"])
+            self._load_model(response, body["model_name"], body["url"])
 
-    def _load(self, response: Any, model: str, url: str) -> None:
-        if self._is_bad(model, response):
+    def _load_model(self, response: Any, model: str, url: str) -> None:
+        if self._reject_bad_name(model, response):
             return
-        if model in self._loaded.all():
-            refuse(response, falcon.HTTP_409, f"Model {model} is already loaded.")
+        if model in self._loaded.read_models():
+            reject(response, falcon.HTTP_409, f"Model {model} is already loaded.")
             return
         try:
             # Not a Path: of "" that is this folder, and a number is none.
             if not os.path.exists(url):  # noqa: PTH110
                 raise FileNotFoundError
             folder = Path(url).resolve(strict=True)
-            code = code_folder(folder, model)
-            why_foreign = foreign(folder) or (foreign(code.resolve()) if code.exists() else None)
+            code = find_code_folder(folder, model)
+            why_foreign = explain_foreign_access(folder) or (
+                explain_foreign_access(code.resolve()) if code.exists() else None
+            )
             # At any depth, as the image looks; the model server takes only those of the folder itself.
             has_version = any(name.isdecimal() for _, names, _ in os.walk(folder) for name in names)
         except OSError:
             why_foreign, has_version = None, False
         if why_foreign is not None:
-            refuse(response, falcon.HTTP_403, why_foreign)
+            reject(response, falcon.HTTP_403, why_foreign)
         elif not has_version:
             sentence = f"Could not find valid base path {url} for servable {model}"
-            refuse(response, falcon.HTTP_404, sentence)
+            reject(response, falcon.HTTP_404, sentence)
         else:
             # Before the model server starts: code that does not import is Falcon's 500.
-            self._import(model, code)
+            self._import_code(model, code)
             versions = {
                 str(int(path.name)): str(path)
                 for path in sorted(folder.iterdir())
                 if path.name.isdecimal() and path.is_dir()
             }
-            self._ask_supervisor(response, load=model, path=str(folder), versions=versions)
+            self._call_supervisor(response, load=model, path=str(folder), versions=versions)
 
-    def _invoke(self, request: Any, response: Any, model: str) -> None:
-        loaded = self._loaded.all()
+    def _invoke_model(self, request: Any, response: Any, model: str) -> None:
+        loaded = self._loaded.read_models()
         if model in loaded and loaded[model].ended and self._unloads_ended:
-            ask_supervisor(self._folder, unload=model)
+            call_supervisor(self._folder, unload=model)
             loaded = {}
         if model not in loaded:
-            refuse(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
+            reject(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
             return
         if model not in self._handlers:  # another worker has loaded it
-            self._import(model, code_folder(loaded[model].folder, model))
+            self._import_code(model, find_code_folder(loaded[model].folder, model))
         # One of its servers, and that one's gRPC port: not drawn apart as in the other mode.
         grpc_port, rest_port = random.choice(loaded[model].ports)
-        call(
+        call_handler(
             self._handlers[model],
             request,
             response,
@@ -240,42 +242,42 @@ class Models:
             timeout_seconds=self._timeout_seconds,
         )
 
-    def _import(self, model: str, code: Path) -> None:
-        """The model's own code where it has some, else the container's. Raises `CodeError`."""
+    def _import_code(self, model: str, code: Path) -> None:
+        """Import the model's own code, if any, otherwise the container's. Raises `CodeError`."""
         inference, lib = code / "inference.py", code / "lib"
-        packages = compiled_packages(code)
+        packages = find_compiled_packages(code)
         if lib.is_dir():
             sys.path += [str(path) for path in (*packages.paths, lib)]
         if inference.is_file():
-            self._handlers[model] = load(inference, self._image, packages.problems)
+            self._handlers[model] = load_handler(inference, self._image, packages.problems)
         else:
             self._handlers[model] = self._handler
 
-    def _is_bad(self, model: str, response: Any) -> bool:
+    def _reject_bad_name(self, model: str, response: Any) -> bool:
         bad = self._image.rewritten and not (model and re.fullmatch(MODEL_NAME, model))
         if bad:
-            refuse(response, falcon.HTTP_400, f"invalid model_name: {model!r}")
+            reject(response, falcon.HTTP_400, f"invalid model_name: {model!r}")
         return bad
 
-    def _ask_supervisor(self, response: Any, **question: Any) -> None:
-        answer = ask_supervisor(self._folder, **question)
+    def _call_supervisor(self, response: Any, **question: Any) -> None:
+        answer = call_supervisor(self._folder, **question)
         response.status = falcon.code_to_http_status(answer["status"])
         response.text = answer["body"]
 
 
-def code_folder(folder: Path, model: str) -> Path:
-    """Return the code's folder of a model that is loaded from `folder`, whether or not there is one.
+def find_code_folder(folder: Path, model: str) -> Path:
+    """Return the code's folder of a model that is loaded from `folder`, even if it doesn't exist.
 
     The image looks into /opt/ml/models/NAME/model/code, whatever the URL names: a model of the
-    archive ANOTHER/model that is loaded as NAME has none of its code. A folder of another name
-    than `model` is none of SageMaker's, and has its own code.
+    archive ANOTHER/model that is loaded as NAME has none of its code. A folder with a name other
+    than `model` isn't SageMaker's, and has its own code.
     """
     named = folder.parents[1] / model / "model" if folder.name == "model" else folder
     return named / "code"
 
 
-def foreign(folder: Path) -> str | None:
-    """Why another user may have written to `folder`, a sentence; None where no other user can.
+def explain_foreign_access(folder: Path) -> str | None:
+    """Return why a different user may have written to `folder`, or None if none can.
 
     `folder` has no links in it: see `Path.resolve`. Raises `OSError`.
     """
@@ -294,7 +296,7 @@ def foreign(folder: Path) -> str | None:
     return None
 
 
-def _status(model: LoadedModel) -> requests.Response:
+def _request_status(model: LoadedModel) -> requests.Response:
     _, rest_port = model.ports[0]
     return requests.get(
         f"http://{HOST}:{rest_port}/v1/models/{model.name}", timeout=_STATUS_SECONDS

@@ -1,4 +1,4 @@
-"""Gunicorn's master, as the image starts it: loads the code, then forks the workers that run it."""
+"""Gunicorn's master, started as in the image: loads the code, then forks the workers that run it."""
 
 import builtins
 import functools
@@ -10,17 +10,17 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
-from servable_local.container.child_process import Events, begin_child, die_with
-from servable_local.container.gunicorn.app import Invocations, Models, Ping, application
+from servable_local.container.child_process import Events, begin_child, exit_with_parent
+from servable_local.container.gunicorn.app import Invocations, Models, Ping, build_application
 from servable_local.container.gunicorn.user_code import (
     CodeError,
     Handler,
     HidingError,
-    give_imports_of_the_image,
-    load,
-    pass_on,
+    build_default_handler,
+    load_handler,
+    restrict_imports,
 )
-from servable_local.container.image_code import image_code
+from servable_local.container.image_code import find_image_code
 
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
 FOLDER = "/opt/ml/model"
@@ -30,33 +30,33 @@ _FUNCTIONS = ((builtins, "open"), (io, "open")) + tuple(
 )
 
 
-def open_here(folder: Path) -> None:
-    """From now on, `folder` stands for /opt/ml/model in this process, unless that exists."""
+def map_model_folder(folder: Path) -> None:
+    """Make `folder` stand for /opt/ml/model in this process, unless that exists."""
     if os.path.exists(FOLDER):  # noqa: PTH110  # its own function is replaced below
         return
     for module, name in _FUNCTIONS:
-        setattr(module, name, _mapped(getattr(module, name), str(folder)))
+        setattr(module, name, _map_paths(getattr(module, name), str(folder)))
 
 
-def _mapped(function: Callable[..., Any], folder: str) -> Callable[..., Any]:
+def _map_paths(function: Callable[..., Any], folder: str) -> Callable[..., Any]:
     @functools.wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call_with_mapped_path(*arguments: Any, **options: Any) -> Any:
         if arguments and isinstance(arguments[0], str | os.PathLike):
             named = os.fspath(arguments[0])
             if isinstance(named, str) and f"{named}/".startswith(f"{FOLDER}/"):
                 arguments = (folder + named.removeprefix(FOLDER), *arguments[1:])
         return function(*arguments, **options)
 
-    return call
+    return call_with_mapped_path
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]
-    """`run` returns never. Its socket lies in the folder in which it is called."""
+    """A server whose `run` never returns. Its socket is in the working folder of the call."""
 
     def __init__(
         self, app: Any, plan: Mapping[str, Any], events: Events, *, working_folder: Path
     ) -> None:
-        """`working_folder`: that of the workers."""
+        """Initialize. `working_folder` is that of the workers."""
         self._app, self._options, self._events = app, plan["gunicorn"], events
         self._socket = plan["socket"]
         self._working_folder = working_folder
@@ -68,7 +68,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
             "bind": f"unix:{self._socket}",
             "umask": 0o077,  # the socket's; 0 is Gunicorn's default
             "control_socket_disable": True,
-            "when_ready": lambda server: self._events.tell(ready=True),
+            "when_ready": lambda server: self._events.report(ready=True),
             "post_fork": self._begin_worker,
         }
         for name, value in (own | dict(self._options)).items():
@@ -78,28 +78,32 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
         return self._app
 
     def _begin_worker(self, server: Any, worker: Any) -> None:
-        die_with(os.getppid())
+        exit_with_parent(os.getppid())
         os.chdir(self._working_folder)
 
 
-def run() -> None:
-    """Returns only when the code cannot serve."""
+def run_gunicorn() -> None:
+    """Run Gunicorn. Return only if the code can't serve."""
     plan, events = begin_child()
-    image = image_code(plan["tensorflow"])
+    image = find_image_code(plan["tensorflow"])
     folder = Path.cwd()
-    events.tell(loading=True)
+    events.report(loading=True)
     # In the image it is /: with as little in it, but what the code writes here goes with the container.
     working_folder = folder / "work"
     working_folder.mkdir(exist_ok=True)
     os.chdir(working_folder)
     try:
         inference = Path(plan["inference"]) if plan["inference"] else None
-        give_imports_of_the_image([Path(path) for path in plan["import_paths"]])
+        restrict_imports([Path(path) for path in plan["import_paths"]])
         if inference is not None:
-            open_here(inference.parents[1])
-        handler: Handler = load(inference, image, plan["problems"]) if inference else pass_on(image)
+            map_model_folder(inference.parents[1])
+        handler: Handler = (
+            load_handler(inference, image, plan["problems"])
+            if inference
+            else build_default_handler(image)
+        )
     except (CodeError, HidingError) as error:
-        events.tell(error=str(error))
+        events.report(error=str(error))
         return
     routes: dict[str, object] = {"/ping": Ping()}
     if plan["multi_model"]:
@@ -127,5 +131,5 @@ def run() -> None:
         )
     chosen = Path.cwd()  # the code may have gone elsewhere
     os.chdir(folder)
-    app = application(routes)
+    app = build_application(routes)
     GunicornServer(app, plan, events, working_folder=chosen).run()

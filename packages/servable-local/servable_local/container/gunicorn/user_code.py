@@ -1,6 +1,6 @@
-"""code/inference.py: loaded once, before Gunicorn forks its workers, with the image's modules alone.
+"""code/inference.py: loaded once, before Gunicorn forks, with only the image's modules.
 
-The modules of each image: image_modules.json.
+image_modules.json lists the modules of each image.
 Source: python_service.py in the image's public source, see image_code.py
 """
 
@@ -28,19 +28,19 @@ from servable_local.container.image_code import HEADER, VERSION, ImageCode
 from servable_local.container.ports import HOST
 
 
-def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
-    """Restrict this process, which serves one archive's code, to the imports that the image allows.
+def restrict_imports(import_paths: Sequence[Path]) -> None:
+    """Restrict this process, which serves an archive's code, to the image's imports.
 
-    `import_paths`: folders that the image's start script puts on the path. Our modules that are
-    imported already work on, but cannot be imported again.
+    `import_paths`: folders that the image's start script puts on the path. Modules of ours that
+    are already imported still work, but cannot be imported again.
     """
-    version = _version()
+    version = _find_version()
     os.environ.setdefault(VERSION, version)
-    table = _table()
+    table = _load_table()
     finder = ImageFinder(version, table["versions"][version], table["of_the_container"])
-    finder.refuse_hiding(import_paths)
+    finder.reject_hiding(import_paths)
     for name in list(sys.modules):
-        if not finder.is_in_the_image(name):
+        if not finder.is_in_image(name):
             del sys.modules[name]
     sys.meta_path[:] = [cast("MetaPathFinder", finder)]
     paths = [str(path) for path in import_paths]
@@ -50,17 +50,17 @@ def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
 
 
 class HidingError(ImportError):
-    """A file of the archive hides a module that the container's service imports. `str()`: a sentence."""
+    """A file of the archive hides a module that the container imports. `str()`: a sentence."""
 
 
-def python_of_the_image() -> str:
-    """As 3.12."""
-    python: str = _table()["python"][_version()]
+def find_image_python() -> str:
+    """Return the image's Python version, such as 3.12."""
+    python: str = _load_table()["python"][_find_version()]
     return python
 
 
 class ImageFinder(MetaPathFinder):
-    """Asks the finders that were there before; refuses what only this computer has.
+    """A finder that uses the previous finders, and rejects modules that only this computer has.
 
     A path that is added later (code/, a model's code/lib/) is the user's: all of it is found.
     """
@@ -74,16 +74,16 @@ class ImageFinder(MetaPathFinder):
         self._finders = list(sys.meta_path)
         self._own_path = frozenset(sys.path)
 
-    def refuse_hiding(self, import_paths: Sequence[Path]) -> None:
-        """Raises `HidingError` for a file that the container's service would import in a module's place.
+    def reject_hiding(self, import_paths: Sequence[Path]) -> None:
+        """Raise `HidingError` for a file that the container would import instead of a module.
 
-        The image searches code/ and code/lib/ before the standard library. This process has imported its
-        modules before it knows those folders, and would never notice.
+        The image searches code/ and code/lib/ before the standard library. This process has
+        imported its modules before it knows those folders, and would never notice.
         """
         for name, module in list(sys.modules.items()):
             origin = Path(getattr(getattr(module, "__spec__", None), "origin", None) or "")
             # What is built in is imported before any search; a module in one file may be a copy.
-            searched = origin.suffix == ".py" and self.is_in_the_image(name)
+            searched = origin.suffix == ".py" and self.is_in_image(name)
             if searched and (name in sys.stdlib_module_names or origin.name == "__init__.py"):
                 for file in (folder / f"{name}.py" for folder in import_paths):
                     if file.is_file():
@@ -94,7 +94,7 @@ class ImageFinder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Raises `ModuleNotFoundError` for a module that this computer has and the image has not."""
+        """Find a module. Raises `ModuleNotFoundError` for one that only this computer has."""
         if name in self._of_the_container:
             print(
                 f"{name} is the container's own module, which hides a {name}.py of yours; "
@@ -103,11 +103,11 @@ class ImageFinder(MetaPathFinder):
             )
             return ModuleSpec(name, _ContainerModule(), origin=f"/sagemaker/{name}.py")
         # A submodule is where its package is, and that was found here.
-        if path is not None or self.is_in_the_image(name):
-            return self._found_here(name, path, target)
+        if path is not None or self.is_in_image(name):
+            return self._find_here(name, path, target)
         users = [entry for entry in sys.path if entry not in self._own_path]
         spec = PathFinder.find_spec(name, users, target)
-        if spec is not None or self._found_here(name, path, target) is None:
+        if spec is not None or self._find_here(name, path, target) is None:
             return spec
         # importlib.util.find_spec asks whether there is such a module: there is none.
         if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
@@ -123,18 +123,20 @@ class ImageFinder(MetaPathFinder):
         for entry in context.path:
             of_entry = DistributionFinder.Context(name=context.name, path=[entry])
             for package in MetadataPathFinder.find_distributions(of_entry):
-                if entry not in self._own_path or any(map(self.is_in_the_image, _tops(package))):
+                if entry not in self._own_path or any(
+                    map(self.is_in_image, _list_top_levels(package))
+                ):
                     yield package
 
-    def is_in_the_image(self, name: str) -> bool:
-        """Whether the top-level package of `name` is the image's, or Python's own."""
+    def is_in_image(self, name: str) -> bool:
+        """Return whether the top-level package of `name` is the image's, or Python's own."""
         top = name.partition(".")[0]
         in_python = top in sys.stdlib_module_names or top == "__main__"
         # Written when Python is built; put beside a package by mypyc.
         generated = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
         return in_python or generated or top in self._modules
 
-    def _found_here(
+    def _find_here(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
         for finder in self._finders:
@@ -144,7 +146,7 @@ class ImageFinder(MetaPathFinder):
 
 
 class _ContainerModule(Loader):
-    """A module of the image's folder /sagemaker, which comes before code/: its values, no functions."""
+    """A module of the image's folder /sagemaker, which precedes code/: its values, no functions."""
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ == "tfs_utils":
@@ -155,20 +157,20 @@ class _ContainerModule(Loader):
             )
 
 
-def _tops(package: Distribution) -> set[str]:
-    """Top-level modules of a distribution."""
+def _list_top_levels(package: Distribution) -> set[str]:
+    """Return the top-level modules of a distribution."""
     text = package.read_text("top_level.txt")
     return set(text.split() if text else (file.parts[0] for file in package.files or ()))
 
 
-def _version() -> str:
-    """TensorFlow's, of the image; one that is not known is taken for the newest."""
-    versions = list(_table()["versions"])  # oldest first
+def _find_version() -> str:
+    """Return the image's TensorFlow version; an unknown one counts as the newest."""
+    versions = list(_load_table()["versions"])  # oldest first
     version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
     return version if version in versions else versions[-1]
 
 
-def _table() -> dict[str, Any]:
+def _load_table() -> dict[str, Any]:
     file = Path(__file__).with_name("image_modules.json")
     table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     for version, modules in table["versions"].items():
@@ -178,7 +180,7 @@ def _table() -> dict[str, Any]:
 
 
 class Context(NamedTuple):
-    """Names and order are the container's."""
+    """The context of a request, with the container's names and order."""
 
     model_name: str | None
     model_version: str | None
@@ -198,7 +200,7 @@ _UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
 
 
 class CallTarget(TypedDict):
-    """Target of a request. `model`: from the path in multi-model mode; None leaves it to the header."""
+    """The target of a request. `model`: from the path in multi-model mode; None: from the header."""
 
     model: str | None
     default_model: str
@@ -208,11 +210,11 @@ class CallTarget(TypedDict):
     timeout_seconds: int
 
 
-def context(
+def build_context(
     request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[CallTarget]
 ) -> Context:
-    """Raises `AttributesError`."""
-    path = image.model_path(attributes, where["default_model"], model=where["model"])
+    """Build the context of a request for its handler. Raises `AttributesError`."""
+    path = image.build_model_path(attributes, where["default_model"], model=where["model"])
     newest = Context(
         model_name=where["model"] or attributes.get("tfs-model-name"),
         model_version=attributes.get("tfs-model-version"),
@@ -234,17 +236,17 @@ _PASSED_ON = (JSON, "application/jsonlines", "application/jsons", "text/csv")
 
 
 class CodeError(Exception):
-    """The archive's code cannot serve. `str()` is a whole sentence."""
+    """The archive's code can't serve. `str()` is a whole sentence."""
 
 
 class UnsupportedTypeError(Exception):
-    """A content type that is not passed on without code: 415."""
+    """A content type that isn't passed on without code: 415."""
 
 
-def load(inference: Path, image: ImageCode, problems: Sequence[str] = ()) -> Handler:
-    """Raises `CodeError` for code that does not import or has no handler.
+def load_handler(inference: Path, image: ImageCode, problems: Sequence[str] = ()) -> Handler:
+    """Load the handler. Raises `CodeError` for code that doesn't import or has no handler.
 
-    `problems`: what is known of packages that this computer cannot import, said where an import fails.
+    `problems`: known problems of packages that this computer can't import, for a failed import.
     """
     spec = importlib.util.spec_from_file_location("inference", inference)
     assert spec is not None  # a .py file always has a spec
@@ -254,20 +256,22 @@ def load(inference: Path, image: ImageCode, problems: Sequence[str] = ()) -> Han
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as failure:
         traceback.print_exc()
-        raise CodeError(_why(failure, inference.parent, problems)) from None
+        raise CodeError(_explain_import_failure(failure, inference.parent, problems)) from None
     if hasattr(module, "handler"):
         handler: Handler = module.handler
         return handler
     if hasattr(module, "input_handler") and hasattr(module, "output_handler"):
         before, after = module.input_handler, module.output_handler
-        return lambda data, context: after(_answer(before(data, context), context, image), context)
+        return lambda data, context: after(
+            _request_prediction(before(data, context), context, image), context
+        )
     raise CodeError(
         "code/inference.py defines no handler; define handler(data, context), "
         "or input_handler(data, context) and output_handler(response, context)"
     )
 
 
-def _why(failure: BaseException, code: Path, problems: Sequence[str]) -> str:
+def _explain_import_failure(failure: BaseException, code: Path, problems: Sequence[str]) -> str:
     places = [
         f"code/{Path(frame.filename).relative_to(code).as_posix()}, line {frame.lineno}; "
         for frame in traceback.extract_tb(failure.__traceback__)
@@ -285,25 +289,27 @@ def _why(failure: BaseException, code: Path, problems: Sequence[str]) -> str:
     sentence = (
         f"code/inference.py does not import: {type(failure).__name__}: {failure} "
         f"({place}Python {platform.python_version()} of this computer, "
-        f"where the image has {python_of_the_image()})"
+        f"where the image has {find_image_python()})"
     )
     return "\n".join([sentence, *(problems if isinstance(failure, ImportError) else ())])
 
 
-def pass_on(image: ImageCode) -> Handler:
-    """Handler without inference.py, as with lib/ alone: the text goes to the model server unchanged."""
+def build_default_handler(image: ImageCode) -> Handler:
+    """Build the handler for no inference.py, which passes the text to the model server unchanged."""
 
-    def handler(data: Any, context: Context) -> Any:
+    def pass_to_model_server(data: Any, context: Context) -> Any:
         media_type = context.request_content_type.split(";")[0].strip().lower()
         if image.rewritten and media_type and media_type not in _PASSED_ON:
             raise UnsupportedTypeError(f"Unsupported Media Type: {media_type}")
-        return _answer(data.read().decode(), context, image).content, context.accept_header
+        return _request_prediction(
+            data.read().decode(), context, image
+        ).content, context.accept_header
 
-    return handler
+    return pass_to_model_server
 
 
-def _answer(body: Any, context: Context, image: ImageCode) -> requests.Response:
-    """The model server's answer. Since 2.20 one that is no success is an error of the same status."""
+def _request_prediction(body: Any, context: Context, image: ImageCode) -> requests.Response:
+    """Post to the model server. Since 2.20 an unsuccessful response raises the same status."""
     timeout = context.timeout if image.rewritten else None
     answer = requests.post(context.rest_uri, data=body, timeout=timeout)
     if image.rewritten and answer.status_code != 200:

@@ -23,11 +23,11 @@ USUAL = (b"All log messages before absl::InitializeLog()", b"oneDNN custom opera
 
 
 @contextmanager
-def without_usual_notes() -> Iterator[None]:
-    """Leaves the lines of `USUAL` out of what this process writes to stderr inside the block.
+def filter_usual_notes() -> Iterator[None]:
+    """Drop the lines of `USUAL` from what this process writes to stderr inside the block.
 
-    A process, and not a thread, passes the other lines on: model servers are forked afterwards, and
-    what TensorFlow writes before it aborts is shown too.
+    A process, and not a thread, forwards the other lines: model servers are forked afterwards,
+    and what TensorFlow writes before it aborts is shown too.
     """
     read, write = os.pipe()
     relay = os.fork()
@@ -61,34 +61,34 @@ def main() -> None:
     # stays, so no garbage is looked for in it: a tenth of the time, and its pages stay shared.
     # https://docs.python.org/3/library/gc.html#gc.freeze, 2026-11-22
     gc.disable()
-    with without_usual_notes():
-        from servable_local.container.model_server.process import run
+    with filter_usual_notes():
+        from servable_local.container.model_server.process import run_model_server
 
     gc.freeze()
     gc.enable()
-    events.tell(imported=True)
+    events.report(imported=True)
     children: dict[int, int] = {}
     own_pid = os.getpid()
-    for lines in _input_lines():
+    for lines in _read_input_lines():
         for line in lines:
             command = json.loads(line)
             pid = os.fork()
             if pid == 0:
-                plan = ServerPlan.of_json(command["plan"])
-                run(plan, command["start"], events, parent_pid=own_pid)
+                plan = ServerPlan.from_json(command["plan"])
+                run_model_server(plan, command["start"], events, parent_pid=own_pid)
             children[pid] = command["start"]
         while children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 break
             number = children.pop(pid)
-            events.tell(ended=number, pid=pid, status=os.waitstatus_to_exitcode(status))
+            events.report(ended=number, pid=pid, status=os.waitstatus_to_exitcode(status))
 
 
-def _input_lines() -> Iterator[list[bytes]]:
-    """Lines of standard input; none when a child's end interrupts waiting for them.
+def _read_input_lines() -> Iterator[list[bytes]]:
+    """Yield lines of standard input; none when a child's end interrupts waiting for them.
 
-    Without a thread: a process with threads must not fork.
+    It uses no thread: a process with threads must not fork.
     """
     wakeup, write = os.pipe()
     os.set_blocking(write, False)

@@ -21,7 +21,7 @@ from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.predict_request import (
     DEFAULT_SIGNATURE,
     is_base64,
-    json_object,
+    parse_json_object,
 )
 from servable_local.container.model_server.runtime import LoadedSignature, LoadedVersion
 from servable_tensors.tensors import Array
@@ -29,8 +29,8 @@ from servable_tensors.tensors import Array
 INDENT = "    "
 
 
-def as_rows(arrays: Mapping[str, Array]) -> bytes:
-    """{"predictions": [...]}: one element per row; plain values when there is a single output."""
+def format_rows(arrays: Mapping[str, Array]) -> bytes:
+    """Format {"predictions": [...]}: one element per row; plain values for a single output."""
     sizes: dict[str, int] = {}
     for name, array in arrays.items():
         if array.ndim == 0:
@@ -43,7 +43,9 @@ def as_rows(arrays: Mapping[str, Array]) -> bytes:
                 f"Tensor name: {name} has inconsistent batch size: {len(array)} "
                 f"expecting: {expected}",
             )
-    texts = {name: _rows(_texts(name, array), array.shape) for name, array in arrays.items()}
+    texts = {
+        name: _join_rows(_format_values(name, array), array.shape) for name, array in arrays.items()
+    }
     if len(texts) == 1:
         rows = ", ".join(next(iter(texts.values())))
     else:
@@ -53,30 +55,30 @@ def as_rows(arrays: Mapping[str, Array]) -> bytes:
             for row in range(next(iter(sizes.values()), 0))
         )
         rows = "\n" + ",\n".join(f"{INDENT * 2}{{\n{each}\n{INDENT * 2}}}" for each in objects)
-    return _encoded(f'{{\n{INDENT}"predictions": [{rows}\n{INDENT}]\n}}')
+    return _encode(f'{{\n{INDENT}"predictions": [{rows}\n{INDENT}]\n}}')
 
 
-def as_columns(arrays: Mapping[str, Array]) -> bytes:
-    """{"outputs": ...}: one array per output, without its name when there is a single one."""
+def format_columns(arrays: Mapping[str, Array]) -> bytes:
+    """Format {"outputs": ...}: one array per output, without a name if there is only one."""
     if len(arrays) == 1:
         ((name, array),) = arrays.items()
-        outputs = _indented(_texts(name, array), array.shape, level=1)
+        outputs = _indent(_format_values(name, array), array.shape, level=1)
     else:
         columns = ",\n".join(
             f"{INDENT * 2}{json.dumps(name)}: "
-            f"{_indented(_texts(name, array), array.shape, level=2)}"
+            f"{_indent(_format_values(name, array), array.shape, level=2)}"
             for name, array in arrays.items()
         )
         outputs = f"{{\n{columns}\n{INDENT}}}"
-    return _encoded(f'{{\n{INDENT}"outputs": {outputs}\n}}')
+    return _encode(f'{{\n{INDENT}"outputs": {outputs}\n}}')
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     # Strings that are not UTF-8 go out as the bytes they are, as from the model server.
     return text.encode(errors="surrogateescape")
 
 
-def _texts(name: str, array: Array) -> list[str]:
+def _format_values(name: str, array: Array) -> list[str]:
     values: list[Any] = array.ravel().tolist()
     if array.dtype.kind in "iu":
         return [str(value) for value in values]
@@ -91,10 +93,12 @@ def _texts(name: str, array: Array) -> list[str]:
         ]
     if array.dtype.kind == "c":
         raise HttpError(400, f"Failed to write JSON value for tensor type: {array.dtype.name}")
-    return _decimals(array.astype(np.float32 if array.dtype.itemsize < 8 else np.float64).ravel())
+    return _format_decimals(
+        array.astype(np.float32 if array.dtype.itemsize < 8 else np.float64).ravel()
+    )
 
 
-def _decimals(array: Array) -> list[str]:
+def _format_decimals(array: Array) -> list[str]:
     # TensorFlow Serving tries six digits first, and falls back to as many as
     # bring every float back: 9 for float32, 17 for float64.
     full = ".9g" if array.dtype == np.float32 else ".17g"
@@ -102,42 +106,42 @@ def _decimals(array: Array) -> list[str]:
     short = [format(value, "g") for value in values]
     read_back = np.array([float(text) for text in short]).astype(array.dtype)
     return [
-        _number(text if same else format(value, full), value)
+        _format_decimal(text if same else format(value, full), value)
         for text, same, value in zip(short, (read_back == array).tolist(), values, strict=True)
     ]
 
 
-def _number(text: str, value: float) -> str:
+def _format_decimal(text: str, value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "-Infinity" if value < 0 else "Infinity"
     # A whole number keeps its point, so that a reader does not take it for an integer.
     return text if "." in text or "e" in text else text + ".0"
 
 
-def number(value: float) -> str:
-    """One float32 as TensorFlow Serving writes it."""
-    return _decimals(np.array([value], np.float32))[0]
+def format_float32(value: float) -> str:
+    """Format one float32 as TensorFlow Serving does."""
+    return _format_decimals(np.array([value], np.float32))[0]
 
 
-def _rows(texts: list[str], shape: tuple[int, ...]) -> list[str]:
-    """One text per row, all of it on one line."""
+def _join_rows(texts: list[str], shape: tuple[int, ...]) -> list[str]:
+    """Return one text per row, each on a single line."""
     for axis in range(len(shape) - 1, 0, -1):
-        texts = ["[" + ", ".join(group) + "]" for group in _groups(texts, shape, axis)]
+        texts = ["[" + ", ".join(group) + "]" for group in _group_texts(texts, shape, axis)]
     return texts
 
 
-def _indented(texts: list[str], shape: tuple[int, ...], *, level: int) -> str:
+def _indent(texts: list[str], shape: tuple[int, ...], *, level: int) -> str:
     for axis in range(len(shape) - 1, -1, -1):
         outer = "\n" + INDENT * (level + axis)
         inner = outer + INDENT
         texts = [
             "[" + inner + ("," + inner).join(group) + outer + "]" if group else "[]"
-            for group in _groups(texts, shape, axis)
+            for group in _group_texts(texts, shape, axis)
         ]
     return texts[0]
 
 
-def _groups(texts: list[str], shape: tuple[int, ...], axis: int) -> list[list[str]]:
+def _group_texts(texts: list[str], shape: tuple[int, ...], axis: int) -> list[list[str]]:
     size = shape[axis]
     if size == 0:
         return [[] for _ in range(math.prod(shape[:axis]))]
@@ -150,27 +154,31 @@ Labelled = list[list[tuple[str, float]]]
 INPUTS, CLASSES, SCORES, OUTPUTS = "inputs", "classes", "scores", "outputs"
 
 
-def answer(method: str, body: bytes, servable: LoadedVersion, compute: Compute) -> bytes:
-    """The JSON answer to :classify or :regress. Raises `HttpError`."""
-    request = json_object(body)
-    signature = checked(servable, str(request.get("signature_name") or ""), method)
+def build_response(method: str, body: bytes, servable: LoadedVersion, compute: Compute) -> bytes:
+    """Return the JSON response to :classify or :regress. Raises `HttpError`."""
+    request = parse_json_object(body)
+    signature = find_signature(servable, str(request.get("signature_name") or ""), method)
     examples = request.get("examples")
     if not isinstance(examples, list) or not examples:
         raise HttpError(400, "Missing or empty 'examples' key: it holds a list of objects")
     shared = request.get("context") or {}
-    serialized = [_serialized(shared, example) for example in examples]
+    serialized = [_serialize(shared, example) for example in examples]
     if method == "regress":
-        numbers = ", ".join(number(value) for value in regress(signature, serialized, compute))
+        numbers = ", ".join(
+            format_float32(value) for value in regress(signature, serialized, compute)
+        )
         return f'{{\n    "result": [{numbers}]\n}}'.encode()
     rows = ", ".join(
-        "[" + ", ".join(f"[{json.dumps(label)}, {number(score)}]" for label, score in row) + "]"
+        "["
+        + ", ".join(f"[{json.dumps(label)}, {format_float32(score)}]" for label, score in row)
+        + "]"
         for row in classify(signature, serialized, compute)
     )
     return f'{{\n    "result": [{rows}]\n}}'.encode()
 
 
-def checked(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
-    """The signature of this name, which must be of this method. Raises `HttpError`."""
+def find_signature(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
+    """Return the signature with this name and method. Raises `HttpError`."""
     name = name or DEFAULT_SIGNATURE
     if name not in servable.signatures:
         raise HttpError(400, f'Serving signature name: "{name}" not found in signature def')
@@ -185,8 +193,8 @@ def checked(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
 
 
 def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute) -> Labelled:
-    """For each example its labels with their scores."""
-    computed = _computed(signature, serialized, compute)
+    """Return the labels of each example, with their scores."""
+    computed = _compute(signature, serialized, compute)
     shape = next(iter(computed.values())).shape
     labels = computed.get(CLASSES, np.full(shape, b"", object))
     numbers = computed.get(SCORES, np.zeros(shape))
@@ -199,14 +207,14 @@ def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: C
 def regress(
     signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute
 ) -> list[float]:
-    """One number for each example."""
-    numbers = _computed(signature, serialized, compute)[OUTPUTS].ravel()
+    """Return one number for each example."""
+    numbers = _compute(signature, serialized, compute)[OUTPUTS].ravel()
     if len(numbers) != len(serialized):
         raise HttpError(400, f"Expected {len(serialized)} outputs, got {len(numbers)}")
     return [float(value) for value in numbers]
 
 
-def _computed(
+def _compute(
     signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute
 ) -> dict[str, Array]:
     array = np.empty(len(serialized), dtype=object)
@@ -214,7 +222,7 @@ def _computed(
     return compute(signature, {INPUTS: array})
 
 
-def _serialized(shared: dict[str, Any], features: object) -> bytes:
+def _serialize(shared: dict[str, Any], features: object) -> bytes:
     if not isinstance(features, dict):
         raise HttpError(400, "Example must be JSON object but got something else")
     # Imported here: the rest of this file is used without TensorFlow, in tests.

@@ -13,7 +13,7 @@ import numpy as np
 from tensorflow.python.framework import dtypes, tensor_util
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.answers import checked, classify, regress
+from servable_local.container.model_server.answers import classify, find_signature, regress
 from servable_local.container.model_server.runtime import STATUSES, Servables
 from servable_local.container.ports import HOST
 from servable_tensors import wire
@@ -28,7 +28,7 @@ _FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val
 
 
 def to_array(name: str, proto: Any) -> Array:
-    """The array of a TensorProto with tensor_content or a list of values. Raises `HttpError` (400)."""
+    """Convert a TensorProto to an array. Raises `HttpError` (400) for an invalid one."""
     try:
         array: Array = tensor_util.MakeNdarray(proto)
     except (TypeError, ValueError) as problem:
@@ -36,13 +36,13 @@ def to_array(name: str, proto: Any) -> Array:
     return array
 
 
-def type_name(array: Array) -> str:
-    """TensorFlow's name of the array's type."""
+def find_type_name(array: Array) -> str:
+    """Return TensorFlow's name of the array's type."""
     return str(dtypes.as_dtype(array.dtype).name)
 
 
 def write_tensor(array: Array, proto: Any) -> None:
-    """Fills `proto`; tensor_content stays empty, as in the image's server."""
+    """Write the array to `proto`; tensor_content stays empty, as in the image's server."""
     kind = dtypes.as_dtype(array.dtype)
     proto.dtype = kind.as_datatype_enum
     for size in array.shape:
@@ -62,36 +62,36 @@ _AVAILABLE = 30  # ModelVersionStatus.State in get_model_status.proto
 
 @dataclass(frozen=True)
 class GrpcInterface:
-    """One method for each call; each raises `HttpError`."""
+    """The gRPC interface, with one method for each call; each raises `HttpError`."""
 
     servables: Servables
 
-    def methods(self) -> dict[str, dict[str, tuple[Callable[[Any], Any], Any]]]:
-        """Service -> call -> (method, its request's message)."""
+    def map_methods(self) -> dict[str, dict[str, tuple[Callable[[Any], Any], Any]]]:
+        """Return service -> call -> (method, its request's message)."""
         return {
             "tensorflow.serving.PredictionService": {
                 "Predict": (self.predict, wire.PredictRequest),
                 "Classify": (self.classify, wire.ClassificationRequest),
                 "Regress": (self.regress, wire.RegressionRequest),
-                "GetModelMetadata": (self.metadata, wire.GetModelMetadataRequest),
+                "GetModelMetadata": (self.read_metadata, wire.GetModelMetadataRequest),
             },
             "tensorflow.serving.ModelService": {
-                "GetModelStatus": (self.status, wire.GetModelStatusRequest)
+                "GetModelStatus": (self.read_status, wire.GetModelStatusRequest)
             },
         }
 
     def predict(self, request: Any) -> Any:
         name = request.model_spec.signature_name or "serving_default"
-        servable, response = self._begin(request, wire.PredictResponse(), name)
+        servable, response = self._begin_response(request, wire.PredictResponse(), name)
         if name not in servable.signatures:
             raise HttpError(400, f'Serving signature key "{name}" not found.')
         signature = servable.signatures[name]
         outputs = list(request.output_filter)
-        _check(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
-        _check(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
+        _check_names(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
+        _check_names(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
         arrays = {key: to_array(key, request.inputs[key]) for key in signature.inputs}
         for key, array in arrays.items():
-            dtype, expected = type_name(array), signature.inputs[key]
+            dtype, expected = find_type_name(array), signature.inputs[key]
             if dtype != expected:
                 raise HttpError(400, f"input {key} expected type: {expected} but got: {dtype}")
         for key, array in self.servables.compute(signature, arrays).items():
@@ -101,8 +101,8 @@ class GrpcInterface:
 
     def classify(self, request: Any) -> Any:
         name = request.model_spec.signature_name
-        servable, response = self._begin(request, wire.ClassificationResponse(), name)
-        signature = checked(servable, name, "classify")
+        servable, response = self._begin_response(request, wire.ClassificationResponse(), name)
+        signature = find_signature(servable, name, "classify")
         serialized = request.input.example_list.examples
         for row in classify(signature, serialized, self.servables.compute):
             classes = response.result.classifications.add().classes
@@ -112,17 +112,17 @@ class GrpcInterface:
 
     def regress(self, request: Any) -> Any:
         name = request.model_spec.signature_name
-        servable, response = self._begin(request, wire.RegressionResponse(), name)
-        signature = checked(servable, name, "regress")
+        servable, response = self._begin_response(request, wire.RegressionResponse(), name)
+        signature = find_signature(servable, name, "regress")
         serialized = request.input.example_list.examples
         for value in regress(signature, serialized, self.servables.compute):
             response.result.regressions.add(value=value)
         return response
 
-    def metadata(self, request: Any) -> Any:
+    def read_metadata(self, request: Any) -> Any:
         if list(request.metadata_field) != ["signature_def"]:
             raise HttpError(400, "metadata_field must be signature_def")
-        servable, response = self._begin(request, wire.GetModelMetadataResponse(), "")
+        servable, response = self._begin_response(request, wire.GetModelMetadataResponse(), "")
         signatures = wire.SignatureDefMap()
         for name, signature in servable.signatures.items():
             text = signature.definition.SerializeToString()
@@ -132,9 +132,9 @@ class GrpcInterface:
         metadata.value = signatures.SerializeToString()
         return response
 
-    def status(self, request: Any) -> Any:
+    def read_status(self, request: Any) -> Any:
         spec = request.model_spec
-        versions = self.servables.versions(spec.name)
+        versions = self.servables.list_versions(spec.name)
         if spec.HasField("version"):
             versions = [version for version in versions if version == spec.version.value]
         if not versions:
@@ -144,19 +144,19 @@ class GrpcInterface:
             response.model_version_status.add(version=version, state=_AVAILABLE)
         return response
 
-    def _begin(self, request: Any, response: Any, signature: str) -> tuple[Any, Any]:
-        """The servable that a request names, and the response, which names it with its version."""
+    def _begin_response(self, request: Any, response: Any, signature: str) -> tuple[Any, Any]:
+        """Return the request's servable, and the response with its name and version."""
         spec = request.model_spec
         if not spec.name:
             raise HttpError(400, "Missing ModelSpec")
         version = spec.version.value if spec.HasField("version") else None
-        number, servable = self.servables.find(spec.name, version)
+        number, servable = self.servables.find_version(spec.name, version)
         response.model_spec.name, response.model_spec.signature_name = spec.name, signature
         response.model_spec.version.value = number
         return servable, response
 
 
-def _check(part: str, names: set[str], allowed: set[str], *, exactly: bool) -> None:
+def _check_names(part: str, names: set[str], allowed: set[str], *, exactly: bool) -> None:
     extra, missing = sorted(names - allowed), sorted(allowed - names) if exactly else []
     if extra or missing:
         raise HttpError(
@@ -173,17 +173,19 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), reverse=True)}
 
 
-def serve(interface: GrpcInterface, port: int) -> "grpc.Server":
-    """Answers from now on. Raises `OSError` when the port cannot be had."""
+def serve_grpc(interface: GrpcInterface, port: int) -> "grpc.Server":
+    """Serve from now on, in threads. Raises `OSError` if the port is unavailable."""
     server = grpc.server(
         ThreadPoolExecutor(THREADS, thread_name_prefix="gRPC"),
         # As the image's server: requests of any size come in; the limit is the caller's.
         options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)],
     )
-    for service, methods in interface.methods().items():
+    for service, methods in interface.map_methods().items():
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
-                _refusing(method), request.FromString, lambda answer: answer.SerializeToString()
+                _abort_on_error(method),
+                request.FromString,
+                lambda answer: answer.SerializeToString(),
             )
             for name, (method, request) in methods.items()
         }
@@ -196,7 +198,7 @@ def serve(interface: GrpcInterface, port: int) -> "grpc.Server":
     return server
 
 
-def _refusing(method: Callable[[Any], Any]) -> Callable[[Any, "grpc.ServicerContext"], Any]:
+def _abort_on_error(method: Callable[[Any], Any]) -> Callable[[Any, "grpc.ServicerContext"], Any]:
     def call(request: Any, context: "grpc.ServicerContext") -> Any:
         try:
             return method(request)

@@ -1,8 +1,7 @@
-"""The JSON body of a :predict call becomes one array per input of the signature.
+"""Conversion of the JSON body of a :predict call to one array per input of the signature.
 
-Row form: {"instances": [...]}; columnar form: {"inputs": ...}. Checks and sentences are TensorFlow
-Serving's.
-Source: https://www.tensorflow.org/tfx/serving/api_rest and
+Row format: {"instances": [...]}; columnar format: {"inputs": ...}. Checks and messages are
+TensorFlow Serving's. Source: https://www.tensorflow.org/tfx/serving/api_rest and
 https://github.com/tensorflow/serving (tensorflow_serving/util/json_tensor.cc)
 """
 
@@ -20,9 +19,9 @@ from servable_tensors.tensors import Array
 
 
 def flatten(value: object) -> tuple[list[int], list[Any]]:
-    """The shape of lists nested evenly, and what they hold, in order. A lone value has no shape.
+    """Return the shape of evenly nested lists, and their values. A lone value has no shape.
 
-    Raises `HttpError` (400) at the first list that is longer, shorter or deeper than the others.
+    Raises `HttpError` (400) at the first list that is longer, shorter, or deeper than the others.
     """
     shape: list[int] = []
     first = value
@@ -37,7 +36,7 @@ def flatten(value: object) -> tuple[list[int], list[Any]]:
             if not isinstance(item, list):
                 raise HttpError(
                     400,
-                    f"JSON Value: {shown(item)} found at incorrect level: {depth + 1} "
+                    f"JSON Value: {format_for_message(item)} found at incorrect level: {depth + 1} "
                     f"in the JSON DOM. Expected at level: {len(shape)}",
                 )
             if len(item) != size:
@@ -53,8 +52,8 @@ def flatten(value: object) -> tuple[list[int], list[Any]]:
     return shape, level
 
 
-def shown(value: object) -> str:
-    """A JSON value for a message, cut at 200 characters."""
+def format_for_message(value: object) -> str:
+    """Format a JSON value for a message, cut at 200 characters."""
     return json.dumps(value)[:200]
 
 
@@ -72,49 +71,49 @@ _SHOWN_TYPES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 def to_array(value: object, dtype: str) -> Array:
-    """A number, string, or list of them nested evenly, as an array of its own shape.
+    """Convert a number, a string, or evenly nested lists of them to an array of their shape.
 
-    Raises `HttpError` (400) for uneven lists and for values that `dtype` does not hold.
-    bfloat16 comes back as float32: NumPy has no such type.
+    Raises `HttpError` (400) for uneven lists and for values outside of `dtype`.
+    bfloat16 becomes float32: NumPy has no such type.
     """
     shape, leaves = flatten(value)
     # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
     types = frozenset(map(type, leaves))
     allowed = _TYPES.get(dtype, types)
     if types - allowed:
-        raise _wrong_type(next(leaf for leaf in leaves if type(leaf) not in allowed), dtype)
+        raise _build_type_error(next(leaf for leaf in leaves if type(leaf) not in allowed), dtype)
     if dtype in _FLOATS:
-        array = _floats(leaves, dtype)
+        array = _convert_floats(leaves, dtype)
     elif dtype in _INTEGERS:
         bounds = np.iinfo(dtype)
         for leaf in (min(leaves), max(leaves)) if leaves else ():
             if not bounds.min <= leaf <= bounds.max:
-                raise _wrong_type(leaf, dtype)
+                raise _build_type_error(leaf, dtype)
         array = np.array(leaves, dtype=dtype)
     elif dtype == "bool":
         array = np.array(leaves, dtype=np.bool_)
     elif dtype == "string":
         array = np.empty(len(leaves), dtype=object)
-        array[:] = [_bytes(leaf) for leaf in leaves]
+        array[:] = [_convert_bytes(leaf) for leaf in leaves]
     else:
-        first = shown(leaves[0]) if leaves else "[]"
+        first = format_for_message(leaves[0]) if leaves else "[]"
         raise HttpError(501, f"Conversion of JSON Value: {first} to type: {dtype}")
     return array.reshape(shape)
 
 
 def is_base64(value: object) -> bool:
-    """{"b64": "..."}: how JSON carries bytes, and the one object that is a value."""
+    """Return whether a value is {"b64": "..."}: JSON's format of bytes."""
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
-def _floats(leaves: Sequence[Any], dtype: str) -> Array:
+def _convert_floats(leaves: Sequence[Any], dtype: str) -> Array:
     if int in set(map(type, leaves)):
         # A whole number that would silently become another one is refused,
         # unless it has more than 64 bits: JSON's parser reads that as a decimal.
         exact = (1 << _FLOATS[dtype]) - 1
         for leaf in leaves:
             if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < (1 << 64):
-                raise _lossy(leaf, dtype)
+                raise _build_precision_error(leaf, dtype)
     try:
         array = np.array(leaves, dtype=np.float64)
     except OverflowError:
@@ -122,11 +121,11 @@ def _floats(leaves: Sequence[Any], dtype: str) -> Array:
     narrow = np.dtype("float32" if dtype == "bfloat16" else dtype)
     beyond = np.isfinite(array) & (np.abs(array) > float(np.finfo(narrow).max))
     if beyond.any():
-        raise _lossy(leaves[int(np.argmax(beyond))], dtype)
+        raise _build_precision_error(leaves[int(np.argmax(beyond))], dtype)
     return array.astype(narrow)
 
 
-def _bytes(leaf: object) -> bytes:
+def _convert_bytes(leaf: object) -> bytes:
     if isinstance(leaf, str):
         try:
             return leaf.encode()
@@ -135,29 +134,32 @@ def _bytes(leaf: object) -> bytes:
                 400, "JSON Parse error: The surrogate pair in string is invalid."
             ) from None
     if not isinstance(leaf, dict):
-        raise _wrong_type(leaf, "string")
+        raise _build_type_error(leaf, "string")
     if not is_base64(leaf):
-        raise HttpError(400, f"JSON Value: {shown(leaf)} not formatted correctly for base64 data")
+        raise HttpError(
+            400, f"JSON Value: {format_for_message(leaf)} not formatted correctly for base64 data"
+        )
     try:
         return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError):
         raise HttpError(400, "Unable to base64 decode") from None
 
 
-def _wrong_type(leaf: object, dtype: str) -> HttpError:
+def _build_type_error(leaf: object, dtype: str) -> HttpError:
     kinds = {type(None): "Null", dict: "Object", str: "String"}
     kind = str(leaf) if isinstance(leaf, bool) else kinds.get(type(leaf), "Number")
     return HttpError(
         400,
-        f"JSON Value: {shown(leaf)} Type: {kind} is not of expected type: "
+        f"JSON Value: {format_for_message(leaf)} Type: {kind} is not of expected type: "
         f"{_SHOWN_TYPES.get(dtype, dtype)}",
     )
 
 
-def _lossy(leaf: object, dtype: str) -> HttpError:
+def _build_precision_error(leaf: object, dtype: str) -> HttpError:
     target = _SHOWN_TYPES.get(dtype, dtype)
     return HttpError(
-        400, f"Cannot convert JSON value: {shown(leaf)} to {target} without loss of precision."
+        400,
+        f"Cannot convert JSON value: {format_for_message(leaf)} to {target} without loss of precision.",
     )
 
 
@@ -165,19 +167,19 @@ DEFAULT_SIGNATURE = "serving_default"
 
 
 class PredictRequest(NamedTuple):
-    """`rows` says whether the answer is due as rows ("predictions") or columns ("outputs")."""
+    """A request. `rows`: whether the response has rows ("predictions") or columns ("outputs")."""
 
     signature: str
     arrays: dict[str, Array]
     rows: bool
 
 
-def parse(body: bytes, signatures: Mapping[str, Mapping[str, str]]) -> PredictRequest:
-    """Read a request to one of the `signatures`: name -> input -> type.
+def parse_request(body: bytes, signatures: Mapping[str, Mapping[str, str]]) -> PredictRequest:
+    """Parse a request to one of the `signatures`: name -> input -> type.
 
-    Raises `HttpError`, in the words of TensorFlow Serving, for anything else than a request.
+    Raises `HttpError`, with the message of TensorFlow Serving, for anything other than a request.
     """
-    request = json_object(body)
+    request = parse_json_object(body)
     signature = request.get("signature_name", "")
     if not isinstance(signature, str):
         raise HttpError(400, "'signature_name' key must be a string value.")
@@ -192,14 +194,14 @@ def parse(body: bytes, signatures: Mapping[str, Mapping[str, str]]) -> PredictRe
                 "Not formatted correctly expecting only one of 'inputs' or 'instances' "
                 "keys to exist ",
             )
-        return PredictRequest(signature, _from_rows(request["instances"], inputs), True)
+        return PredictRequest(signature, _parse_rows(request["instances"], inputs), True)
     if "inputs" in request:
-        return PredictRequest(signature, _from_columns(request["inputs"], inputs), False)
+        return PredictRequest(signature, _parse_columns(request["inputs"], inputs), False)
     raise HttpError(400, "Missing 'inputs' or 'instances' key")
 
 
-def json_object(body: bytes) -> dict[str, Any]:
-    """The object of a request's body. Raises `HttpError`."""
+def parse_json_object(body: bytes) -> dict[str, Any]:
+    """Parse the JSON object in a request's body. Raises `HttpError`."""
     if not body:
         raise HttpError(400, "JSON Parse error: The document is empty")
     try:
@@ -212,7 +214,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     return request
 
 
-def _from_columns(value: object, inputs: Mapping[str, str]) -> dict[str, Array]:
+def _parse_columns(value: object, inputs: Mapping[str, str]) -> dict[str, Array]:
     if not isinstance(value, dict) or is_base64(value):
         if len(inputs) > 1:
             raise HttpError(
@@ -227,7 +229,7 @@ def _from_columns(value: object, inputs: Mapping[str, str]) -> dict[str, Array]:
     return {name: to_array(value[name], dtype) for name, dtype in inputs.items()}
 
 
-def _from_rows(rows: object, inputs: Mapping[str, str]) -> dict[str, Array]:
+def _parse_rows(rows: object, inputs: Mapping[str, str]) -> dict[str, Array]:
     if not isinstance(rows, list):
         raise HttpError(400, "Excepting 'instances' to be an list/array")
     if not rows:
@@ -252,10 +254,10 @@ def _from_rows(rows: object, inputs: Mapping[str, str]) -> dict[str, Array]:
                 f"{json.dumps(row)[:200]} keys must be equal to: {','.join(inputs)}",
             )
     columns = {name: [row[name] for row in rows] if named else rows for name in inputs}
-    return {name: _column(columns[name], name, dtype) for name, dtype in inputs.items()}
+    return {name: _convert_column(columns[name], name, dtype) for name, dtype in inputs.items()}
 
 
-def _column(values: list[Any], name: str, dtype: str) -> Array:
+def _convert_column(values: list[Any], name: str, dtype: str) -> Array:
     try:
         return to_array(values, dtype)
     except HttpError:

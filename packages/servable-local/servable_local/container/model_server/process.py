@@ -1,6 +1,6 @@
-"""One forked model server process: loads, warms up, serves until its end.
+"""A forked model server process: loads, warms up, and serves until its end.
 
-Warm-up records lie in `<version>/assets.extra/tf_serving_warmup_requests`, a TFRecord file of
+Warm-up records are in `<version>/assets.extra/tf_serving_warmup_requests`, a TFRecord file of
 PredictionLog, and are replayed before the server is ready; one that fails makes the model fail
 to load. Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup
 """
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from google.protobuf.message import DecodeError
 
-from servable_local.container.child_process import Events, die_with, log
+from servable_local.container.child_process import Events, exit_with_parent, log
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server import grpc_interface, rest
@@ -37,8 +37,10 @@ MOST_RECORDS = 1000
 _NOT_HERE = ("classify_log", "regress_log", "multi_inference_log")
 
 
-def replay(folder: Path, servable: LoadedVersion, *, max_batch_rows: int | None = None) -> int:
-    """Compute the model's warmup records and count them. Raises `ModelLoadError` for one that fails.
+def replay_warmup(
+    folder: Path, servable: LoadedVersion, *, max_batch_rows: int | None = None
+) -> int:
+    """Compute the warm-up records, and return how many. Raises `ModelLoadError` if one fails.
 
     `max_batch_rows`: with batching, through which TensorFlow Serving replays records too.
     """
@@ -48,11 +50,11 @@ def replay(folder: Path, servable: LoadedVersion, *, max_batch_rows: int | None 
     number = 0
     try:
         with file.open("rb") as opened:
-            for record in tfrecord.read(opened):
+            for record in tfrecord.read_records(opened):
                 number += 1
                 if number > MOST_RECORDS:
                     raise ModelLoadError(f"{PLACE}: more than {MOST_RECORDS} records")
-                _compute(wire.PredictionLog.FromString(record), servable, max_batch_rows)
+                _compute_record(wire.PredictionLog.FromString(record), servable, max_batch_rows)
     except (tfrecord.RecordError, DecodeError) as problem:
         raise ModelLoadError(f"{PLACE}: {problem}") from None
     except HttpError as refusal:
@@ -60,7 +62,7 @@ def replay(folder: Path, servable: LoadedVersion, *, max_batch_rows: int | None 
     return number
 
 
-def _compute(
+def _compute_record(
     log: "wire.PredictionLog", servable: LoadedVersion, max_batch_rows: int | None
 ) -> None:
     if log.WhichOneof("log_type") in _NOT_HERE:
@@ -84,33 +86,33 @@ def _compute(
 _LONGEST = 2000
 
 
-def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
-    """In the child of a fork. Loads, warms up, then listens: who reaches it reaches a ready one."""
-    die_with(parent_pid)
+def run_model_server(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
+    """Load, warm up, then listen, in a forked child: only a ready server is reachable."""
+    exit_with_parent(parent_pid)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        servables = _load(plan, number)
+        servables = _load_servables(plan, number)
         # gRPC first: whoever sees REST answer finds gRPC answering too.
-        server = grpc_interface.serve(GrpcInterface(servables), plan.grpc_port)
-        rest.serve(RestInterface(servables).answer, plan.rest_port)
-        events.tell(ready=number, pid=os.getpid())
+        server = grpc_interface.serve_grpc(GrpcInterface(servables), plan.grpc_port)
+        rest.serve_rest(RestInterface(servables).respond, plan.rest_port)
+        events.report(ready=number, pid=os.getpid())
         server.wait_for_termination()
     except ModelLoadError as error:
-        events.tell(
+        events.report(
             number=number, error=f"TensorFlow does not load the model: {str(error)[:_LONGEST]}"
         )
     except OSError as error:
-        events.tell(number=number, error=f"the model server cannot listen: {error}")
+        events.report(number=number, error=f"the model server cannot listen: {error}")
     except BaseException:
         traceback.print_exc()
-        events.tell(number=number, error="the model server failed; see the log")
+        events.report(number=number, error="the model server failed; see the log")
     finally:
         os._exit(1)
 
 
-def _load(plan: ServerPlan, number: int) -> Servables:
+def _load_servables(plan: ServerPlan, number: int) -> Servables:
     loaded: dict[str, dict[int, LoadedVersion]] = {}
     max_batch_rows = plan.batching.max_batch_size if plan.batching else None
     for name, versions in plan.models.items():
@@ -123,7 +125,7 @@ def _load(plan: ServerPlan, number: int) -> Servables:
                     intra_op_threads=plan.intra_op_threads,
                     batching=plan.batching,
                 )
-                records = replay(folder, servable, max_batch_rows=max_batch_rows)
+                records = replay_warmup(folder, servable, max_batch_rows=max_batch_rows)
             except ModelLoadError as error:
                 raise ModelLoadError(f"model {name} version {version}: {error}") from None
             loaded.setdefault(name, {})[version] = servable

@@ -1,6 +1,6 @@
 """TensorFlow Serving's REST interface on a port of 127.0.0.1, one thread per connection.
 
-A thread reads, computes and answers without handing over to another: the cheapest way for
+One thread reads, computes, and responds, without passing a request on: the cheapest way for
 the few long connections of an NGINX or a handler.
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
@@ -19,40 +19,40 @@ from google.protobuf import json_format
 
 from servable_local.container.http_messages import (
     BadRequestError,
-    HttpAnswer,
     HttpError,
     HttpRequest,
+    HttpResponse,
     RequestReader,
-    encoded,
-    error,
+    build_error,
+    encode_response,
 )
 from servable_local.container.model_server import answers, predict_request
-from servable_local.container.model_server.answers import as_columns, as_rows
+from servable_local.container.model_server.answers import format_columns, format_rows
 from servable_local.container.model_server.runtime import Servables
-from servable_local.container.ports import HOST, listening
+from servable_local.container.ports import HOST, open_listener
 
 _READ_BYTES = 1 << 18
 
 
-def serve(answer: Callable[[HttpRequest], HttpAnswer], port: int) -> None:
-    """Answers from now on, in threads that end with the process. Raises `OSError`."""
-    listener = listening(port)
+def serve_rest(answer: Callable[[HttpRequest], HttpResponse], port: int) -> None:
+    """Serve from now on, in threads that end with the process. Raises `OSError`."""
+    listener = open_listener(port)
 
-    def attend(connection: socket.socket) -> None:
+    def serve_caller(connection: socket.socket) -> None:
         # OSError: the caller hung up.
         with contextlib.suppress(OSError), connection:
-            _converse(connection, answer, port)
+            _serve_connection(connection, answer, port)
 
-    def accept() -> None:
+    def accept_connections() -> None:
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=attend, args=(connection,), daemon=True).start()
+            threading.Thread(target=serve_caller, args=(connection,), daemon=True).start()
 
-    threading.Thread(target=accept, name=f"REST on {HOST}:{port}", daemon=True).start()
+    threading.Thread(target=accept_connections, name=f"REST on {HOST}:{port}", daemon=True).start()
 
 
-def _converse(
-    connection: socket.socket, answer: Callable[[HttpRequest], HttpAnswer], port: int
+def _serve_connection(
+    connection: socket.socket, answer: Callable[[HttpRequest], HttpResponse], port: int
 ) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     reader = RequestReader(port)
@@ -60,22 +60,22 @@ def _converse(
         try:
             reader.feed(data)
         except BadRequestError as problem:
-            reader.requests.append((error(400, str(problem)), False))
+            reader.requests.append((build_error(400, str(problem)), False))
         if reader.wants_continue:
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
             reader.wants_continue = False
         while reader.requests:
             request, keep_alive = reader.requests.popleft()
-            if isinstance(request, HttpAnswer):
-                connection.sendall(encoded(request, keep_alive=False))
+            if isinstance(request, HttpResponse):
+                connection.sendall(encode_response(request, keep_alive=False))
                 return
             try:
                 response = answer(request)
             except Exception as failure:
                 traceback.print_exc()
-                response = error(500, str(failure))
+                response = build_error(500, str(failure))
             head = request.method == "HEAD"
-            connection.sendall(encoded(response, keep_alive=keep_alive, head=head))
+            connection.sendall(encode_response(response, keep_alive=keep_alive, head=head))
             if not keep_alive:
                 return
 
@@ -87,51 +87,57 @@ _STATUS = re.compile(_MODEL + r"(?P<metadata>/metadata)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class RestInterface:
-    """Answers :predict, :classify, :regress, model status and metadata."""
+    """The REST interface: :predict, :classify, :regress, model status, and metadata."""
 
     servables: Servables
 
-    def answer(self, request: HttpRequest) -> HttpAnswer:
-        """Never raises for what a caller sent: a refusal is an answer."""
+    def respond(self, request: HttpRequest) -> HttpResponse:
+        """Return a response, also to an invalid request: nothing that a caller sends raises."""
         call, status = _CALL.fullmatch(request.path), _STATUS.fullmatch(request.path)
         try:
             if call and request.method == "POST":
-                return self._call(call, request.body)
+                return self._compute_call(call, request.body)
             if status and request.method == "GET":
-                return self._metadata(status) if status["metadata"] else self._status(status)
+                return (
+                    self._read_metadata(status) if status["metadata"] else self._read_status(status)
+                )
         except HttpError as refusal:
-            return error(refusal.status, refusal.message)
+            return build_error(refusal.status, refusal.message)
         if not request.path.lower().startswith("/v1/"):
-            return error(404, "Not Found")
-        return error(400, f"Malformed request: {request.method} {request.path}")
+            return build_error(404, "Not Found")
+        return build_error(400, f"Malformed request: {request.method} {request.path}")
 
-    def _call(self, call: re.Match[str], body: bytes) -> HttpAnswer:
-        _, servable = self.servables.find(call["model"], _number(call["version"]))
+    def _compute_call(self, call: re.Match[str], body: bytes) -> HttpResponse:
+        _, servable = self.servables.find_version(call["model"], _parse_version(call["version"]))
         method = call["method"].lower()
         if method != "predict":
-            return HttpAnswer(200, answers.answer(method, body, servable, self.servables.compute))
+            return HttpResponse(
+                200, answers.build_response(method, body, servable, self.servables.compute)
+            )
         inputs = {name: signature.inputs for name, signature in servable.signatures.items()}
-        request = predict_request.parse(body, inputs)
+        request = predict_request.parse_request(body, inputs)
         signature = servable.signatures[request.signature]
         outputs = self.servables.compute(signature, request.arrays)
-        form = as_rows if request.rows else as_columns
-        return HttpAnswer(200, form(outputs))
+        form = format_rows if request.rows else format_columns
+        return HttpResponse(200, form(outputs))
 
-    def _status(self, status: re.Match[str]) -> HttpAnswer:
+    def _read_status(self, status: re.Match[str]) -> HttpResponse:
         model, version = status["model"], status["version"]
-        versions = self.servables.versions(model)
+        versions = self.servables.list_versions(model)
         if not versions:
             raise HttpError(404, f"Could not find any versions of model {model}")
         if version is not None:
-            versions = [each for each in versions if each == _number(version)]
+            versions = [each for each in versions if each == _parse_version(version)]
             if not versions:
                 raise HttpError(404, f"Could not find version {version} of model {model}")
         fine = {"error_code": "OK", "error_message": ""}
         states = [{"version": str(v), "state": "AVAILABLE", "status": fine} for v in versions]
-        return _json({"model_version_status": states})
+        return _build_json_response({"model_version_status": states})
 
-    def _metadata(self, path: re.Match[str]) -> HttpAnswer:
-        version, servable = self.servables.find(path["model"], _number(path["version"]))
+    def _read_metadata(self, path: re.Match[str]) -> HttpResponse:
+        version, servable = self.servables.find_version(
+            path["model"], _parse_version(path["version"])
+        )
         signatures = {
             name: json_format.MessageToDict(
                 signature.definition,
@@ -142,13 +148,13 @@ class RestInterface:
         }
         spec = {"name": path["model"], "signature_name": "", "version": str(version)}
         metadata = {"signature_def": {"signature_def": signatures}}
-        return _json({"model_spec": spec, "metadata": metadata})
+        return _build_json_response({"model_spec": spec, "metadata": metadata})
 
 
-def _number(text: str | None) -> int | None:
+def _parse_version(text: str | None) -> int | None:
     # More digits than any version has mean a version that is not there.
     return None if text is None else int(text[:20])
 
 
-def _json(value: Any) -> HttpAnswer:
-    return HttpAnswer(200, (json.dumps(value, indent=1) + "\n").encode())
+def _build_json_response(value: Any) -> HttpResponse:
+    return HttpResponse(200, (json.dumps(value, indent=1) + "\n").encode())

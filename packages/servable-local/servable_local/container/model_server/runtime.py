@@ -1,4 +1,4 @@
-"""Loads SavedModels into sessions, as TensorFlow Serving does, and computes their signatures."""
+"""SavedModels in sessions, loaded as by TensorFlow Serving, and the computation of signatures."""
 
 import contextlib
 import importlib
@@ -37,7 +37,7 @@ STATUSES |= {12: 501, 13: 500, 14: 503}
 
 
 class ModelLoadError(Exception):
-    """A SavedModel that TensorFlow does not load. `str()` is TensorFlow's reason, one line."""
+    """TensorFlow can't load a SavedModel. `str()` is TensorFlow's reason, on one line."""
 
 
 # What TensorFlow Serving links beside TensorFlow: modules that register the operations when imported.
@@ -46,8 +46,8 @@ ADDED = ("tensorflow_text", "tensorflow_decision_forests")
 UNREGISTERED = "Op type not registered"
 
 
-def _reason(failure: Exception) -> str:
-    """TensorFlow's, on one line; of an operation that is not there what to do."""
+def _explain_failure(failure: Exception) -> str:
+    """Return TensorFlow's reason on one line, with the fix for an unregistered operation."""
     reason = " ".join(str(failure).split())
     if UNREGISTERED not in reason:
         return reason
@@ -59,7 +59,7 @@ def _reason(failure: Exception) -> str:
 
 
 class LoadedSignature:
-    """One way to call a model: names and types of its inputs, and the computation."""
+    """A signature of a model: names and types of its inputs, and the computation."""
 
     def __init__(self, definition: Any, run: Callable[..., Sequence[Any]]) -> None:
         self.definition = definition
@@ -77,7 +77,7 @@ class LoadedSignature:
         self._run = run
 
     def compute(self, arrays: Mapping[str, Array]) -> Arrays:
-        """Raises `HttpError` for what TensorFlow does not compute, such as a wrong shape."""
+        """Compute the outputs. Raises `HttpError` if TensorFlow can't, as for a wrong shape."""
         feed = [
             np.asarray(arrays[name], dtype=dtype)
             for name, dtype in zip(self.inputs, self._types, strict=True)
@@ -96,7 +96,7 @@ class LoadedSignature:
 
 
 class LoadedVersion:
-    """A loaded version of a model. Threads of 0 leave a pool at the number of vCPUs."""
+    """A loaded version of a model. Threads of 0 mean a pool of the number of vCPUs."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class LoadedVersion:
         )
         try:
             try:
-                graph, session, loaded = _load(folder, options)
+                graph, session, loaded = _load_session(folder, options)
             except errors_impl.NotFoundError as failure:
                 if UNREGISTERED not in str(failure):
                     raise
@@ -121,20 +121,22 @@ class LoadedVersion:
                         # Built for another TensorFlow they raise whatever its loader raises.
                         with contextlib.suppress(Exception):
                             importlib.import_module(name)
-                graph, session, loaded = _load(folder, options)
+                graph, session, loaded = _load_session(folder, options)
             with graph.as_default():
                 self.signatures = {
-                    name: LoadedSignature(definition, _callable(session, definition, batching))
+                    name: LoadedSignature(
+                        definition, _build_callable(session, definition, batching)
+                    )
                     for name, definition in loaded.signature_def.items()
                     if not name.startswith("__") and definition.outputs
                 }
         except (OSError, ValueError, KeyError, RuntimeError, errors_impl.OpError) as failure:
-            raise ModelLoadError(_reason(failure)) from None
+            raise ModelLoadError(_explain_failure(failure)) from None
         graph.finalize()
 
 
-def _load(folder: Path, options: Any) -> tuple[Any, Any, Any]:
-    """(graph, session, the MetaGraphDef). Raises what TensorFlow raises."""
+def _load_session(folder: Path, options: Any) -> tuple[Any, Any, Any]:
+    """Return (graph, session, the MetaGraphDef). Raises what TensorFlow raises."""
     graph = ops.Graph()
     with graph.as_default():
         session = sessions.Session(graph=graph, config=options)
@@ -142,24 +144,24 @@ def _load(folder: Path, options: Any) -> tuple[Any, Any, Any]:
             return graph, session, loader_impl.load(session, ["serve"], str(folder))
 
 
-def _callable(
+def _build_callable(
     session: Any, definition: Any, batching: BatchingPlan | None
 ) -> Callable[..., Sequence[Any]]:
     inputs = [definition.inputs[name].name for name in sorted(definition.inputs)]
     outputs = [definition.outputs[name].name for name in sorted(definition.outputs)]
     # Without inputs there is nothing to batch by.
     if batching is not None and inputs:
-        outputs = _batched(session.graph, inputs, outputs, batching)
+        outputs = _add_batching(session.graph, inputs, outputs, batching)
     options = config_pb2.CallableOptions(feed=inputs, fetch=outputs)
     # Not make_callable: that checks shapes in Python, before the model, in words of its own.
     run: Callable[..., Sequence[Any]] = session._make_callable_from_options(options)
     return run
 
 
-def _batched(
+def _add_batching(
     graph: Any, inputs: list[str], outputs: list[str], batching: BatchingPlan
 ) -> list[str]:
-    """The outputs again, behind TensorFlow Serving's batching kernel.
+    """Return the names of the outputs behind TensorFlow Serving's batching kernel.
 
     The kernel batches calls of a function: the signature's part of the graph becomes its
     body. Variables and tables are found again by their shared names, in the same session.
@@ -169,7 +171,7 @@ def _batched(
             graph.as_graph_def(), [name.split(":")[0] for name in outputs]
         )
 
-    def body(*tensors: Any) -> Any:
+    def import_body(*tensors: Any) -> Any:
         replaced = dict(zip(inputs, tensors, strict=True))
         return importer.import_graph_def(part, input_map=replaced, return_elements=outputs, name="")
 
@@ -179,7 +181,7 @@ def _batched(
         batch_timeout_micros=batching.timeout_micros,
         max_enqueued_batches=batching.max_enqueued_batches,
     )
-    batched = kernel(body)(*(graph.get_tensor_by_name(name) for name in inputs))
+    batched = kernel(import_body)(*(graph.get_tensor_by_name(name) for name in inputs))
     return [tensor.name for tensor in batched]
 
 
@@ -195,12 +197,12 @@ class Servables:
     number: int
     max_batch_rows: int | None = None
 
-    def versions(self, model: str) -> list[int]:
-        """Loaded versions of `model`, newest first; none for a model that is not there."""
+    def list_versions(self, model: str) -> list[int]:
+        """Return the loaded versions of `model`, newest first; none for a missing model."""
         return sorted(self.models.get(model, {}), reverse=True)
 
-    def find(self, model: str, version: int | None) -> tuple[int, LoadedVersion]:
-        """The version asked for, else the newest. Raises `HttpError` (404)."""
+    def find_version(self, model: str, version: int | None) -> tuple[int, LoadedVersion]:
+        """Return the requested version, or the newest. Raises `HttpError` (404)."""
         versions = self.models.get(model, {})
         number = max(versions, default=0) if version is None else version
         if number in versions:
@@ -209,15 +211,15 @@ class Servables:
         raise HttpError(404, f"Servable not found for request: {servable}")
 
     def compute(self, signature: LoadedSignature, arrays: Mapping[str, Array]) -> Arrays:
-        """Raises `HttpError`."""
-        self.faults.strike(self.number)
+        """Compute a signature's outputs, with injected faults. Raises `HttpError`."""
+        self.faults.apply_faults(self.number)
         if self.max_batch_rows is not None:
             check_batch(arrays, self.max_batch_rows)
         return signature.compute(arrays)
 
 
 def check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
-    """The checks and sentences of TensorFlow Serving's batching session. Raises `HttpError`."""
+    """Raise `HttpError` where TensorFlow Serving's batching session would, with its messages."""
     problem = None
     if any(array.ndim == 0 for array in arrays.values()):
         problem = "Batching session Run() input tensors must have at least one dimension."

@@ -1,1 +1,1 @@
-"""Stand-in for the image's NGINX: the one port that callers reach."""
+"""The stand-in for the image's NGINX: the single port that callers reach."""

@@ -15,28 +15,28 @@ from urllib.parse import unquote
 
 import httptools
 
-from servable_local.container.http_messages import JSON, HttpAnswer, HttpRequest, error
+from servable_local.container.http_messages import JSON, HttpRequest, HttpResponse, build_error
 from servable_local.container.image_code import HEADER, AttributesError, ImageCode
 from servable_local.container.ports import HOST
-from servable_tensors.text_bodies import SPACE, from_csv, from_json, lines
+from servable_tensors.text_bodies import SPACE, from_csv, from_json, split_lines
 
 _HOP_BY_HOP = {"connection", "content-length", "transfer-encoding", "server", "date", "keep-alive"}
 
 
 class UpstreamError(Exception):
-    """The other side closed, or never listened: what NGINX makes a 502 of."""
+    """The upstream closed, or never listened: NGINX responds with 502."""
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One connection, one request at a time."""
+    """A connection for one request at a time."""
 
     def __init__(self) -> None:
         self.usable = True
         self._transport: Any = None
-        self._answer: asyncio.Future[HttpAnswer] | None = None
+        self._answer: asyncio.Future[HttpResponse] | None = None
 
-    async def ask(self, request: bytes) -> HttpAnswer:
-        """Raises `UpstreamError`."""
+    async def send(self, request: bytes) -> HttpResponse:
+        """Send a request, and return its response. Raises `UpstreamError`."""
         if not self.usable:
             raise UpstreamError("closed")
         self._parser = httptools.HttpResponseParser(self)
@@ -102,7 +102,7 @@ class UpstreamConnection(asyncio.Protocol):
                 content_type = headers.pop(name)
         self.usable = self.usable and self._parser.should_keep_alive()
         body = b"".join(self._body)
-        answer.set_result(HttpAnswer(self._parser.get_status_code(), body, content_type, headers))
+        answer.set_result(HttpResponse(self._parser.get_status_code(), body, content_type, headers))
 
     def _fail(self, reason: str) -> None:
         answer, self._answer = self._answer, None
@@ -112,44 +112,44 @@ class UpstreamConnection(asyncio.Protocol):
 
 @dataclass(frozen=True)
 class GunicornUpstream:
-    """One connection for each request, as NGINX keeps none to its upstreams."""
+    """Gunicorn's socket. Each request has a connection: NGINX keeps none to its upstreams."""
 
     socket_name: str
 
-    async def ask(self, request: bytes) -> HttpAnswer:
-        """Raises `UpstreamError`."""
+    async def send(self, request: bytes) -> HttpResponse:
+        """Send a request, and return its response. Raises `UpstreamError`."""
         loop = asyncio.get_running_loop()
         try:
             _, connection = await loop.create_unix_connection(UpstreamConnection, self.socket_name)
         except OSError as error:
             raise UpstreamError(str(error)) from None
         try:
-            return await connection.ask(request)
+            return await connection.send(request)
         finally:
             connection.close()
 
 
 class ModelServersUpstream:
-    """Connections to the REST ports, kept; each request goes to the next server in turn."""
+    """Kept connections to the REST ports; each request goes to the next server in turn."""
 
     def __init__(self, ports: list[int]) -> None:
         self._ports = deque(ports)
         self._idle: dict[int, list[UpstreamConnection]] = {port: [] for port in ports}
 
-    async def ask(self, method: str, path: str, body: bytes) -> HttpAnswer:
-        """Raises `UpstreamError` when no server takes it, or when the one that took it died."""
+    async def send(self, method: str, path: str, body: bytes) -> HttpResponse:
+        """Send a request. Raises `UpstreamError` if no server takes it, or the one that did died."""
         # NGINX sends its group's name as Host; the REST port here takes its own only.
         start = f"{method} {path} HTTP/1.1\r\nContent-Type: application/json\r\n"
         start += f"Content-Length: {len(body)}\r\nHost: {HOST}:"
         for _ in range(len(self._ports)):
             self._ports.rotate(-1)
             port = self._ports[0]
-            connection = await self._connection(port)
+            connection = await self._open_connection(port)
             if connection is None:
                 continue  # as NGINX: the next one, since nothing was sent yet
             try:
                 head = f"{start}{port}\r\n\r\n".encode("latin-1", "replace")
-                answer = await connection.ask(head + body)
+                answer = await connection.send(head + body)
             except BaseException:
                 connection.close()
                 raise
@@ -158,7 +158,7 @@ class ModelServersUpstream:
             return answer
         raise UpstreamError("no model server listens")
 
-    async def _connection(self, port: int) -> UpstreamConnection | None:
+    async def _open_connection(self, port: int) -> UpstreamConnection | None:
         while self._idle[port]:
             connection = self._idle[port].pop()
             if connection.usable:
@@ -173,8 +173,8 @@ class ModelServersUpstream:
 _JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
 
 
-def converted(header: str | None, body: bytes | None, image: ImageCode) -> bytes | HttpAnswer:
-    """The model server's body; the answer for a type that is not taken. None: no body was sent."""
+def convert_body(header: str | None, body: bytes | None, image: ImageCode) -> bytes | HttpResponse:
+    """Return the model server's body, or a response for unsupported types. None: no body."""
     content_type = (header or "").encode("latin-1").decode(errors="surrogateescape")
     if image.rewritten:
         content_type = content_type.split(";")[0].strip(SPACE).lower()
@@ -182,26 +182,26 @@ def converted(header: str | None, body: bytes | None, image: ImageCode) -> bytes
         return from_json(b"undefined" if body is None else body)  # as JavaScript writes it
     if content_type == "text/csv":
         if body is None:
-            return page(500, "Internal Server Error")
-        return from_csv(body) if image.rewritten else from_csv_up_to_2_19(body)
-    return refused(415, f"Unsupported Media Type: {content_type or 'Unknown'}", image)
+            return build_error_page(500, "Internal Server Error")
+        return from_csv(body) if image.rewritten else convert_csv_up_to_2_19(body)
+    return build_rejection(415, f"Unsupported Media Type: {content_type or 'Unknown'}", image)
 
 
-def refused(status: int, sentence: str, image: ImageCode) -> HttpAnswer:
-    """An error of NGINX's own."""
+def build_rejection(status: int, sentence: str, image: ImageCode) -> HttpResponse:
+    """Build an error response of NGINX's own."""
     if image.rewritten:
         text = json.dumps({"error": sentence}, ensure_ascii=False, separators=(",", ":"))
     else:
         text = f'{{"error": "{sentence}"}}'  # nothing is escaped there
-    return HttpAnswer(status, text.encode("utf-8", "surrogateescape"))
+    return HttpResponse(status, text.encode("utf-8", "surrogateescape"))
 
 
-def from_csv_up_to_2_19(body: bytes) -> bytes:
-    """Lines of numbers, or of words. Of words only the first comma is seen."""
+def convert_csv_up_to_2_19(body: bytes) -> bytes:
+    """Convert lines of numbers, or of words; in words only the first comma is replaced."""
     text = body.decode(errors="surrogateescape")
     quoted = not re.match(r'\s*("|[\d.Ee+\-]+)', text, re.ASCII)
     rows = []
-    for line in filter(None, lines(text)):
+    for line in filter(None, split_lines(text)):
         several = "," in line
         if quoted:
             line = '"' + line.replace('"', '\\"', 1).replace(",", '","', 1) + '"'
@@ -209,8 +209,8 @@ def from_csv_up_to_2_19(body: bytes) -> bytes:
     return f'{{"instances":[{",".join(rows)}]}}'.encode(errors="surrogateescape")
 
 
-def accepted(accept: str | None, answer: HttpAnswer, image: ImageCode) -> HttpAnswer:
-    """An Accept header that names JSON gets the answer without its line breaks."""
+def apply_accept_header(accept: str | None, answer: HttpResponse, image: ImageCode) -> HttpResponse:
+    """Remove the response's line breaks if the Accept header names JSON."""
     if image.rewritten:
         types = [each.strip(SPACE) for each in (accept or "").split(",")]
     else:
@@ -218,16 +218,16 @@ def accepted(accept: str | None, answer: HttpAnswer, image: ImageCode) -> HttpAn
     if "application/jsonlines" not in types and JSON not in types:
         return answer
     content_type = JSON if image.rewritten else types[0]
-    return HttpAnswer(answer.status, answer.body.replace(b"\n", b""), content_type)
+    return HttpResponse(answer.status, answer.body.replace(b"\n", b""), content_type)
 
 
-def page(status: int, phrase: str) -> HttpAnswer:
-    """NGINX's own page for an error."""
+def build_error_page(status: int, phrase: str) -> HttpResponse:
+    """Build NGINX's own page for an error."""
     title = f"{status} {phrase}"
     text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
     text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
     # The connection goes on behind an upstream's failure alone.
-    return HttpAnswer(status, text.encode(), "text/html", closes=status not in (502, 504))
+    return HttpResponse(status, text.encode(), "text/html", closes=status not in (502, 504))
 
 
 # What a path is looked at more closely for.
@@ -243,7 +243,7 @@ _OWN = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Routes:
-    """`answer` for every request; NGINX's own pages for an upstream that is gone or too slow."""
+    """The routes of a plan, with NGINX's own pages for an upstream that is gone or too slow."""
 
     gunicorn: GunicornUpstream | None
     model_servers: ModelServersUpstream
@@ -251,11 +251,11 @@ class Routes:
     image: ImageCode
     read_timeout_seconds: float
 
-    async def answer(self, request: HttpRequest) -> HttpAnswer:
+    async def respond(self, request: HttpRequest) -> HttpResponse:
         if _ODD.search(request.path):
-            path = normalized(request.path)
+            path = normalize_path(request.path)
             if path is None:
-                return page(400, "Bad Request")
+                return build_error_page(400, "Bad Request")
             request = replace(request, path=path)
         # Prefixes, as NGINX's locations are.
         if request.path.startswith("/tfs/"):
@@ -263,76 +263,76 @@ class Routes:
         elif request.path.startswith("/models") or (
             self.gunicorn and request.path.startswith(("/ping", "/invocations"))
         ):
-            route = self._to_gunicorn
+            route = self._forward_to_gunicorn
         elif request.path.startswith("/ping"):
-            route = self._ping
+            route = self._respond_to_ping
         elif request.path.startswith("/invocations"):
             route = self._invoke
         else:
-            return error(404, "Not Found")
+            return build_error(404, "Not Found")
         try:
             async with asyncio.timeout(self.read_timeout_seconds):
                 return await route(request)
         except UpstreamError:
-            return page(502, "Bad Gateway")
+            return build_error_page(502, "Bad Gateway")
         except TimeoutError:
-            return page(504, "Gateway Time-out")
+            return build_error_page(504, "Gateway Time-out")
 
-    async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
+    async def _forward_to_gunicorn(self, request: HttpRequest) -> HttpResponse:
         if self.gunicorn is None:
             raise UpstreamError("nobody listens on its socket")
-        return await self.gunicorn.ask(passed_on(request))
+        return await self.gunicorn.send(build_gunicorn_request(request))
 
-    async def _ping(self, request: HttpRequest) -> HttpAnswer:
-        """Whether any version of the default model is there, as the model server says it."""
-        path = self._path(request, method=False)
-        if isinstance(path, HttpAnswer):
+    async def _respond_to_ping(self, request: HttpRequest) -> HttpResponse:
+        """Respond whether the model server has any version of the default model."""
+        path = self._build_path(request, method=False)
+        if isinstance(path, HttpResponse):
             return path
-        answer = await self.model_servers.ask("GET", path.rpartition(":")[0], b"")
+        answer = await self.model_servers.send("GET", path.rpartition(":")[0], b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
-            return HttpAnswer(200)
-        return page(502, "Bad Gateway")
+            return HttpResponse(200)
+        return build_error_page(502, "Bad Gateway")
 
-    async def _invoke(self, request: HttpRequest) -> HttpAnswer:
-        content_type = request.headers.get("Content-Type")
+    async def _invoke(self, request: HttpRequest) -> HttpResponse:
+        content_type = request.headers.find_value("Content-Type")
         sent = request.body if has_body(request) else None
-        body = converted(content_type, sent, self.image)
-        if isinstance(body, HttpAnswer):
+        body = convert_body(content_type, sent, self.image)
+        if isinstance(body, HttpResponse):
             return body
-        path = self._path(request)
-        if isinstance(path, HttpAnswer):
+        path = self._build_path(request)
+        if isinstance(path, HttpResponse):
             return path
         try:
-            answer = await self.model_servers.ask("POST", path, body)
+            answer = await self.model_servers.send("POST", path, body)
         except UpstreamError:
             # The conversion's own subrequest: it hands the page on, as what it always answers.
-            answer = replace(page(502, "Bad Gateway"), content_type=JSON)
-        return accepted(request.headers.joined("Accept"), answer, self.image)
+            answer = replace(build_error_page(502, "Bad Gateway"), content_type=JSON)
+        return apply_accept_header(request.headers.join_values("Accept"), answer, self.image)
 
-    async def _relay(self, request: HttpRequest) -> HttpAnswer:
-        """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
-        path = escaped(request.path.removeprefix("/tfs"))
-        return await self.model_servers.ask(request.method, path, request.body)
+    async def _relay(self, request: HttpRequest) -> HttpResponse:
+        """Relay /tfs/v1/… to the model server's own interface, without the caller's headers."""
+        path = escape_path(request.path.removeprefix("/tfs"))
+        return await self.model_servers.send(request.method, path, request.body)
 
-    def _path(self, request: HttpRequest, *, method: bool = True) -> str | HttpAnswer:
-        """The model server's, or the answer (400) to attributes that are wrong."""
-        attributes = self.image.attributes_for_nginx(request.headers.joined(HEADER))
+    def _build_path(self, request: HttpRequest, *, method: bool = True) -> str | HttpResponse:
+        """Return the model server's path, or the response (400) to invalid attributes."""
+        attributes = self.image.parse_nginx_attributes(request.headers.join_values(HEADER))
         if not method:
             attributes.pop("tfs-method", None)
         try:
-            path = self.image.model_path(attributes, self.default_model)
+            path = self.image.build_model_path(attributes, self.default_model)
         except AttributesError as problem:
-            return refused(400, f"invalid {problem.attribute}", self.image)
-        return escaped(path)
+            return build_rejection(400, f"invalid {problem.attribute}", self.image)
+        return escape_path(path)
 
 
 def has_body(request: HttpRequest) -> bool:
-    """Whether the caller sent a body, be it empty."""
-    return any(map(request.headers.get, _OF_A_BODY))
+    """Return whether the caller sent a body, even an empty one."""
+    return any(map(request.headers.find_value, _OF_A_BODY))
 
 
-def normalized(path: str) -> str | None:
-    """The path as NGINX reads it: decoded, without empty, `.` and `..` parts. None if it is invalid."""
+def normalize_path(path: str) -> str | None:
+    """Decode a path as NGINX does, without empty, `.`, and `..` parts. None: it is invalid."""
     if re.search(r"%(?![0-9a-fA-F]{2})|%00", path):
         return None
     parts: list[str] = []
@@ -347,23 +347,23 @@ def normalized(path: str) -> str | None:
     return "/" + "".join(f"{each}/" for each in parts)[: None if is_folder else -1]
 
 
-def escaped(path: str) -> str:
-    """The path as NGINX writes it to its upstreams."""
+def escape_path(path: str) -> str:
+    """Escape a path as NGINX does for its upstreams."""
     return re.sub(_ESCAPED, lambda match: f"%{ord(match[0]):02X}", path)
 
 
-def passed_on(request: HttpRequest) -> bytes:
-    """The request for Gunicorn: HTTP/1.0 with the caller's headers, as NGINX writes it."""
+def build_gunicorn_request(request: HttpRequest) -> bytes:
+    """Build the request for Gunicorn: HTTP/1.0 with the caller's headers, as NGINX writes it."""
     query = f"?{request.query}" if request.query else ""
     lines = [
-        f"{request.method} {escaped(request.path)}{query} HTTP/1.0".encode("latin-1"),
+        f"{request.method} {escape_path(request.path)}{query} HTTP/1.0".encode("latin-1"),
         b"Host: gunicorn_upstream",
         b"Connection: close",
     ]
     if has_body(request):
         lines.append(b"Content-Length: %d" % len(request.body))
     # Gunicorn took the last of several types when it was observed, and refuses them since.
-    for content_type in request.headers.values("Content-Type")[-1:]:
+    for content_type in request.headers.list_values("Content-Type")[-1:]:
         lines.append(f"Content-Type: {content_type}".encode("latin-1"))
     for name, value in request.headers.pairs:
         if name.lower() not in _OWN:

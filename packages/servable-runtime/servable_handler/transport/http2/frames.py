@@ -1,7 +1,7 @@
-"""HTTP/2's frames over one plain socket that waits for answers, each until a deadline.
+"""HTTP/2's frames over one plain socket that waits for responses, each until a deadline.
 
-Under gevent a socket's recv() tries to read before it waits, and creates a timer for each wait, which
-is a fifth of the cost of a call. `_OnHub` waits on gevent's hub first, and has one timer.
+Under gevent a socket's recv() tries to read before it waits, and creates a timer for each wait,
+which is a fifth of the cost of a call. `_OnHub` waits on gevent's hub first, and has one timer.
 Sources: RFC 9113, section 4.1; https://www.gevent.org/api/gevent.hub.html (Hub.wait, Hub.loop)
 """
 
@@ -15,14 +15,14 @@ from contextlib import suppress
 from typing import Any
 
 from servable_handler.transport.http2.hpack import UnexpectedAnswerError
-from servable_handler.transport.rest import BrokenOffError, connected, left
+from servable_handler.transport.rest import BrokenOffError, compute_seconds_left, open_connection
 
 _CLOSED = "the connection was closed"
 
 
 def line_to(port: int, deadline: float) -> "DeadlineSocket":
-    """Connects to a port. Raises `DeadlineError`, `NotTakenError`."""
-    connection = connected(port, deadline)
+    """Connect to a port. Raises `DeadlineError`, `NotTakenError`."""
+    connection = open_connection(port, deadline)
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None or not monkey.is_module_patched("socket"):
         return DeadlineSocket(connection)
@@ -40,17 +40,17 @@ class DeadlineSocket:
         self._socket.close()
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Sends all data. Raises `DeadlineError`."""
-        self._socket.settimeout(left(deadline))
+        """Send all data. Raises `DeadlineError`."""
+        self._socket.settimeout(compute_seconds_left(deadline))
         self._socket.sendall(data)
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
-        """Receives at least one byte. Raises `DeadlineError`."""
-        self._socket.settimeout(left(deadline))
+        """Receive at least one byte. Raises `DeadlineError`."""
+        self._socket.settimeout(compute_seconds_left(deadline))
         return _read(self._socket, most_bytes)
 
-    def received(self, most_bytes: int) -> bytes:
-        """Returns what was received already; b"" if nothing was."""
+    def receive_available(self, most_bytes: int) -> bytes:
+        """Return the bytes that have arrived already; b"" if there are none."""
         self._socket.settimeout(0)
         try:
             return _read(self._socket, most_bytes)
@@ -59,7 +59,7 @@ class DeadlineSocket:
 
 
 class _OnHub(DeadlineSocket):
-    """A socket that gevent did not patch, which never blocks."""
+    """A non-blocking socket that gevent did not patch; it waits on gevent's hub."""
 
     def __init__(self, connection: socket.socket) -> None:
         import gevent
@@ -75,7 +75,7 @@ class _OnHub(DeadlineSocket):
         super().close()
 
     def break_off(self) -> None:
-        """Shuts the connection down, so that a waiting call ends and no other call uses it."""
+        """Shut the connection down, so that a waiting call ends and no other call uses it."""
         with suppress(OSError):  # the other side may have broken it off
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -93,7 +93,7 @@ class _OnHub(DeadlineSocket):
                 self._wait(writable, deadline)
             finally:
                 writable.close()
-            left(deadline)
+            compute_seconds_left(deadline)
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
         while True:
@@ -103,10 +103,10 @@ class _OnHub(DeadlineSocket):
             except BlockingIOError:
                 continue  # a spurious wake-up of the hub
             except BrokenOffError:
-                left(deadline)
+                compute_seconds_left(deadline)
                 raise
 
-    def received(self, most_bytes: int) -> bytes:
+    def receive_available(self, most_bytes: int) -> bytes:
         try:
             return _read(self._socket, most_bytes)
         except BlockingIOError:
@@ -116,7 +116,7 @@ class _OnHub(DeadlineSocket):
         alarm = self._alarm
         alarm.waiting[self] = deadline
         if deadline < alarm.rings_at:
-            alarm.set(deadline)
+            alarm.start_timer(deadline)
         try:
             self._hub.wait(watcher)
         finally:
@@ -131,7 +131,7 @@ def _read(connection: socket.socket, most_bytes: int) -> bytes:
 
 
 class _Alarm:
-    """One timer that ends every wait beyond its deadline, so that requests need no timers."""
+    """A timer that ends every wait beyond its deadline, so that requests need no timers."""
 
     def __init__(self, hub: Any) -> None:
         self._loop = hub.loop
@@ -140,16 +140,16 @@ class _Alarm:
         """Deadlines of the waits."""
         self.rings_at = math.inf
 
-    def set(self, deadline: float) -> None:
+    def start_timer(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.close()
         self.rings_at = deadline
         seconds = max(0.0, deadline - time.monotonic())
         self._timer = self._loop.timer(seconds, ref=False)
         # The loop's clock is cached, so it may be that of its last iteration.
-        self._timer.start(self._ring, update=True)
+        self._timer.start(self._end_late_waits, update=True)
 
-    def _ring(self) -> None:
+    def _end_late_waits(self) -> None:
         now = time.monotonic()
         later = math.inf
         for line, deadline in self.waiting.items():
@@ -159,7 +159,7 @@ class _Alarm:
                 later = min(later, deadline)
         self.rings_at = math.inf
         if later < math.inf:
-            self.set(later)
+            self.start_timer(later)
 
 
 # One per hub, and each thread has its own hub.
@@ -178,16 +178,19 @@ Frame = tuple[int, int, int, bytes]
 """Type, flags, stream, payload."""
 
 
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+def build_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     size = len(payload)
     return _HEAD.pack(size >> 16, size & 0xFFFF, kind, flags, stream) + payload
 
 
 class Frames:
-    """Reads and writes frames. Close it after an OSError, a `BrokenOffError` or a method's errors."""
+    """A reader and writer of frames.
+
+    Close it after an OSError, a `BrokenOffError` or a method's errors.
+    """
 
     def __init__(self, port: int, deadline: float) -> None:
-        """Connects to a port. Raises `NotTakenError`, `DeadlineError`."""
+        """Connect to a port. Raises `NotTakenError`, `DeadlineError`."""
         self._line = line_to(port, deadline)
         self._got, self._at = b"", 0
         self.deadline = deadline
@@ -198,36 +201,42 @@ class Frames:
         self._line.close()
 
     def send(self, frames: bytes) -> None:
-        """Sends frames. Raises `DeadlineError`."""
+        """Send frames. Raises `DeadlineError`."""
         self._line.send(frames, self.deadline)
 
-    def ahead(self) -> bytes:
-        """Received bytes that were not consumed yet, at least one. Raises `DeadlineError`."""
+    def read_ahead(self) -> bytes:
+        """Return the received bytes that were not consumed yet, at least one.
+
+        Raises `DeadlineError`.
+        """
         if self._at == len(self._got):
             self._got, self._at = self._line.receive(_FEW_BYTES, self.deadline), 0
             self.received_bytes += len(self._got)
         return self._got[self._at :]
 
-    def take_all(self) -> None:
-        """Consumes all received bytes."""
+    def consume_all(self) -> None:
+        """Consume all received bytes."""
         self._at = len(self._got)
 
     def has_next(self) -> bool:
-        """Whether a whole frame was received. Raises `BrokenOffError` if the connection has ended."""
-        if not self._is_whole():
-            piece = self._line.received(_FEW_BYTES)
+        """Return whether a whole frame was received.
+
+        Raises `BrokenOffError` if the connection has ended.
+        """
+        if not self._has_whole_frame():
+            piece = self._line.receive_available(_FEW_BYTES)
             if not piece:
                 return False
             self._got, self._at = self._got[self._at :] + piece, 0
             self.received_bytes += len(piece)
-        return self._is_whole()
+        return self._has_whole_frame()
 
-    def _is_whole(self) -> bool:
+    def _has_whole_frame(self) -> bool:
         there = len(self._got) - self._at
         return there >= 9 and there >= 9 + int.from_bytes(self._got[self._at : self._at + 3], "big")
 
-    def next(self) -> Frame:
-        """Reads the next frame. Raises `DeadlineError`, `UnexpectedAnswerError`."""
+    def read_next(self) -> Frame:
+        """Read the next frame. Raises `DeadlineError`, `UnexpectedAnswerError`."""
         if len(self._got) < self._at + 9:
             self._receive(9)
         high, low, kind, flags, stream = _HEAD.unpack_from(self._got, self._at)
@@ -242,7 +251,7 @@ class Frames:
         return kind, flags, stream & LARGEST, self._got[start:end]
 
     def _receive(self, count: int) -> None:
-        """Receives until at least `count` bytes from the start of the next frame are there."""
+        """Receive until at least `count` bytes from the start of the next frame are there."""
         start = self._got[self._at :]
         pieces, missing = [start], count - len(start)
         while missing > 0:

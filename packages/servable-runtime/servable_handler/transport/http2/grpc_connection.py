@@ -1,7 +1,7 @@
-"""gRPC calls one after the other on one connection, with the part of HTTP/2 that they need.
+"""Consecutive gRPC calls on one connection, with the part of HTTP/2 that they need.
 
-Anything that a gRPC server would not send is refused: an answer is read exactly as grpcio reads it,
-or not at all (tests/fuzz/test_http2_answers.py).
+Anything that a gRPC server would not send is rejected: a response is read exactly as grpcio reads
+it, or not at all (tests/fuzz/test_http2_answers.py).
 Source: RFC 9113 (HTTP/2), https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 """
 
@@ -11,9 +11,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from servable_handler.transport.http2 import frames
-from servable_handler.transport.http2.frames import Frames, frame
-from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read, request_headers
-from servable_handler.transport.rest import HOST, BrokenOffError, NotTakenError, left
+from servable_handler.transport.http2.frames import Frames, build_frame
+from servable_handler.transport.http2.hpack import (
+    UnexpectedAnswerError,
+    encode_headers,
+    read_headers,
+)
+from servable_handler.transport.rest import (
+    HOST,
+    BrokenOffError,
+    NotTakenError,
+    compute_seconds_left,
+)
 
 _FIRST_WINDOW = 65_535
 # The server's window shrinks and is never renewed: after this many received bytes the connection is
@@ -44,17 +53,17 @@ Shape = tuple[int, int, int]
 """A frame's type, its flags, and the bytes of its payload."""
 _OPENING = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-    + frame(frames.SETTINGS, 0, 0, b"".join(struct.pack(">HI", *pair) for pair in _SETTINGS))
-    + frame(frames.WINDOW, 0, 0, struct.pack(">I", frames.LARGEST - _FIRST_WINDOW))
+    + build_frame(frames.SETTINGS, 0, 0, b"".join(struct.pack(">HI", *pair) for pair in _SETTINGS))
+    + build_frame(frames.WINDOW, 0, 0, struct.pack(">I", frames.LARGEST - _FIRST_WINDOW))
 )
 
 
 class UnsupportedError(Exception):
-    """Nothing was sent: the server requires a feature that only grpcio supports."""
+    """The error of a required feature that only grpcio supports; nothing was sent."""
 
 
 class CallFailedError(Exception):
-    """The server refused or reset the call."""
+    """The error of a call that the server rejected or reset."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -63,13 +72,13 @@ class CallFailedError(Exception):
 
 
 class AnswerLayout(NamedTuple):
-    """The cached layout of an answer: the bytes around a call's message, which repeat.
+    """The cached layout of a response: the bytes around a call's message, which repeat.
 
-    They are the bytes before, between and after the two or three positions of the stream's number. A
-    server sends headers, one message and a status. If an answer is as long as the last one that was
-    read frame by frame, and only its message and its stream's number differ, reading it frame by frame
-    would give the same result. This is correct because no table of headers is used (hpack.py): equal
-    bytes have equal meaning.
+    They are the bytes before, between and after the two or three positions of the stream's
+    number. A server sends headers, one message and a status. If a response is as long as the last
+    one that was read frame by frame, and only its message and its stream's number differ, reading
+    it frame by frame would give the same result. This is correct because no table of headers is
+    used (hpack.py): equal bytes have equal meaning.
     """
 
     length: int
@@ -79,8 +88,8 @@ class AnswerLayout(NamedTuple):
     trailers: bytes
     end: bytes
 
-    def message_in(self, answer: bytes, stream: bytes) -> bytes | None:
-        """The message; None for an answer with another layout."""
+    def find_message(self, answer: bytes, stream: bytes) -> bytes | None:
+        """Return the message, or None for a response with another layout."""
         if len(answer) != self.length:
             return None
         before = self.headers + stream + self.data + stream + self.message
@@ -90,8 +99,8 @@ class AnswerLayout(NamedTuple):
         return None
 
 
-def _layout(answer: bytes, shapes: list[Shape]) -> AnswerLayout | None:
-    """The layout of an answer that was read as these frames; None if it is not a plain one."""
+def _build_layout(answer: bytes, shapes: list[Shape]) -> AnswerLayout | None:
+    """Return the layout of a response that was read as these frames; None if it isn't plain."""
     plain = [
         (frames.HEADERS, frames.END_HEADERS),
         (frames.DATA, 0),
@@ -117,7 +126,7 @@ class GrpcConnection:
     """A connection to one port. `usable` turns False when the next call needs another connection."""
 
     def __init__(self, port: int, deadline: float) -> None:
-        """Connects to a port. Raises `NotTakenError`, `DeadlineError`."""
+        """Connect to a port. Raises `NotTakenError`, `DeadlineError`."""
         self._frames = Frames(port, deadline)
         self._authority = f"{HOST}:{port}".encode()
         self._opening = _OPENING
@@ -134,14 +143,15 @@ class GrpcConnection:
         self._frames.close()
 
     def is_ready(self, request: bytes, deadline: float) -> bool:
-        """Reads what was received while the connection was idle; False if another one is needed.
+        """Return whether the connection can send the request now.
 
-        Raises `UnsupportedError`, `DeadlineError`.
+        First it reads what arrived while the connection was idle. Raises `UnsupportedError`,
+        `DeadlineError`.
         """
         self._frames.deadline = deadline
         try:
             while self._frames.has_next():
-                self._aside(*self._frames.next())
+                self._apply_frame(*self._frames.read_next())
         except (OSError, BrokenOffError, UnexpectedAnswerError):
             self.usable = False
         size = _PREFIX_BYTES + len(request)
@@ -150,7 +160,7 @@ class GrpcConnection:
         return self.usable and size <= self._window and self._stream < _LAST_STREAM
 
     def call(self, path: str, request: bytes, deadline: float) -> tuple[int, bytes, bytes]:
-        """Makes a call; returns gRPC's status, its message, and the serialized reply.
+        """Make a call; return gRPC's status, its message, and the serialized reply.
 
         Raises `CallFailedError`, `UnexpectedAnswerError`, `NotTakenError`, `BrokenOffError`,
         `DeadlineError`, OSError; close the connection then.
@@ -161,31 +171,31 @@ class GrpcConnection:
         self._window_of_this_call = self._window_of_a_call - len(data)
         self._frames.deadline = deadline
         self._waits, self._began = True, False
-        headers = request_headers(self._authority, path, left(deadline))
+        headers = encode_headers(self._authority, path, compute_seconds_left(deadline))
         self._frames.send(
             self._opening
-            + frame(frames.HEADERS, frames.END_HEADERS, self._stream, headers)
-            + frame(frames.DATA, frames.END_STREAM, self._stream, data)
+            + build_frame(frames.HEADERS, frames.END_HEADERS, self._stream, headers)
+            + build_frame(frames.DATA, frames.END_STREAM, self._stream, data)
         )
         self._opening = b""
-        answer = self._answer()
+        answer = self._read_response()
         self._waits = False
         if self._frames.received_bytes > _MOST_RECEIVED_BYTES:
             self.usable = False
         return answer
 
-    def _answer(self) -> tuple[int, bytes, bytes]:
-        ahead = self._frames.ahead()
+    def _read_response(self) -> tuple[int, bytes, bytes]:
+        ahead = self._frames.read_ahead()
         if self._last_layout is not None:
-            reply = self._last_layout.message_in(ahead, self._stream.to_bytes(4, "big"))
+            reply = self._last_layout.find_message(ahead, self._stream.to_bytes(4, "big"))
             if reply is not None:
-                self._frames.take_all()
+                self._frames.consume_all()
                 return 0, b"", reply
         shapes: list[Shape] = []
         pieces: list[bytes] = []
         size, whole, others = 0, 0, 0
         while True:
-            kind, flags, stream, payload = self._frames.next()
+            kind, flags, stream, payload = self._frames.read_next()
             if kind not in (frames.DATA, frames.HEADERS) or not payload:
                 others += 1
                 if others > _MOST_OTHER_FRAMES:
@@ -194,7 +204,7 @@ class GrpcConnection:
                     )
             if kind not in (frames.DATA, frames.HEADERS):
                 shapes.append((kind, flags, len(payload)))
-                self._aside(kind, flags, stream, payload)
+                self._apply_frame(kind, flags, stream, payload)
                 continue
             if stream != self._stream or not self._greeted:
                 raise UnexpectedAnswerError("an answer to another call, or before the settings")
@@ -214,7 +224,7 @@ class GrpcConnection:
                 if whole and size > whole:
                     raise UnexpectedAnswerError("a message that is longer than it says")
                 continue
-            headers = self._headers(flags, payload)
+            headers = self._parse_headers(flags, payload)
             if flags & frames.END_STREAM:
                 break
         code = headers.get(b"grpc-status", b"")
@@ -224,15 +234,15 @@ class GrpcConnection:
             return int(code), headers.get(b"grpc-message", b""), b""
         if not whole or size != whole:
             raise UnexpectedAnswerError("an answer that is not one message")
-        self._last_layout = _layout(ahead, shapes)
+        self._last_layout = _build_layout(ahead, shapes)
         return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
 
-    def _headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:
+    def _parse_headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:
         if flags & ~(frames.END_STREAM | frames.END_HEADERS):
             raise UnexpectedAnswerError("headers with padding or a priority")
         if not flags & frames.END_HEADERS:
-            payload = self._continued(payload)
-        headers = read(payload)
+            payload = self._read_continuation(payload)
+        headers = read_headers(payload)
         ends = bool(flags & frames.END_STREAM)
         if self._began == (b":status" in headers) or (self._began and not ends):
             raise UnexpectedAnswerError("headers at another place of an answer")
@@ -249,10 +259,10 @@ class GrpcConnection:
         self._began = True
         return headers
 
-    def _continued(self, start: bytes) -> bytes:
+    def _read_continuation(self, start: bytes) -> bytes:
         block, flags, others = start, 0, 0
         while not flags & frames.END_HEADERS:
-            kind, flags, stream, piece = self._frames.next()
+            kind, flags, stream, piece = self._frames.read_next()
             if (kind, stream) != (frames.CONTINUATION, self._stream):
                 raise UnexpectedAnswerError("headers that do not go on")
             if flags & ~frames.END_HEADERS:
@@ -263,18 +273,18 @@ class GrpcConnection:
                 raise UnexpectedAnswerError("headers without an end")
         return block
 
-    def _aside(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        """Handles a frame that is not part of the answer."""
+    def _apply_frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        """Apply a frame that is not part of the response, such as settings or a ping."""
         if not self._greeted and (kind, flags) != (frames.SETTINGS, 0):
             raise UnexpectedAnswerError("another server than one of HTTP/2")
-        _check_form(kind, flags, stream, len(payload))
+        _check_frame(kind, flags, stream, len(payload))
         if stream and (stream > self._stream or stream % 2 == 0):
             raise UnexpectedAnswerError("a frame of a call that was not made")
         first = int.from_bytes(payload[:4], "big") & frames.LARGEST
         if kind == frames.SETTINGS:
-            self._agree(flags, payload)
+            self._apply_settings(flags, payload)
         elif kind == frames.PING and not flags:
-            self._frames.send(frame(frames.PING, frames.ACKNOWLEDGED, 0, payload))
+            self._frames.send(build_frame(frames.PING, frames.ACKNOWLEDGED, 0, payload))
         elif kind == frames.WINDOW:
             more = int.from_bytes(payload, "big")
             if stream == 0:
@@ -291,16 +301,16 @@ class GrpcConnection:
                 )
             self.usable = False
             if self._waits and self._stream > first:
-                self._not_taken("the model server is going away")
+                self._raise_not_taken("the model server is going away")
         elif kind == frames.RESET and self._waits and stream == self._stream:
             code = int.from_bytes(payload, "big")
             if code == _REFUSED_STREAM:
-                self._not_taken("the model server refused the call")
+                self._raise_not_taken("the model server refused the call")
             raise CallFailedError(
                 _STATUS_OF_RESET.get(code, _INTERNAL), f"the call was reset ({code})"
             )
 
-    def _not_taken(self, reason: str) -> None:
+    def _raise_not_taken(self, reason: str) -> None:
         if self._began:
             raise UnexpectedAnswerError(f"{reason} after it began to answer")
         raise NotTakenError(reason)
@@ -309,8 +319,12 @@ class GrpcConnection:
         if max(self._window, self._window_of_this_call) > frames.LARGEST:
             raise UnexpectedAnswerError("a window beyond what there can be")
 
-    def _agree(self, flags: int, payload: bytes) -> None:
-        """Handles settings: 3 concurrent calls, 4 a call's window, 6 bytes of headers; ignores others."""
+    def _apply_settings(self, flags: int, payload: bytes) -> None:
+        """Apply the server's settings and acknowledge them, or record its acknowledgement.
+
+        The settings are 3 concurrent calls, 4 a call's window, 6 bytes of headers; others are
+        ignored.
+        """
         if flags:
             if payload or self._acknowledged:
                 raise UnexpectedAnswerError("settings acknowledged that were not sent")
@@ -329,11 +343,14 @@ class GrpcConnection:
         self._check_windows()
         if settings.get(3, 1) == 0 or settings.get(6, frames.LARGEST) < _HEADER_BYTES:
             self._takes_calls = False
-        self._frames.send(frame(frames.SETTINGS, frames.ACKNOWLEDGED, 0, b""))
+        self._frames.send(build_frame(frames.SETTINGS, frames.ACKNOWLEDGED, 0, b""))
 
 
-def _check_form(kind: int, flags: int, stream: int, size: int) -> None:
-    """Raises `UnexpectedAnswerError` for a frame whose flags, stream or length its type does not have."""
+def _check_frame(kind: int, flags: int, stream: int, size: int) -> None:
+    """Raise `UnexpectedAnswerError` for a frame that its type does not allow.
+
+    Flags, stream and length are checked.
+    """
     if kind == frames.SETTINGS:
         right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size % 6 == 0
     elif kind == frames.PING:

@@ -1,8 +1,8 @@
 """The headers of one gRPC call in HTTP/2's encoding, limited to what a gRPC server sends.
 
-A header block is refused with `UnexpectedAnswerError` unless it has the plain form that gRPC's own server
-sends to a client without a table of headers. Other legal forms (Huffman codes, binary headers,
-other statuses) are left to grpcio. Source: RFC 7541 (HPACK), RFC 9113 section 8.2
+A header block is rejected with `UnexpectedAnswerError` unless it has the plain form that gRPC's
+own server sends to a client without a table of headers. Other legal forms (Huffman codes, binary
+headers, other statuses) are left to grpcio. Source: RFC 7541 (HPACK), RFC 9113 section 8.2
 """
 
 import functools
@@ -31,17 +31,17 @@ _NOT_TAKEN = re.compile(
 
 
 class UnexpectedAnswerError(Exception):
-    """The model server sent an answer that this client does not support."""
+    """The error of a model server's response that this client does not support."""
 
 
-def request_headers(authority: bytes, path: str, seconds: float) -> bytes:
-    """The headers of a gRPC call with a timeout of `seconds`."""
+def encode_headers(authority: bytes, path: str, seconds: float) -> bytes:
+    """Return the encoded headers of a gRPC call with a timeout of `seconds`."""
     timeout = b"%dm" % max(1, min(seconds, 99_999) * 1000)
-    return _before_the_timeout(authority, path) + bytes((len(timeout),)) + timeout
+    return _encode_prefix(authority, path) + bytes((len(timeout),)) + timeout
 
 
 @functools.lru_cache(maxsize=256)
-def _before_the_timeout(authority: bytes, path: str) -> bytes:
+def _encode_prefix(authority: bytes, path: str) -> bytes:
     # Literals without indexing; the numbers are names in HPACK's static table.
     written = path.encode()
     return (
@@ -53,14 +53,14 @@ def _before_the_timeout(authority: bytes, path: str) -> bytes:
     )  # fmt: skip
 
 
-def read(block: bytes) -> Mapping[bytes, bytes]:
-    """The headers by name. Raises `UnexpectedAnswerError`."""
-    return _kept(block) if len(block) <= _MOST_KEPT_BYTES else _read(block)
+def read_headers(block: bytes) -> Mapping[bytes, bytes]:
+    """Return the headers by name. Raises `UnexpectedAnswerError`."""
+    return _kept(block) if len(block) <= _MOST_KEPT_BYTES else _read_headers(block)
 
 
-def _read(block: bytes) -> Mapping[bytes, bytes]:
+def _read_headers(block: bytes) -> Mapping[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
-    for name, value in _fields(block):
+    for name, value in _iterate_fields(block):
         if name in headers or _NOT_TAKEN.fullmatch(name):
             raise UnexpectedAnswerError(f"the header {name!r:.60}")
         if name == b":status" and (headers or value != b"200"):
@@ -70,10 +70,10 @@ def _read(block: bytes) -> Mapping[bytes, bytes]:
 
 
 # Without a table of headers equal bytes have equal meaning, so results are cached.
-_kept = functools.lru_cache(maxsize=64)(_read)
+_kept = functools.lru_cache(maxsize=64)(_read_headers)
 
 
-def _fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _iterate_fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     at = 1 if block.startswith(bytes((_EMPTY_TABLE,))) else 0
     try:
         while at < len(block):
@@ -85,21 +85,21 @@ def _fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
             if first & 0x80 or first & 0xE0 == 0x20:
                 raise UnexpectedAnswerError("a header of a table, or another size of the table")
             # The table of headers has no room: with and without indexing are the same.
-            index, at = _number(block, at, 6 if first & 0x40 else 4)
+            index, at = _read_number(block, at, 6 if first & 0x40 else 4)
             if index == 0:
-                name, at = _text(block, at, _NAME)
+                name, at = _read_text(block, at, _NAME)
             elif index in _NAMES:
                 name = _NAMES[index]
             else:
                 raise UnexpectedAnswerError(f"a header by its number {index}")
-            value, at = _text(block, at, _VALUE)
+            value, at = _read_text(block, at, _VALUE)
             yield name, value
     except IndexError:
         raise UnexpectedAnswerError("headers that end too soon") from None
 
 
-def _number(block: bytes, at: int, bits: int) -> tuple[int, int]:
-    """Reads a number of at most 22 bits, more than any length in a block or index in a table."""
+def _read_number(block: bytes, at: int, bits: int) -> tuple[int, int]:
+    """Read a number of at most 22 bits, more than any length in a block or index in a table."""
     most = (1 << bits) - 1
     value, at = block[at] & most, at + 1
     if value < most:
@@ -114,10 +114,10 @@ def _number(block: bytes, at: int, bits: int) -> tuple[int, int]:
     raise UnexpectedAnswerError("a number that is too long")
 
 
-def _text(block: bytes, at: int, form: re.Pattern[bytes]) -> tuple[bytes, int]:
+def _read_text(block: bytes, at: int, form: re.Pattern[bytes]) -> tuple[bytes, int]:
     if block[at] & 0x80:
         raise UnexpectedAnswerError("a header in Huffman's code")
-    length, at = _number(block, at, 7)
+    length, at = _read_number(block, at, 7)
     text = block[at : at + length]
     if len(text) < length or not form.fullmatch(text):
         raise UnexpectedAnswerError("a header that is cut off or has letters that none may have")

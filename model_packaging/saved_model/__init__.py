@@ -9,4 +9,11 @@ from model_packaging.saved_model.reading import (
 )
 from servable_tensors.wire import find_dtype_name
 
-__all__ = ["SavedModelInfo", "SignatureInfo", "TensorInfo", "find_dtype_name", "read", "versions"]
+__all__ = [
+    "SavedModelInfo",
+    "SignatureInfo",
+    "TensorInfo",
+    "find_dtype_name",
+    "list_versions",
+    "read",
+]

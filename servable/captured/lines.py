@@ -171,7 +171,7 @@ def _parse_request(record: Any, file: str, number: int) -> CapturedRequest:
         content_type=content_type,
         accept=accept,
         custom_attributes=_read_header("customAttributes", {"customAttributes": custom}) or None,
-        variant=find_variant(file) or _read_header("variant", metadata) or None,
+        variant=find_file_variant(file) or _read_header("variant", metadata) or None,
         target_model=_read_header("targetModel", metadata),
         body=body,
         answer=answer,
@@ -255,7 +255,7 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
-def find_variant(file: str) -> str | None:
+def find_file_variant(file: str) -> str | None:
     """Return the variant in a path ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME, or None.
 
     None means that the path has no such folders.

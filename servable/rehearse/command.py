@@ -14,7 +14,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import read_stated_day
 from model_packaging.refusal import PackagingError
-from servable.captured.lines import CaptureLineError, find_variant, parse_record, parse_seconds
+from servable.captured.lines import CaptureLineError, find_file_variant, parse_record, parse_seconds
 from servable.console.signals import enable_ctrl_c
 from servable.load.options import LOCAL, numbers, with_options
 from servable.project import environment_edit
@@ -116,7 +116,7 @@ def _read_times(
     Variants whose files are skipped are added to `others`.
     """
     for file in iterate_capture_files(place, skipped):
-        of = find_variant(file.name)
+        of = find_file_variant(file.name)
         if of not in (None, variant):
             others.add(str(of))
             continue

@@ -186,7 +186,8 @@ def check_status(deployed: DeployedStack) -> Iterator[Difference]:
     remedy = (
         "wait until it has finished"
         if moving
-        else f"the reason: {deployed.find_rollback_reason()}; correct that and deploy, or keep what runs: {KEEP}"
+        else f"the reason: {deployed.find_rollback_reason()}; correct that and deploy, or keep what "
+        f"runs: {KEEP}"
     )
     yield Difference(
         kind="stack status",

@@ -12,7 +12,7 @@ from infra.preflight.check import check, select_errors
 from tests.api_calls import calls, problems
 from tests.capabilities import environments
 from tests.conftest import valid
-from tests.list_presets import synthesised
+from tests.presets import synthesised
 
 UNHURRIED = [
     HealthCheck.too_slow,

@@ -33,7 +33,7 @@ from tests.conftest import valid
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 from tests.docs.page_commands import NOT_TYPED, TYPED_BY, Words, is_meant, on_pages, typed_here
-from tests.list_presets import synthesised
+from tests.presets import synthesised
 from tests.servable.test_check_against import git
 from tests.servable.tune.formula_trials import FormulaTrials
 

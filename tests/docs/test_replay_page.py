@@ -13,7 +13,7 @@ from servable.replay.command import replay
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project
 from tests.docs.outputs import ANY
-from tests.servable.replay.is_capturing import NINE, request
+from tests.servable.replay.captures import NINE, request
 from tests.servable.tune.servers import Answer, Server
 
 pytestmark = pytest.mark.long

@@ -7,7 +7,7 @@ import pytest
 from infra.parameters.finding import Severity
 from infra.preflight.check import check
 from tests.api_calls import Call, calls, problems
-from tests.list_presets import environments, templates
+from tests.presets import environments, templates
 
 NAMES = sorted(environments())
 # Those that this folder's own tests hold to a list of accepted findings.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from infra.parameters.environment import Environment
-from tests.list_presets import environments
+from tests.presets import environments
 
 # Not in use, and why.
 EXCEPTIONS = {

@@ -9,7 +9,7 @@ import pytest
 from infra.parameters.loading import load
 from infra.preflight.check import check, select_errors
 from tests.conftest import valid
-from tests.list_presets import environments, synthesised, templates
+from tests.presets import environments, synthesised, templates
 from tests.template_graph import before, imports, in_order
 
 NAMES = sorted(environments())

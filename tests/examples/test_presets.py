@@ -8,7 +8,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import load
 from infra.preflight.check import check, select_errors
 from tests.conftest import valid
-from tests.list_presets import templates
+from tests.presets import templates
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ("detector", "large_models", "pages", "ranking", "retrieval")

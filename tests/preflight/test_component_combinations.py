@@ -6,8 +6,8 @@ import pytest
 
 from infra.preflight.check import check, select_errors
 from tests.conftest import make_project, valid
-from tests.list_presets import synthesised
 from tests.preflight.overlay import overlaid
+from tests.presets import synthesised
 
 SLEEPS = "variants.primary.sleep_after_minutes = 15"
 COMPONENTS = 'variants.primary.model = ""'

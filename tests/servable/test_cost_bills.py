@@ -10,7 +10,7 @@ from infra.parameters.environment import Prices
 from servable.cost.command import _find_outdated_price_date
 from servable.cost.cost import compute_cost
 from servable.cost.standing import StandingCost, StandingItem, compute_standing_cost, price_volume
-from tests.list_presets import environments, templates
+from tests.presets import environments, templates
 from tests.servable.test_cost import environment
 
 # A bill of December 2023, EU (Ireland): https://github.com/aws-samples/sagemaker-ssh-helper/blob/

@@ -30,7 +30,7 @@ from servable_local.aws import command as local_aws
 from servable_local.container.launch import EndpointProcess, UnpackFolder
 from tests.checkouts import ROOT
 from tests.conftest import VALID
-from tests.servable.replay.is_capturing import request, written
+from tests.servable.replay.captures import request, written
 from tests.servable.tune.servers import Server
 
 # Sets the title, rings, sets a background, begins the line anew, clears the screen (C1), deletes, turns text.

@@ -17,7 +17,7 @@ from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.npy import to_npy
 from servable_tensors.predict_messages import serialize_model_spec, serialize_predict_request
 from tests.conftest import VALID
-from tests.servable.replay.is_capturing import request, written
+from tests.servable.replay.captures import request, written
 
 ANSWER = RecordedAnswer(body=b'{"predictions": [0.5]}', content_type=JSON)
 
@@ -59,7 +59,10 @@ LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(1.0, 2.0, 3.0)
         asked(b"1,0.5\n", CSV),
         asked(to_npy(np.ones((1, 2))), NPY),
         asked(
-            serialize_predict_request(serialize_model_spec("", None, "regress"), {"x": np.ones((1, 2))}), PROTOBUF
+            serialize_predict_request(
+                serialize_model_spec("", None, "regress"), {"x": np.ones((1, 2))}
+            ),
+            PROTOBUF,
         ),
     ],
     ids=[

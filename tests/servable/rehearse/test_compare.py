@@ -26,11 +26,11 @@ from servable.rehearse.comparison import (
     PolicyResult,
     PolicyTrial,
     choose_passing,
+    compute_advantage,
     compute_interval,
     list_policies,
 )
 from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
-from servable.replay.compare.gate import check_limits
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.checkouts import ROOT
@@ -162,7 +162,7 @@ def test_the_best_is_the_cheapest_whose_interval_is_on_the_better_side() -> None
         ([(10, 5)] * 6, [(9, 5)] * 6, False),
     ]
     for file, best, holds in cases:
-        assert check_limits(result(*file), result(*best)).holds is holds
+        assert compute_advantage(result(*file), result(*best)).holds is holds
 
 
 def test_the_best_is_written_where_it_is_better(compared: Run, environment: Write) -> None:

@@ -8,7 +8,7 @@ from servable.captured.lines import CapturedRequest, RecordedAnswer
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, ReplaySummary, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace
-from tests.servable.replay.is_capturing import ANSWER, request
+from tests.servable.replay.captures import ANSWER, request
 
 CAME = RecordedAnswer(body=b"\x00other", content_type="a/b", status=200, latency_ms=1.5)
 HERE = "captured/x.jsonl"

@@ -15,7 +15,7 @@ from servable.captured.lines import (
     format_line,
     read_line,
 )
-from tests.servable.replay.is_capturing import NINE, REQUEST
+from tests.servable.replay.captures import NINE, REQUEST
 
 FILE = "s3://captured/prefix/ranker-prod/primary/2026/11/21/09/00-01-1.jsonl"
 INPUT = {"observedContentType": "text/csv", "mode": "INPUT", "data": "1,2\n", "encoding": "CSV"}

@@ -21,7 +21,7 @@ from servable.replay.compare import page
 from servable.replay.compare.output import WORST_FILE
 from servable.replay.run import RUNS, ReplayPace
 from tests.conftest import VALID, Environment
-from tests.servable.replay.is_capturing import ANSWER, NINE, request, written
+from tests.servable.replay.captures import ANSWER, NINE, request, written
 
 # What `servable replay prod` is given without an option.
 OPTIONS = ReplayOptions(

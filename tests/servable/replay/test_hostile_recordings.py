@@ -21,7 +21,7 @@ from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace, SkippedLines
 from servable.replay.run import remove_identity
-from tests.servable.replay.is_capturing import request
+from tests.servable.replay.captures import request
 from tests.servable.replay.test_capture_lines import INPUT, JSONS, METADATA, OUTPUT, record
 
 GOOD = format_line(request(1)) + b"\n"

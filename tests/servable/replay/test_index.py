@@ -10,7 +10,7 @@ from servable.captured.lines import CapturedRequest, format_line
 from servable.replay import places
 from servable.replay.index import CaptureIndex, list_capture_notes, spread_times
 from servable.replay.places import LocalPlace, PlaceError, S3Place, split_lines
-from tests.servable.replay.is_capturing import NINE, request, written
+from tests.servable.replay.captures import NINE, request, written
 
 HOURS = ("09", "10")
 

@@ -16,7 +16,7 @@ from servable.replay.answers import AnswerPair, ReplayResult, ReplaySummary
 from servable.replay.index import CaptureIndex
 from servable.replay.places import SHOWN, LocalPlace, SkippedLines, format_skipped
 from servable.replay.run import ReplayPace, describe_plan, show_progress
-from tests.servable.replay.is_capturing import NINE, request, written
+from tests.servable.replay.captures import NINE, request, written
 
 OK = AnswerPair(
     request=request(),

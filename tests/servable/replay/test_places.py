@@ -31,7 +31,7 @@ from servable.replay.places import (
 )
 from servable.replay.run import RUN, ReplayPace, prepare_run_folder
 from tests.conftest import VALID, Environment
-from tests.servable.replay.is_capturing import ANSWER, NINE, request, written
+from tests.servable.replay.captures import ANSWER, NINE, request, written
 from tests.servable.replay.test_command import OPTIONS, Sending
 
 # --- files

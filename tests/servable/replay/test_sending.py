@@ -15,8 +15,8 @@ from servable.load.load_target import LoadTarget, container
 from servable.replay import run as sending
 from servable.replay.answers import AnswerPair
 from servable.replay.run import ReplayPace, ReplaySender
+from tests.servable.replay.captures import NINE, request
 from tests.servable.replay.echo_worker import SEND_LAG_MS
-from tests.servable.replay.is_capturing import NINE, request
 from tests.servable.tune.servers import Answer, Server
 
 TARGET = LoadTarget(

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from servable_local.aws.local_aws import LocalAws
-from tests.list_presets import environments, templates
+from tests.presets import environments, templates
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 

@@ -7,7 +7,7 @@ import pytest
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
-from tests.list_presets import environments
+from tests.presets import environments
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.test_execution_policy import calls_outside
 

@@ -14,7 +14,7 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.list_presets import synthesised
+from tests.presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher, StandIn
 from tests.servable_local.aws.synthesised import DeployedNames, is_baking
 from tests.servable_local.aws.watched_endpoint import Watched

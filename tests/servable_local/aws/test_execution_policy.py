@@ -21,7 +21,7 @@ from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.local_aws import REGION, LocalAws
 from servable_local.aws.loopback import Loopback
-from tests.list_presets import environments, templates
+from tests.presets import environments, templates
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 

@@ -17,7 +17,7 @@ from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.resources.resource_type import ResourceError, ResourceType
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.list_presets import synthesised
+from tests.presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.synthesised import DeployedNames

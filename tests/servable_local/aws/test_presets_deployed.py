@@ -8,7 +8,7 @@ import pytest
 
 from servable_local.aws.local_aws import LocalAws
 from tests.api_calls import calls
-from tests.list_presets import environments
+from tests.presets import environments
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 

@@ -11,7 +11,7 @@ import pytest
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
-from tests.list_presets import templates
+from tests.presets import templates
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import environment
 from tests.servable_local.aws.local_account import Account

@@ -15,7 +15,7 @@ from servable.verify.difference import Report
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.list_presets import synthesised
+from tests.presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 

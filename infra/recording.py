@@ -21,6 +21,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from model_packaging.beside import suggest_write_fix, write_atomically
+from model_packaging.refusal import build_install_command as build_install_command
 
 # Prefix of the records in the assets bucket, and the stack's output that names it.
 FOLDER = "deployments"

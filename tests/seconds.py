@@ -74,4 +74,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         seconds = one[SELF] + one[STARTED]
         lines.append(f"| {name} | {one[TESTS]} | {seconds:.0f} | {one[STARTED]:.0f} |")
     terminalreporter.section("processor seconds")
-    terminalreporter.format_line("\n".join(lines))
+    terminalreporter.write_line("\n".join(lines))

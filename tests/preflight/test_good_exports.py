@@ -36,7 +36,7 @@ def said(project: Path, saved_model: Path) -> list[Finding]:
 
 
 def graph_of(saved_model: Any) -> Any:
-    return saved_model.read_meta_graphs[0].graph_def
+    return saved_model.meta_graphs[0].graph_def
 
 
 def _first_body(graph: Any) -> tuple[str, Any]:

@@ -82,7 +82,7 @@ def required(wanted: Sequence[str], own: dict[str, list[str]]) -> Iterator[str]:
             there = distribution(name)
             if not one.specifier.contains(there.version, prereleases=True):
                 raise ValueError(f"{name} {there.version} is installed here; required: {one}")
-            requires = there.has_requirement_for or []
+            requires = there.requires or []
         for needed in map(Requirement, requires):
             marker = needed.marker
             if marker is None or any(marker.evaluate({"extra": e}) for e in ("", *one.extras)):

@@ -61,7 +61,7 @@ _KEY = re.compile(rf"\b({'|'.join(_TABLES)})\.([a-z0-9_]+)")
 _WORDS = {
     "add the table with": "call auto_scale with",
     "the scaling table": "auto_scale",
-    "take the table out": "leave out the call",
+    "remove the table": "leave out the call",
     "in the file": "in the app",
     "= true": "= True",
     "= false": "= False",

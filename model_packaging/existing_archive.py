@@ -152,7 +152,7 @@ def _open_archive(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
         _IsalError,
         ValueError,
     ) as error:
-        raise PackagingError(archive, f"is not a whole .tar.gz ({error})", _AGAIN) from None
+        raise PackagingError(archive, f"is not a complete .tar.gz ({error})", _AGAIN) from None
     except OSError as error:
         raise PackagingError(
             archive, f"cannot be read: {error.strerror or error}", "check its path"

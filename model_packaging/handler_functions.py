@@ -169,7 +169,7 @@ def _find_call_faults(function: _Function, called: _Called) -> Iterator[_Wrong]:
     """Yield (line, problem, remedy) for each fault in how the function can be called."""
     name, line, arguments = function.name, function.lineno, function.args
     if isinstance(function, ast.AsyncFunctionDef):
-        problem = f"{name} is async: whoever calls it there does not await it"
+        problem = f"{name} is async: the container does not await it"
         yield line, problem, "define it without async"
         return
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -277,7 +277,7 @@ def _find_return_faults(
     if yields:
         # Two values can be unpacked from a generator, too; requests sends one in pieces.
         if called.returns == _BODY and len(yields) == 1 and isinstance(yields[0], ast.Yield):
-            problem = f"{name} yields, and so it is a generator and no pair"
+            problem = f"{name} yields, and so it is a generator and not a pair"
             yield yields[0].lineno, problem, f"return {called.returns}"
         return
     returns = [node for node in inside if isinstance(node, ast.Return)]

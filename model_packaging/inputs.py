@@ -127,10 +127,10 @@ class Servable:
         for folder in list_versions(self.folder):
             number = int(folder.name)
             if number in folders:
-                problem = f"is version {number} a second time: leading zeros are dropped"
-                raise PackagingError(folder, problem, "take one of them out")
+                problem = f"is a second version {number}: leading zeros are dropped"
+                raise PackagingError(folder, problem, "remove one of them")
             if folder.is_symlink():
-                raise PackagingError(folder, "is a link to a folder", "put a copy in its place")
+                raise PackagingError(folder, "is a link to a folder", "replace it with a copy")
             if number > _HIGHEST:
                 problem = f"is above {_HIGHEST}, the highest version that the model server counts"
                 raise PackagingError(folder, problem, "give it a lower number")
@@ -167,8 +167,8 @@ class Servable:
             return saved_model
         there = folder / WARM_UP
         if there.exists():
-            problem = "is there, and warm_up wants to become the same file"
-            raise PackagingError(there, problem, "take one of them out")
+            problem = "exists, and warm_up needs the same file"
+            raise PackagingError(there, problem, "remove one of them")
         written = list_tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
         return merge_trees([saved_model, written])
 
@@ -177,10 +177,8 @@ class Servable:
             return self.folder
         if not self.folder.is_dir():
             list_versions(self.folder)  # says what it is in place of a folder
-        problem = f"holds no saved_model.pb that could become version {self.version}"
-        raise PackagingError(
-            self.folder, problem, "take version out, or name the SavedModel itself"
-        )
+        problem = f"has no saved_model.pb that could become version {self.version}"
+        raise PackagingError(self.folder, problem, "remove version, or name the SavedModel itself")
 
 
 # Said by code/lib/ once it is there; the container ignores requirements.txt beside lib/.
@@ -195,7 +193,7 @@ class ArchiveInputs:
     """The models; the first one answers requests that name none."""
     code: Path | None = None
     lib: Path | None = None
-    """Unpacked dependencies, which become code/lib/ in the place of the code's requirements."""
+    """Unpacked dependencies, which become code/lib/ instead of the code's requirements."""
     handler: bool = False
     """Whether Servable's handler runs before the model server, also without hooks in the code."""
 
@@ -215,7 +213,7 @@ class ArchiveInputs:
         names = Counter(servable.name for servable in self.servables)
         for servable in self.servables:
             if names[servable.name] > 1:
-                problem = f"is the model {servable.name!r} a second time"
+                problem = f"is a second model named {servable.name!r}"
                 raise PackagingError(
                     servable.folder, problem, "give each model of an archive its own name"
                 )
@@ -232,7 +230,7 @@ class ArchiveInputs:
         except OSError as error:
             raise build_unreadable_error(folder, error) from None
         if not has_handler:
-            wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
+            wrong = "has no inference.py" if folder.is_dir() else "the code folder does not exist"
             remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"
             raise PackagingError(folder, wrong, remedy)
         code = list_tree(folder, name="code")
@@ -241,8 +239,8 @@ class ArchiveInputs:
         if self.lib is None:
             return code
         if (folder / "lib").exists():
-            problem = "is there, and requirements.txt beside it wants to become the same folder"
-            raise PackagingError(folder / "lib", problem, "take one of them out")
+            problem = "is there, and requirements.txt beside it needs the same folder"
+            raise PackagingError(folder / "lib", problem, "remove one of them")
         kept = tuple(entry for entry in code.entries if entry.name not in RESOLVED)
         return merge_trees([Tree(kept, code.left_out), list_tree(self.lib, name="code/lib")])
 

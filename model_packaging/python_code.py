@@ -150,7 +150,7 @@ def _describe_unreadable_file(file: Path, bad: Exception, python: str | None) ->
         return CodeFinding(file, bad.line, problem, "correct it")
     if isinstance(bad, OSError):
         return CodeFinding(file, 0, f"cannot be read: {bad.strerror}", "let this user read it")
-    return CodeFinding(file, 1, "is nested too deeply to be read", "part it into functions")
+    return CodeFinding(file, 1, "is nested too deeply to be read", "split it into functions")
 
 
 def _parse_file(file: Path, *, python: str | None) -> ast.Module | None:
@@ -313,18 +313,18 @@ def _find_missing_module(
     why = _WITHOUT_TENSORFLOW.get(top)
     if there is None:
         if not code.has_requirement_for(top):
-            remedy = "give AWS's image: the modules of another one are not known"
+            remedy = "give AWS's image: the modules of other images are unknown"
             yield CodeFinding(file, imported.line, statement, remedy, "not checked")
     elif why and not code.has_requirement_for(top):
         if not code.has_requirements or code.locked_names is not None:
             yield CodeFinding(file, imported.line, f"{statement}; {why}", _CALL_SERVER)
             return
-        problem = f"{statement}; {why}, unless a package of requirements.txt brings it"
+        problem = f"{statement}; {why}, unless a package of requirements.txt provides it"
         yield CodeFinding(file, imported.line, problem, _RESOLVE, "warning")
     elif code.has_requirements:
         if not code.has_requirement_for(top):
-            problem = f"{statement}, which no line of requirements.txt is named after"
-            remedy = "check that one of its packages brings it"
+            problem = f"{statement}, which no line of requirements.txt names"
+            remedy = "check that one of its packages provides it"
             yield CodeFinding(file, imported.line, problem, remedy, "warning")
     else:
         problem = f"{statement}, which neither the image, code/lib nor the code provides"

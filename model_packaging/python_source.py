@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 # Type aliases and type parameters, of which Python 3.11 says no more than "invalid syntax".
 _NEWER = re.compile(rb"\s*(type\s+\w|class\s+\w+\s*\[|(async\s+)?def\s+\w+\s*\[)")
-PYTHON = "3.14"  # the newest that LibCST knows, in the place of one that is not known
+PYTHON = "3.14"  # the newest that LibCST knows, instead of one that is not known
 _OLDEST = (3, 7)  # that every feature_version of `ast` may be
 _ENCODING = re.compile(rb"(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)")
 # Source: https://docs.python.org/3/whatsnew/3.N.html, "Removed" and "New Modules".

@@ -116,14 +116,14 @@ def _check_path(path: Path, root: str) -> os.stat_result:
     except OSError as error:
         raise build_unreadable_error(path, error) from None
     if is_link and not Path(os.path.realpath(path)).is_relative_to(root):
-        raise PackagingError(path, "is a link that leaves its folder", "put a copy in its place")
+        raise PackagingError(path, "is a link that leaves its folder", "replace it with a copy")
     status = _read_status(path)
     if is_link and stat.S_ISDIR(status.st_mode):
-        raise PackagingError(path, "is a link to a folder", "put a copy in its place")
+        raise PackagingError(path, "is a link to a folder", "replace it with a copy")
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
         kind = kinds.get(stat.S_IFMT(status.st_mode), "device")
-        raise PackagingError(path, f"is a {kind}, not a file or a folder", "take it out")
+        raise PackagingError(path, f"is a {kind}, not a file or a folder", "remove it")
     return status
 
 
@@ -132,7 +132,7 @@ def _read_status(path: Path) -> os.stat_result:
         return path.stat()
     except OSError as error:
         if path.is_symlink():
-            raise PackagingError(path, "is a link to nothing", "put a copy in its place") from None
+            raise PackagingError(path, "is a broken link", "replace it with a copy") from None
         raise build_unreadable_error(path, error) from None
 
 
@@ -209,7 +209,7 @@ def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
 
 def build_changed_error(entry: Entry) -> PackagingError:
     return PackagingError(
-        entry.path, "changed while it was read", "try again when nothing writes to it"
+        entry.path, "changed while it was read", "try again when no process writes to it"
     )
 
 

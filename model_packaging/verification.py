@@ -99,7 +99,7 @@ def verify(
                 found.problems.append(f"{path}: {refusal.problem}; {refusal.remedy}")
         if not folders:
             found.problems.append(
-                f"{archive}: holds no <version>/saved_model.pb with a version of digits only; "
+                f"{archive}: has no <version>/saved_model.pb with a version of digits only; "
                 "pack 1/saved_model.pb or MODEL/1/saved_model.pb"
             )
         found.problems += _find_misplaced_code(folder)
@@ -191,7 +191,7 @@ def _find_versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int
         model = "" if version.parent == folder else version.parent.name
         number = int(version.name)
         if (model, number) in by_version:
-            problems.append(f"{shown}: is version {number} of {model!r} again; take one out")
+            problems.append(f"{shown}: is version {number} of {model!r} again; remove one")
             continue
         by_version[model, number] = version
     for (model, number), version in sorted(by_version.items()):
@@ -211,18 +211,18 @@ def _check_code(
     elif switches:
         found.problems.append(
             f"{switches[0]}: is there without code/inference.py, so that the container no longer "
-            "converts CSV and bare lists itself and answers them 400; add inference.py, or take it out"
+            "converts CSV and bare lists itself and answers them 400; add inference.py, or remove it"
         )
     elif code.is_dir() and any(file.is_file() for file in code.rglob("*")):
         found.problems.append(
-            "code/: holds no inference.py, and the image reads nothing else there; "
+            "code/: has no inference.py, and the image reads nothing else there; "
             "add inference.py with a handler, or take the folder out"
         )
     if code.is_dir():
         for secret in find_secret_files(list_tree(code, name="code")):
             found.problems.append(
-                f"{secret.path.relative_to(folder)}: looks like {secret.looks_like}, which everybody who "
-                "may read the archive can read; take it out, and read it from AWS Secrets Manager"
+                f"{secret.path.relative_to(folder)}: looks like {secret.looks_like}, which anyone who "
+                "may read the archive can read; remove it, and read it from AWS Secrets Manager"
             )
     if switches == ["code/requirements.txt"]:
         found.problems += [

@@ -39,15 +39,15 @@ COMMANDS = {
     "new": "Create a project for a service: a folder with environments and workflows, without Python.",
     "doctor": "Check whether this computer and the AWS account are ready.",
     "golden": "Choose golden requests from captured ones.",
-    "history": "List what was deployed when, and restore an earlier deployment.",
-    "verify": "Compare what is live with what was deployed.",
+    "history": "List all deployments, or restore an earlier one.",
+    "verify": "Compare the live resources with the last deployment.",
     "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",
     "openapi": "Print an OpenAPI description of the JSON that an endpoint takes and returns.",
     "batch": "Run a table through an environment's model, by a transform job or on this computer.",
     "serve": "Serve an environment's endpoint on this computer.",
     "tune": "Search the best container settings of an environment.",
     "report": "Write the report page of a load or tune run, or of two runs side by side.",
-    "load": "Measure how much load an environment takes, step by step.",
+    "load": "Measure how much load an environment sustains, step by step.",
     "local": "Start, show and stop the local AWS on this computer.",
 }
 # Each command is in servable/NAME/command.py.

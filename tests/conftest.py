@@ -205,7 +205,7 @@ def pytest_runtest_setup() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """tests/conformance/conftest.py says what they are for."""
     group = parser.getgroup("conformance")
-    group.addoption("--base-url", help="An endpoint without code, in the place of the double.")
+    group.addoption("--base-url", help="An endpoint without code, instead of the double.")
     group.addoption("--code-url", help="An endpoint with the suite's inference.py, likewise.")
 
 

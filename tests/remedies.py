@@ -156,7 +156,7 @@ def unknown_values_in(text: str) -> list[str]:
 
 
 def _is_key(key: tuple[str, ...]) -> bool:
-    """Return whether a file may have the key; in the place of `{}` any key of its table will do."""
+    """Return whether a file may have the key; instead of `{}` any key of its table will do."""
     for end in range(1, len(key) + 1):
         kind = find_type(key[:end])
         if kind is None:

@@ -27,7 +27,7 @@ _WORD = re.compile(r"did you mean (\S+)\?")
 _VALUE = re.compile(r"(?:put it in quotes|put it in brackets|leave out the quotes): (.+)$")
 _BOUND = re.compile(r"^set (-?[\d.]+)(?=,|$)")
 _KEY_AND_VALUE = re.compile(r'(?:set|write) ([a-z_.]+) = ("[^"]*"|[^\s,;]+)')
-_OUT = re.compile(r"^take it out(?=,|$)")
+_OUT = re.compile(r"^remove it(?=,|$)")
 _TABLE = re.compile(r"^write \[([^\]]+)\]$")
 
 
@@ -120,7 +120,7 @@ class Repairs:
         self._write(finding, document)
 
     def _rename(self, finding: Finding, key: str | None) -> None:
-        """Move a value to another key, or take it out."""
+        """Move a value to another key, or remove it."""
         document = self._document(finding)
         *above, name = self._path(finding["key"])
         table: Any = document

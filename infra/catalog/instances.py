@@ -23,7 +23,7 @@ class Instance:
     architecture: str
     """x86_64 or arm64."""
     burstable: bool
-    """Whether it runs on CPU credits (t2); Application Auto Scaling refuses such types."""
+    """Whether it runs on CPU credits (t2); Application Auto Scaling rejects such types."""
     local_nvme_gb: int
     """Size of the local NVMe in GB. 0 means an EBS volume, whose size and key can be chosen."""
     gpu: str | None = None

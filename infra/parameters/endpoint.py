@@ -32,11 +32,11 @@ class EndpointTable(Table):
     Changing it deletes the endpoint and creates another. Without [variants.NAME] it begins the names of the
     batches, and may be omitted: the environment's name, after that of the service."""
     protect: bool = False
-    """true: `cdk destroy` is refused (termination protection of the stack), and another name leaves
+    """true: `cdk destroy` fails (termination protection of the stack), and another name leaves
     the old endpoint running, outside the stack. To delete the endpoint, first deploy with false."""
     log_retention_days: RetentionDays = 30
     """Retention of the endpoint's logs, in days. 30 covers an incident and the month's review; by
-    default SageMaker keeps logs for ever."""
+    default SageMaker keeps logs forever."""
     log_removal: Literal["destroy", "retain"] = "destroy"
     """Removal policy of the log groups of the endpoint and of its golden requests when the stack is
     deleted or the endpoint renamed: destroy or retain. A retained group must be deleted, or imported
@@ -63,8 +63,8 @@ class EndpointTable(Table):
     `execution_role` of a model takes precedence."""
     wake_seconds: Annotated[int, Field(ge=0, le=7200)] = 900
     """Seconds for which `servable invoke`, `verify` and other commands wait for an endpoint that sleeps,
-    and an application that takes it from the stack's outputs. A start took 5 to 10 minutes as seen (GPU,
-    2024 and 2026); 0 waits for nothing. Without sleep_after_minutes it has no effect."""
+    and an application that takes it from the stack's outputs. A start took 5 to 10 minutes as measured (GPU,
+    2024 and 2026); 0 doesn't wait. Without sleep_after_minutes it has no effect."""
     callers: list[RoleArn] = Field(default=[], json_schema_extra={"uniqueItems": True})
     """ARNs of roles of this account that get permission to invoke this endpoint, and no other."""
 
@@ -97,8 +97,8 @@ class Security(Table):
     require: list[Literal["network", "keys"]] = Field(
         default=[], json_schema_extra={"uniqueItems": True}
     )
-    """network: the instances must be in a VPC. keys: everything at rest must be encrypted with a key
-    of yours. One error lists every id that is missing."""
+    """network: the instances must be in a VPC. keys: everything at rest must be encrypted with your
+    own key. One error lists every id that is missing."""
     permissions_boundary: PolicyArn | None = None
     """ARN of the managed policy that is the permissions boundary of every role created here. Default:
     none."""
@@ -123,7 +123,7 @@ class Traffic(Table):
     """Shape of a day between quiet_rps (default: a tenth of the peak) and peak_rps, for `servable
     rehearse`; `servable check` then names the minute in which a scaling policy comes too late."""
     day: ProjectPath | None = None
-    """CSV file of minute,requests, relative to the project: a day as it was, instead of profile."""
+    """CSV file of minute,requests, relative to the project: a recorded day, instead of profile."""
     rows_per_request: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Rows in the largest request."""
     request_bytes: Bytes | None = None

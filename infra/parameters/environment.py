@@ -118,7 +118,7 @@ class Environment(Table):
     capture: Capture | None = None
     """Samples of requests and answers that are kept in S3. Default: none."""
     replay: Replay = Replay()
-    """Captured requests that are played again, and how far answers may differ."""
+    """Captured requests that are replayed, and how far answers may differ."""
     asynchronous: Asynchronous | None = None
     """Asynchronous inference: requests wait in a queue and answers go to S3. If omitted, the endpoint
     answers at once."""

@@ -212,7 +212,7 @@ def _words(error: ErrorDetails, key: tuple[str, ...], name: str) -> tuple[str, s
             return f"{'.'.join(key)} was renamed", now, f"write {now}"
         keys = list_keys(key[:-1])
         close = find_nearest(key[-1], keys)
-        remedy = f"did you mean {close}?" if close else "take it out"
+        remedy = f"did you mean {close}?" if close else "remove it"
         return f"unknown key {key[-1]!r}", ", ".join(keys), remedy
     if key[-2:] == ("container", "batching") and isinstance(given, str):
         return f"{_format_value(given)} is not true or false", "true, false", "use one of those"

@@ -25,7 +25,7 @@ class Artifact(Table):
     )
     """Approved version of a model package of SageMaker's registry: GROUP/VERSION, or the ARN of another
     account's. Write it alone; `servable pin ENV` adds the archive's uri and hash, and the image that the
-    package names, and refuses a version that is not approved. Default: none, `uri` is the model."""
+    package names, and rejects a version that isn't approved. Default: none, `uri` is the model."""
     uri: Annotated[
         str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$"), OR_TOKEN
     ]

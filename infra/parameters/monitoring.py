@@ -41,7 +41,7 @@ class Alarms(Table):
     Tens of milliseconds are usual; 500 means throttling or network faults."""
     error_4xx_percent: Share | None = None
     """Percentage of requests answered with 4xx. If omitted, there is no such alarm: only you know how
-    many mistakes of your callers are usual. It also rolls back an update whose new fleet exceeds the old
+    many caller errors are usual. It also rolls back an update whose new fleet exceeds the old
     one's percentage by as much (rollout.rollback_on_4xx)."""
     error_5xx_percent: Share = 1.0
     """Percentage of requests answered with 5xx. 1 % is above what restarts and retries cause. The
@@ -81,7 +81,7 @@ class Alarms(Table):
     """Requests per minute that the container rejects because its queue is full (429, or 503 of the
     model server). A few are a burst."""
     window_minutes: Annotated[int, Field(ge=1, le=60)] = 3
-    """Consecutive minutes that a threshold must be crossed: one bad minute wakes nobody."""
+    """Consecutive minutes that a threshold must be crossed; a single bad minute pages nobody."""
     notify: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})
     """E-mail addresses and https URLs that receive every notification; each must confirm its
     subscription once. If empty, the topic has no subscribers yet."""

@@ -113,7 +113,7 @@ class Placement:
     def driver(self) -> Choice[str | None]:
         """Return the AMI of the host, with the GPU driver; the value None is SageMaker's own."""
         ami = find_driver(self.tensorflow, self.instance)
-        reason = f"the oldest driver that carries {self.tensorflow}'s CUDA"
+        reason = f"the oldest driver that supports {self.tensorflow}'s CUDA"
         if ami is None:
             name = self.instance.name
             reason = f"none needed for {self.tensorflow}'s CUDA, or none listed for {name}"
@@ -143,7 +143,7 @@ class Placement:
         if self.kind.queued:
             reason = "SageMaker's own: instances take requests from the queue"
         elif self.model.multi_model is not None:
-            reason = "SageMaker's own: to where the model is loaded"
+            reason = "SageMaker's own: to an instance that has loaded the model"
         else:
             chosen = "least_outstanding_requests"
             reason = "no request waits behind a slow one while another instance is free"

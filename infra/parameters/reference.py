@@ -49,7 +49,7 @@ a refused file and shows its stack `refused_staging`, which is otherwise empty. 
 
 Any key can be overridden for one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
 `servable check prod --set prod.variants.primary.max_instances=12`. The value is read as TOML, or as
-a string if the key takes a string; an empty one takes the key out. `-c prod.acknowledge.RULE=` takes out
+a string if the key takes a string; an empty value removes the key. `-c prod.acknowledge.RULE=` takes out
 one acknowledgement. A tag, a rule, or an instance type in the key needs no quotes, and may have them:
 `-c prod.tags.acme:owner=me`. The context of cdk.json takes overrides too, also as numbers and tables;
 `servable` reads them like `cdk`. An override that sets nothing is an error. The template's metadata and an

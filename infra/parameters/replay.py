@@ -37,7 +37,7 @@ class TypeTolerances(Table):
 
 
 class OutputTolerance(Table):
-    """Tolerance of one output, in the place of its type's."""
+    """Tolerance of one output, instead of its type's."""
 
     relative: Relative | None = None
     """Relative tolerance. Default: that of the output's data type; 0 if only `absolute` is given."""
@@ -52,7 +52,7 @@ class OutputTolerance(Table):
 
 class Replay(Table):
     captured: str | None = Field(default=None, min_length=1)
-    """Captured requests that the pipeline plays again before a deployment: s3://BUCKET/PREFIX of SageMaker's
+    """Captured requests that the pipeline replays before a deployment: s3://BUCKET/PREFIX of SageMaker's
     data capture, or a folder or file relative to the project. Default: none, and the step is left out."""
     differing_rows_share: Share = 0.0
     """Limit of the gate: the share of rows whose answer may differ by more than the tolerance. A row is one
@@ -60,21 +60,21 @@ class Replay(Table):
     detectable_share: Annotated[float, Field(gt=0, le=1)] = 0.001
     """Share of rows above differing_rows_share that the gate has to find with 95 % confidence. It decides how
     many rows must be compared: 3 divided by it (the rule of three), 3,000 for one row in a thousand, 30,000
-    for one in ten thousand. With fewer rows the gate cannot be told. 0.001 is what a few thousand captured
+    for one in ten thousand. With fewer rows the gate is inconclusive. 0.001 is what a few thousand captured
     requests show.
     Source: Hanley and Lippman-Hand, If Nothing Goes Wrong, Is Everything All Right?, JAMA 249 (1983)"""
     skipped_share: Share = 0.01
     """Limit of the gate: the share of captured lines that may go uncompared because they cannot be read or
-    hold no answer. Above it the gate cannot be told: what is missing may be what differs. 0.01 allows for
+    hold no answer. Above it the gate is inconclusive: what is missing may be what differs. 0.01 allows for
     lines that were cut off when files were copied."""
     added_outputs: bool = False
-    """Whether answers may have outputs that the expected ones have not, as callers that read outputs by name
+    """Whether answers may have outputs that the expected ones lack, which callers that read outputs by name
     never see. The result names them as not compared."""
     largest_difference: Annotated[float, Field(gt=0)] | None = None
     """Limit of the gate: the largest difference of a number, relative to the largest number of its row.
     Useful with a differing_rows_share above 0. Default: no limit but the tolerance."""
     error_share: Share = 0.0
-    """Limit of the gate: the share of requests that may fail although the expected answer is none of an
+    """Limit of the gate: the share of requests that may fail although the expected answer isn't an
     error."""
     top: list[Annotated[int, Field(ge=1, le=1000)]] = Field(default=[1, 5], max_length=8)
     """Numbers k for which a change of the k highest scores is reported. 1 and 5 are what classifiers are

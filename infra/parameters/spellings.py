@@ -67,7 +67,7 @@ def rename_variables(values: Mapping[str, Any], file: str) -> list[Finding]:
             continue
         now, written = (".".join((*key, name)) for name in (new, old))
         if new in table:
-            problem, remedy = f"{old} and {new} are one table", f"move its entries to [{now}]"
+            problem, remedy = f"{old} and {new} are the same table", f"move its entries to [{now}]"
             findings.append(build_file_error(file, written, problem, remedy))
         else:
             problem = f"{old} was renamed {new}, and the next release rejects it"
@@ -87,9 +87,9 @@ def find_duplicate_settings(values: Mapping[str, Any], file: str) -> list[Findin
             for name in setting.split("."):
                 inside = inside.get(name) if isinstance(inside, dict) else None
             if inside is not None:
-                problem = f"environment.{variable} and container.{setting} set one thing"
+                problem = f"environment.{variable} and container.{setting} set the same thing"
                 written = ".".join((*key, "environment", variable))
-                remedy = f"take it out, or take out container.{setting}"
+                remedy = f"remove it, or take out container.{setting}"
                 findings.append(build_file_error(file, written, problem, remedy, given=value))
     return findings
 

@@ -49,7 +49,7 @@ class CoreDumps(Table):
     uri: str = Field(
         pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/([^*?$]+/)?$", max_length=512
     )
-    """Prefix in a bucket of yours, for example s3://bucket/dumps/, which the model's role may then write
+    """Prefix in one of your buckets, for example s3://bucket/dumps/, which the model's role may then write
     to."""
     kms_key: KmsKeyArn | None = None
     """KMS key of the dumps. Default: S3's own key. The key's policy must allow what
@@ -95,19 +95,19 @@ class Component(Table):
     """Minutes without a request to this component after which none of its copies runs. Default: never."""
     memory_mib: Annotated[int, Field(ge=128, le=10_000_000)] | None = None
     """Memory that one copy reserves on its instance, in MiB. Default: what the model server and its workers
-    need, at least 1024. A reservation and no limit; less is easier to place."""
+    need, at least 1024. A reservation, not a limit; less is easier to place."""
     cpus: Annotated[float, Field(ge=0.25, le=1000)] | None = None
     """vCPUs that one copy reserves; its settings are chosen for as many. Default: an equal part for each
-    component; of a single one as many as keep a second copy off the instance."""
+    component; for a single one, enough to keep a second copy off the instance."""
     gpus: Annotated[int, Field(ge=0, le=64)] | None = None
     """GPUs that one copy reserves for itself; with 0 it runs the image for CPUs. Default: an equal part."""
     environment: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
-    """Container environment variables, as those of a variant."""
+    """Container environment variables, as for a variant."""
     container: ContainerSettings = ContainerSettings()
     """Settings of the container of one copy. Omitted keys are chosen for the copy's part of the instance."""
     scaling: Scaling | None = None
-    """When copies are added and removed: what its keys say of an instance is true of a copy. Default: never,
-    but for sleep_after_minutes."""
+    """When copies are added and removed: its keys apply to copies instead of instances. Default: never,
+    except for sleep_after_minutes."""
 
     _read_pasted = model_validator(mode="before")(convert_table_variables)
 
@@ -120,7 +120,7 @@ class Variant(Table):
     model: str = ""
     """Name of the [models.NAME] table that the variant serves. Required without components."""
     components: dict[Name, Component] = Field(default={})
-    """Models that share the variant's instances, each with copies of its own, in the place of `model`: by
+    """Models that share the variant's instances, each with copies of its own, instead of `model`: by
     names that no other component of the endpoint has."""
     instance_type: str | None = None
     """SageMaker instance type, for example ml.c5.xlarge. Give this, instance_pools or serverless."""
@@ -142,7 +142,7 @@ class Variant(Table):
     """Memory and concurrency of a serverless variant. Give this or instance_type."""
     shadow: bool = False
     """true: the variant is a shadow, which gets copies of the other variant's requests and whose answers
-    reach nobody. The ratio of the weights is the share that is copied: equal weights copy all."""
+    are discarded. The ratio of the weights is the share that is copied: equal weights copy all."""
     min_instances: Instances = 1
     """Minimum number of instances. 1 is the cheapest; production needs 2, in two availability zones. 0 is
     possible only with a queue ([asynchronous]), or where all components sleep. With [scaling] a change
@@ -152,13 +152,13 @@ class Variant(Table):
     components at least 1."""
     sleep_after_minutes: Annotated[int, Field(ge=1, le=1440)] | None = None
     """Minutes without a request after which no copy of the model runs; ten minutes later no instance does,
-    and nothing is paid for. The next request is refused and starts the first instance, which takes minutes:
-    callers wait for `endpoint.wake_seconds`. It is short for one of [variants.NAME.components], with 0 to
-    max_instances copies. AWS's own way takes 15 minutes. At most a day: what an alarm looks back. Default:
+    and nothing is paid for. The next request fails and starts the first instance, which takes minutes:
+    callers wait for `endpoint.wake_seconds`. It is shorthand for one of [variants.NAME.components], with 0 to
+    max_instances copies. AWS's own way takes 15 minutes. At most a day, an alarm's maximum. Default:
     it never sleeps."""
     copy_memory_mib: Annotated[int, Field(ge=128, le=10_000_000)] | None = None
     """Memory that one copy of a variant that sleeps reserves on its instance, in MiB. Default: what the
-    model server and its workers need, at least 1024. A reservation and no limit; less is easier to place."""
+    model server and its workers need, at least 1024. A reservation, not a limit; less is easier to place."""
     initial_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Instances that a scaled variant is created with; scaling then raises them to min_instances.
     Default: 1. A change replaces the fleet, with as many instances as ran before. It is separate from
@@ -182,7 +182,7 @@ class Variant(Table):
     """Seconds until the container must answer /ping. Default: twice the estimate, or SageMaker's own
     timeout if that is enough."""
     start_seconds: Annotated[int, Field(ge=30, le=7200)] | None = None
-    """Seconds from the decision to add an instance to its first answer, as seen: the StartTime and EndTime
+    """Seconds from the decision to add an instance to its first answer, measured: the StartTime and EndTime
     of `aws application-autoscaling describe-scaling-activities`. Default: estimated from the model's size;
     `servable rehearse` then computes a range."""
     routing: Routing | None = None

@@ -69,7 +69,7 @@ class ContainerSettings(_Settings):
     multi-model mode uses gthread, whatever the worker class is. The image's default is 1."""
     gunicorn_worker_class: WorkerClass | None = None
     """sync for compute-bound code, gevent or gthread for code that waits. The image's default is
-    gevent. Up to TensorFlow 2.19 multi-model mode uses gthread, whatever this is."""
+    gevent. Up to TensorFlow 2.19 multi-model mode uses gthread, regardless of this key."""
     gunicorn_timeout_seconds: Positive | None = None
     """Seconds after which a busy worker is killed. The image's default is 30."""
     gunicorn_log_level: LogLevel | None = None

@@ -153,7 +153,7 @@ def _choose_batching(
     written: Batching | None, instance: Instance, processes: int, workers: int
 ) -> tuple[Batching | None, str]:
     if written is None:
-        return None, "off: it refuses requests with more rows than a batch; set how many"
+        return None, "off: it rejects requests with more rows than a batch; set max_batch_size"
     threads = max(1, instance.vcpus // processes)
     queue = max(instance.vcpus, workers)
     batching = Batching(

@@ -166,7 +166,7 @@ _SERVERLESS = (
 )
 _GUARDRAILS = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html (2026-11-22)"  # noqa: E501
 _BESIDE = (
-    "deploy another environment beside it (`servable init --from {name} --name {name}-next`), move the "
+    "deploy a second environment next to it (`servable init --from {name} --name {name}-next`), move the "
     "callers, then destroy this one (`cdk destroy '{name}/*'`)"
 )
 
@@ -174,7 +174,7 @@ _BESIDE = (
 def _find_async_removal(old: EndpointState, new: EndpointState) -> dict[str, str]:
     if not old.queued or new.queued:
         return {}
-    return {"": "SageMaker does not take asynchronous inference away from an endpoint"}
+    return {"": "SageMaker does not remove asynchronous inference from an endpoint"}
 
 
 def _find_serverless_changes(old: EndpointState, new: EndpointState) -> dict[str, str]:
@@ -238,21 +238,21 @@ REFUSED_UPDATES = (
         id="change-variants-under-rollout",
         source=_GUARDRAILS,
         problems=_find_renamed_variants,
-        way="take [rollout] out for this deploy, which then goes all at once and unwatched, and put "
+        way="remove [rollout] for this deploy, which then runs all at once without rollback alarms, and put "
         "it back after",
     ),
     RefusedUpdate(
         id="change-type-while-scaled",
         source=_SCALED,
         problems=_find_scaled_type_changes,
-        way="first scaling.hold = true with the type that is live, then the other type",
+        way="first scaling.hold = true with the deployed type, then the new type",
         two_deploys=True,
     ),
     RefusedUpdate(
         id="change-variant-removed-while-scaled",
         source=_SCALED,
         problems=_find_scaled_removals,
-        way="first scaling.hold = true, then take the variant out",
+        way="first scaling.hold = true, then remove the variant",
         two_deploys=True,
     ),
 )

@@ -79,7 +79,7 @@ def _report_unused_entry(
     elif select_errors(loaded.findings) or rule in unchecked:
         return  # its finding may be in the part that cannot be read, or was not checked
     else:
-        problem, remedy = "accepts a finding that does not exist", "take it out"
+        problem, remedy = "accepts a finding that does not exist", "remove it"
     if entry in {finding.rule for finding in findings if finding.subject}:
         remedy = f'add the file that the finding names: "{rule}:FILE"'
     yield Finding(

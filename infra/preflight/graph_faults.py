@@ -118,7 +118,7 @@ def _check_versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFau
     def explain_rejection(by: OpTable) -> str | None:
         if graph.min_consumer > by.graph_def:
             return (
-                f"the graph asks for a TensorFlow that reads version {graph.min_consumer} of GraphDef "
+                f"the graph requires a TensorFlow that reads version {graph.min_consumer} of GraphDef "
                 f"(min_consumer), and {by.version} reads up to {by.graph_def}"
             )
         if by.graph_def in graph.bad_consumers:
@@ -278,7 +278,7 @@ def _explain_stablehlo(subject: _Subject, table: OpTable) -> str | None:
     major, supported = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
     if int(major) <= int(supported):
         return None
-    return f"its StableHLO {stablehlo} has no guarantee to run in {reader}, which has StableHLO {supported}"
+    return f"its StableHLO {stablehlo} isn't guaranteed to run in {reader}, which has StableHLO {supported}"
 
 
 def _explain_platform(subject: _Subject, _: OpTable) -> str | None:
@@ -369,7 +369,7 @@ def _explain_outside_file(subject: _Subject, _: OpTable) -> str | None:
         # The path of an asset comes as an argument of the function, as may any other path.
         if subject.graph.has_assets or operation.op.startswith("InitializeTable"):
             return None
-        return "takes a file whose name the graph computes, and the archive has no assets"
+        return "reads a file whose name the graph computes, and the archive has no assets"
     if operation.path.startswith(_ARCHIVE):
         return None
     network = _NETWORK.match(operation.path)

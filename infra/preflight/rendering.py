@@ -31,7 +31,7 @@ def format_findings(findings: Sequence[Finding]) -> str:
 
 def format_errors(errors: Sequence[Finding]) -> str:
     """Return the number of errors for which an environment is rejected, and a line for each."""
-    return f"{len(errors)} to mend:\n{format_findings(errors)}"
+    return f"{len(errors)} to fix:\n{format_findings(errors)}"
 
 
 def is_inconclusive(finding: Finding) -> bool:

@@ -375,7 +375,7 @@ def _find_unevaluated(tree: ast.Module) -> Iterator[tuple[int, int]]:
             stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
             unread += [n for n in names if n.id in stored and isinstance(n.ctx, ast.Load)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            unread.append(node)  # a string in the place of a type
+            unread.append(node)  # a string instead of a type
         for part in filter(None, unread):
             yield from (
                 (expression.lineno, expression.col_offset)

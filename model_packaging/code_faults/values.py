@@ -295,7 +295,7 @@ def _walk_unguarded(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
         elif isinstance(node, ast.With) and "suppress(" in ast.unparse(node.items[0]):
             inside = []
         elif isinstance(node, ast.IfExp | ast.BoolOp):
-            inside = []  # one value in the place of another
+            inside = []  # one value instead of another
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             inside = []  # a docstring
         else:

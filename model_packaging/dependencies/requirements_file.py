@@ -26,7 +26,7 @@ _CREDENTIALS = re.compile(r"(\bhttps?://)(?!\$\{|git@)[^\s/@:]*(?::(?!\$\{)[^\s/
 # SageMaker unpacks the archive there.
 _ARCHIVE = "/opt/ml/model/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_OWN_IMAGE = "name an image of your own that has it (models.NAME.image)"
+_OWN_IMAGE = "use your own image that has it (models.NAME.image)"
 # Packages that need a library or a program of the system, which no image installs:
 # https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/Dockerfile.cpu, and
 # https://github.com/aws/sagemaker-tensorflow-serving-container/issues/159 for older ones (2026-11-24)
@@ -83,13 +83,15 @@ def find_start_faults(code: Path) -> Iterator[tuple[Path, int, str, str]]:
             where = wanted.partition("@ ")[2].strip() or wanted
             if _CREDENTIALS.search(line):
                 shown = _CREDENTIALS.sub(r"\1***@", line)
-                problem = f"{shown!r} holds credentials, which everybody who may read the archive can read"
+                problem = (
+                    f"{shown!r} holds credentials, which anyone who may read the archive can read"
+                )
                 remedy = (
                     'set install = "vendored", and give the URL to pip in its own configuration'
                 )
                 yield file, number, problem, remedy
             elif not line.startswith("-c") and not _OPTION.match(line) and _is_local(where):
-                problem = f"asks for the local path {where}, which pip doesn't find in a container"
+                problem = f"names the local path {where}, which pip doesn't find in a container"
                 yield (
                     file,
                     number,

@@ -71,7 +71,7 @@ def read_lock(code: Path, *, python: str | None = None) -> list[Wheel]:
         lines = (code / LOCK).read_text(encoding="utf-8", errors="replace").splitlines()
         mark = _compute_mark(code)
     if mark not in lines:
-        raise PackagingError(code / LOCK, f"is of another {WANTED}: that has changed since", REMEDY)
+        raise PackagingError(code / LOCK, f"is out of date: {WANTED} has changed since", REMEDY)
     stated = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
     if python is not None and stated.split(" ")[0] != python:
         problem = f"is for Python {stated.split(' ')[0]}; the image has {python}"
@@ -90,7 +90,9 @@ def _parse_wheel(file: Path, number: int, line: str) -> Wheel:
     except InvalidWheelFilename:
         digest = ""
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise PackagingError(file, f"line {number} is no wheel and its hash: {line!a:.60}", REMEDY)
+        raise PackagingError(
+            file, f"line {number} is not a wheel and its hash: {line!a:.60}", REMEDY
+        )
     return Wheel(name, digest)
 
 
@@ -147,7 +149,9 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
         for wheel in chosen:
             package = parse_wheel_filename(wheel.name)[0]
             if wheel.sha256 not in allowed.get(package, {wheel.sha256}):
-                problem = f"wants {package} with another hash than {wheel.name} has, {wheel.sha256}"
+                problem = (
+                    f"wants {package} with a different hash than {wheel.name} has, {wheel.sha256}"
+                )
                 remedy = "find out which is right, and correct it"
                 raise PackagingError(code / WANTED, problem, remedy)
         write_lock(code, chosen, python=python)
@@ -269,7 +273,7 @@ def _run_command(code: Path, command: list[str]) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         text = " ".join((ran.stderr or ran.stdout).split())
-        problem = f"cannot be had as wheels for the image: {text}"
+        problem = f"is not available as wheels for the image: {text}"
         raise PackagingError(
             code / WANTED, problem, "change that requirement, or put it into code/lib/"
         )
@@ -322,7 +326,7 @@ def _extract(wheel: zipfile.ZipFile, name: str, target: Path, file: Path) -> Non
         return
     if ".." in parts or PurePosixPath(name).is_absolute():
         raise PackagingError(
-            file, f"holds a file that leaves its folder: {name}", "do not use this wheel"
+            file, f"contains a file outside its folder: {name}", "do not use this wheel"
         )
     if parts[0].endswith(".data"):
         if len(parts) < 3 or parts[1] not in IMPORTED:

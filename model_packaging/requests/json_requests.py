@@ -226,5 +226,5 @@ def _encode_string(item: Any) -> bytes:
                 raise ValueError(f"it ends with {padding} of {whole} = signs")
             return base64.b64decode(text + "=" * whole, validate=True)
         except ValueError as error:  # binascii.Error, and what is not ASCII
-            raise RequestValueError(f'holds a "b64" that is no base64 ({error})') from None
+            raise RequestValueError(f'contains invalid base64 in "b64" ({error})') from None
     raise RequestValueError(f"holds {item!r:.40}; the signature takes string")

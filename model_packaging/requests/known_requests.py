@@ -163,7 +163,7 @@ def _read_npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
         header = ast.literal_eval(body[at:end].decode("latin-1"))
         shape, code = tuple(header["shape"]), header["descr"].lstrip("<>|=")
     except (ValueError, TypeError, KeyError, IndexError, SyntaxError, AttributeError):
-        raise RequestValueError("is no .npy file") from None
+        raise RequestValueError("is not a .npy file") from None
     signature = _find_signature(info, wire.PredictRequest())
     (name,) = name_only_input(signature.inputs, None)
     spec, given = signature.inputs[name], _NPY_TYPES.get(code)
@@ -245,7 +245,7 @@ def check_batch(shapes: Shapes, max_batch_size: int | None) -> None:
         return
     if len(rows) < len(shapes) or len(set(rows.values())) > 1:
         each = ", ".join(f"{name} {format_shape(shape)}" for name, shape in shapes.items())
-        raise RequestValueError(f"gives {each}; batching takes inputs of one number of rows")
+        raise RequestValueError(f"gives {each}; batching takes inputs with an equal number of rows")
     if (most := max(rows.values(), default=0)) > max_batch_size:
         raise RequestValueError(
             f"has {most} rows, which batching refuses: max_batch_size is {max_batch_size}"

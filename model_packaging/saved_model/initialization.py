@@ -90,7 +90,10 @@ def find_vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
                 and dtype.startswith("int")
                 and not _NUMBER.fullmatch(given)
             ):
-                return f"line {number + 1}: {_format_key(given)!r} is no number, and the table holds {dtype}"
+                return (
+                    f"line {number + 1}: {_format_key(given)!r} is not a number, and the table "
+                    f"contains {dtype}"
+                )
         if values.setdefault(pair[0], pair[1]) != pair[1]:
             return (
                 f"line {number + 1}: the key {_format_key(pair[0])!r} is there a second time, "

@@ -65,7 +65,7 @@ SERVE = frozenset({"serve"})
 METHODS = frozenset(f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress"))
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 _MOST_SHOWN = 5  # of the tags in a message
-# What people put in the place of a SavedModel, and what makes one of it.
+# What people put instead of a SavedModel, and what makes one of it.
 _OTHER_FORMS = {
     **dict.fromkeys(
         (".h5", ".hdf5", ".keras"), ("a file of Keras", "keras.models.load_model(it).export")
@@ -77,7 +77,10 @@ _OTHER_FORMS = {
     ),
     ".pbtxt": ("a graph as text", "tf.saved_model.load it, and tf.saved_model.save"),
     ".pb": ("a graph without signatures", "import it, and tf.compat.v1.saved_model.simple_save"),
-    ".tflite": ("a model of TensorFlow Lite", "take the model that it was made of, and export"),
+    ".tflite": (
+        "a model of TensorFlow Lite",
+        "take the model that it was converted from, and export",
+    ),
     ".onnx": ("a model of ONNX", "convert it, with onnx2tf for example,"),
     ".gz": ("an archive", "tar -xzf"),
 }
@@ -98,7 +101,7 @@ def list_versions(folder: Path) -> list[Path]:
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
     numbered = [path for path in inside if path.name.isascii() and path.name.isdigit()]
     if not numbered:
-        problem = "holds no version folder, named with digits only"
+        problem = "has no version folder, named with digits only"
         raise PackagingError(folder, problem, _suggest_export(folder))
     numbered.sort(key=lambda path: int(path.name))
     for version in numbered:
@@ -170,9 +173,9 @@ def _explain_missing_graph(version: Path) -> PackagingError:
     for suffix, (form, command) in _OTHER_FORMS.items():
         for other in sorted(version.glob(f"*{suffix}")):
             if other.name != "fingerprint.pb":
-                problem = f"holds no saved_model.pb, but {other.name}, which is {form}"
+                problem = f"has no saved_model.pb, but {other.name}, which is {form}"
                 return PackagingError(version, problem, f"{command} into this folder")
-    return PackagingError(version, "holds no saved_model.pb", "export the SavedModel into it")
+    return PackagingError(version, "has no saved_model.pb", "export the SavedModel into it")
 
 
 def _explain_missing_signature(file: Path, message: Any) -> PackagingError:
@@ -207,7 +210,7 @@ def _suggest_export(folder: Path) -> str:
             f"tf.compat.v1.saved_model.simple_save(session, '{folder.name}/1', inputs, outputs)"
         )
     for archive in sorted(folder.glob("*.tar.gz")):
-        return f"unpack {archive.name}, in which the version folder may be, and take it out"
+        return f"unpack {archive.name}, in which the version folder may be, and remove it"
     named = sorted(path.parent for path in folder.glob("*/saved_model.pb"))
     if len(named) > 1:
         return f"rename {', '.join(path.name for path in named)}: each to a number, such as 1"

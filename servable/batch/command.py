@@ -72,27 +72,31 @@ class BatchOptions:
 @click.option(
     "--input",
     metavar="PLACE",
-    help="Table instead of the file's: s3://BUCKET/PREFIX/; with --local also a file or folder.",
+    help="Input table; overrides the file: s3://BUCKET/PREFIX/, or with --local a file or folder.",
 )
 @click.option(
     "--output",
     metavar="PLACE",
-    help="Place of the results instead of the file's: s3://BUCKET/PREFIX/; with files a folder.",
+    help="Output location; overrides the file: s3://BUCKET/PREFIX/, or a folder for local files.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(1),
     metavar="ROWS",
-    help="Try the first ROWS rows: a copy of them is uploaded under the output, and removed at the end.",
+    help="Run only the first ROWS rows, from a copy under the output that is removed at the end.",
 )
-@click.option("--attach", metavar="JOB", help="Follow a job that was started before, to its end.")
 @click.option(
-    "--estimate", is_flag=True, help="Print time and cost beforehand, from measured rates."
+    "--attach", metavar="JOB", help="Follow a job that was started earlier until it ends."
+)
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Print time and cost estimated from measured rates; run nothing.",
 )
 @click.option(
     "--local",
     is_flag=True,
-    help="On this computer: with a file or folder as --input by the local container, without AWS; else in "
+    help="Run on this computer: a file or folder as --input in the local container, otherwise in "
     "the local AWS (`servable local up`).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -101,8 +105,8 @@ def batch(
 ) -> int:
     """Run a table through ENV's model: a transform job with the settings of [batch.NAME].
 
-    Ctrl-C leaves the job running; --attach comes back to it. Exits with 1 if the job failed, or rows
-    have no answer, and with 3 if what became of it, or the estimate, cannot be told.
+    Ctrl-C leaves the job running; --attach follows it again. Exits with 1 if the job failed, or rows
+    have no answer, and with 3 if the outcome, or the estimate, is unknown.
     """
     options = BatchOptions(**values)
     loaded, _ = load_environment(environment, folder, sets)
@@ -123,10 +127,12 @@ def batch(
         click.echo(f"servable batch: {error}", err=True)
         return 2
     except UnknownJobError as error:
-        click.echo(f"servable batch: cannot be told: {error}", err=True)
+        click.echo(f"servable batch: outcome unknown: {error}", err=True)
         return CANNOT_BE_TOLD
     except AwsError as error:
-        click.echo(f"servable batch: AWS refuses: {error}; check the credentials", err=True)
+        click.echo(
+            f"servable batch: AWS rejected the call: {error}; check the credentials", err=True
+        )
         return 2
 
 
@@ -151,7 +157,7 @@ def _find_job(loaded: ValidFile, name: str | None) -> BatchJob:
     job = find_batch_job(loaded.environment, name)
     if job is None:
         raise click.ClickException(
-            f"{loaded.file}: `servable check {loaded.name}` says what is wrong"
+            f"{loaded.file}: `servable check {loaded.name}` shows what is wrong"
         )
     return job
 
@@ -160,23 +166,23 @@ def _check_options(options: BatchOptions, batch: BatchSettings, *, files: bool) 
     """Raise click.UsageError for options that can't be combined."""
     places = [place for place in (options.input, options.output) if place is not None]
     if options.attach and (places or options.limit or options.estimate or files):
-        raise click.UsageError("--attach follows a job as it was started: give no other option")
+        raise click.UsageError("--attach follows a job as it was started: remove the other options")
     if files:
         assert options.input is not None  # or it would be no files
         if not Path(options.input).exists():
-            raise click.UsageError(f"--input {options.input}: there is no such file or folder")
+            raise click.UsageError(f"--input {options.input}: no such file or folder")
         if not options.estimate and (options.output is None or "://" in options.output):
             raise click.UsageError("--input is on this computer: give --output FOLDER")
         return
     given, output = options.input or batch.input, options.output or batch.output
     if places and f"{output.rstrip('/')}/".startswith(given):
         raise click.UsageError(
-            f"{output}: is inside the input {given}; give another --input or --output"
+            f"{output}: is inside the input {given}; use a different --input or --output"
         )
     for place in places:
         if not re.fullmatch(r"s3://[^/]+/.*", place):
             raise click.UsageError(
-                f"{place}: write s3://BUCKET/PREFIX/, or add --local for a file of this computer"
+                f"{place}: write s3://BUCKET/PREFIX/, or add --local for a file on this computer"
             )
 
 
@@ -220,7 +226,7 @@ class BatchCommand:
         account.check_credentials()
         name = options.attach or self._create_job_name()
         local = " --local" if options.local else ""
-        comes_back = f"`{self.again}{local} --attach {name}` comes back to it"
+        comes_back = f"`{self.again}{local} --attach {name}` follows it again"
         started = options.attach is not None
         try:
             request = None
@@ -233,7 +239,7 @@ class BatchCommand:
             result = watch.fetch_result(environment)
         except KeyboardInterrupt:
             stop = f"aws sagemaker stop-transform-job --transform-job-name {name}"
-            goes_on = f"{name} goes on; {comes_back}, `{stop}` ends it"
+            goes_on = f"{name} continues; {comes_back}, `{stop}` ends it"
             click.echo(goes_on if started else f"interrupted before {name} was started", err=True)
             return 130
         watch.remove_trial()
@@ -305,7 +311,7 @@ class BatchCommand:
         else:
             click.echo("\n".join(result.format_lines()))
         if result.interrupted:
-            click.echo("interrupted; the same command makes every result anew", err=True)
+            click.echo("interrupted; run the same command again to recreate every result", err=True)
             return 130
         return int(not result.is_complete)
 

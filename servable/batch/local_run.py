@@ -114,7 +114,7 @@ class LocalBatch:
         seconds = time.monotonic() - began
         answers = [self._count_rows(file, count_result_records) for file in written]
         accept = self._request["TransformOutput"]["Accept"]
-        not_counted = f"answers of {accept} do not say how many rows they are of"
+        not_counted = f"answers of {accept} do not show how many rows they cover"
         return BatchResult(
             job=self._request["TransformJobName"],
             status="Stopped" if interrupted else "Failed" if self._failed else "Completed",
@@ -219,7 +219,7 @@ class LocalBatch:
         with self._lock:
             self._failed.append(_build_failure(f"{file} row {first:,}", error))
             if len(self._failed) >= MOST_FAILED:
-                raise TransformError(f"{MOST_FAILED} bad records: no more are looked for")
+                raise TransformError(f"{MOST_FAILED} bad records; stopped looking for more")
         return b"null"
 
 

@@ -44,7 +44,7 @@ def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
             return _count_lines(body)
         return sum(1 for _ in _iterate_records(body, request))
     except (TransformError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise BatchError(f"an input is not what the file says of it: {error}") from None
+        raise BatchError(f"an input differs from the file's description of it: {error}") from None
 
 
 def count_result_records(body: IO[bytes], request: Mapping[str, Any]) -> int | None:
@@ -113,7 +113,7 @@ def _iterate_documents(body: IO[bytes]) -> Iterator[Any]:
             yield document
         text = text[at:]
     if text.strip():
-        raise ValueError(f"a result is no JSON: {text[:100]!r}")
+        raise ValueError(f"a result is not JSON: {text[:100]!r}")
 
 
 def _count_predictions(document: Any) -> int | None:
@@ -137,10 +137,10 @@ def list_files(given: Path, output: Path) -> list[LocalFile]:
     if not given.is_dir():
         return [LocalFile(given, output / f"{given.name}.out")]
     if output.resolve().is_relative_to(given.resolve()):
-        raise BatchError(f"{output}: is inside the input {given}; give another --output")
+        raise BatchError(f"{output}: is inside the input {given}; use a different --output")
     names = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
     if not names:
-        raise BatchError(f"{given}: there are no files in it; give another --input")
+        raise BatchError(f"{given}: it contains no files; use a different --input")
     return [LocalFile(given / name, output / f"{name}.out") for name in names]
 
 
@@ -167,7 +167,9 @@ class TransformObjects:
         self._s3, self._request = s3, request
         source = request["TransformInput"]["DataSource"]["S3DataSource"]
         if source["S3DataType"] != "S3Prefix":
-            raise BatchError(f"the job reads a {source['S3DataType']}; only a prefix is followed")
+            raise BatchError(
+                f"the job reads a {source['S3DataType']}; --attach supports only S3Prefix"
+            )
         self._bucket, prefix = split_uri(source["S3Uri"])
         self.inputs = [
             InputObject(item["Key"], compute_relative_name(prefix, item["Key"]), item["Size"])
@@ -176,7 +178,7 @@ class TransformObjects:
         ]
         if not self.inputs:
             raise BatchError(
-                f"{source['S3Uri']}: no objects there; upload the table, or give another --input"
+                f"{source['S3Uri']}: no objects there; upload the table, or use a different --input"
             )
         self.size = sum(item.size for item in self.inputs)
 

@@ -84,18 +84,20 @@ class BatchResult:
         yield f"{'failed':10}{len(self.failed):14,}"
         yield from self._format_failures()
         if self.failed and self.instance_type is not None:
-            yield f"{'':27}download the file and run it with --local --input FILE: that names the rows"
+            yield f"{'':27}download the file and run it with --local --input FILE to see which rows"
         if self.seconds is not None:
             whole = self.seconds_with_start
-            start = "" if whole is None else f"   {format_duration(whole)} from the request on"
+            start = (
+                "" if whole is None else f"   {format_duration(whole)}, counted from the request"
+            )
             yield f"{'time':10}{format_duration(self.seconds):>14}{start}"
         cost = "not known" if self.usd is None else f"${self.usd:,.4f}"
         yield f"{'cost':10}{cost:>14}   {self.price}".rstrip()
         yield f"{'results':10}{'':3}{self.output}"
         if self.status == "Completed" and not self.is_complete:
             yield (
-                "The rows that came out are not those that went in: an empty line has no answer, and code "
-                "may answer several lines as one"
+                "The number of rows changed: an empty line has no answer, and code "
+                "may combine several lines into one"
             )
 
     def _format_failures(self) -> Iterator[str]:
@@ -186,14 +188,14 @@ class BatchEstimate:
         rows = "rows not counted" if self.rows is None else f"{self.rows:,} rows"
         yield f"{rows} in {format_count(self.objects, 'object')}, {self.bytes_in / 1e6:,.1f} MB"
         if self.seconds is not None:
-            start = "; instances start in 3 to 5 minutes, unpaid" if self.in_aws else ""
+            start = "; instances start in 3 to 5 minutes, not billed" if self.in_aws else ""
             yield f"time  about {format_duration(self.seconds)}{start}"
         if self.usd is not None:
             yield f"cost  about ${self.usd:,.4f}: {self.price}"
         if self.rate is not None:
             yield f"from  {self.rate.rows_per_second:,.0f} rows/s of one instance: {self.rate.source}"
             if self.rate.rows is not None and self.rate.rows < FEW_ROWS:
-                yield f"      of {self.rate.rows:,} rows only: a longer run is faster by the row"
+                yield f"      of {self.rate.rows:,} rows only; a longer run is faster per row"
         for missing in self.missing:
             yield f"cannot be told: {missing}"
 
@@ -267,7 +269,7 @@ def estimate_batch(
     )
     if rate is None:
         missing.append(
-            f"no rate of it was measured on {batch.instance_type}; run a part first (--limit 20000), or "
+            f"no rate was measured for it on {batch.instance_type}; run some rows first (--limit 20000), or "
             "measure a variant with this model and instance type (`servable load`, its "
             "scaling.max_rps_per_instance and [traffic] rows_per_request)"
         )
@@ -280,7 +282,7 @@ def estimate_batch(
         seconds = max(longest / rate.rows_per_second, 1.0)
     if price is None and in_aws:
         missing.append(
-            f"no price of {batch.instance_type} is known: write prices.instance_usd_per_hour"
+            f"no price of {batch.instance_type} is known; set prices.instance_usd_per_hour"
         )
     elif seconds is not None and price is not None and in_aws:
         usd, said = compute_cost(seconds, batch.instances, price)

@@ -100,7 +100,10 @@ class TransformWatch:
         seconds = max(0.0, (datetime.now(UTC) - started).total_seconds())
         share = sum(item.size for item in through) / max(self._objects.size, 1)
         left = f"about {format_duration(seconds / share - seconds)} left" if 0 < share < 1 else ""
-        return f"{said}; {format_duration(seconds)}; {left or 'an object has its result when all of it has'}"
+        return (
+            f"{said}; {format_duration(seconds)}; "
+            f"{left or 'an object gets its result when all its rows are done'}"
+        )
 
     def fetch_result(self, environment: Environment) -> BatchResult:
         """Return the job's result with the counted rows.
@@ -137,12 +140,12 @@ class TransformWatch:
                 not_counted = str(error)
             if rows_out is None and not not_counted:
                 accept = shown["TransformOutput"].get("Accept", "no Accept")
-                not_counted = f"answers of {accept} do not say how many rows they are of"
+                not_counted = f"answers of {accept} do not show how many rows they cover"
         began, ended = shown.get("TransformStartTime"), shown.get("TransformEndTime")
         seconds = (ended - began).total_seconds() if began and ended else None
         kind, count = resources["InstanceType"], resources["InstanceCount"]
         price = environment.prices.find_instance_price(kind, environment.region)
-        usd, said = None, f"no price of {kind} is known: write prices.instance_usd_per_hour"
+        usd, said = None, f"no price of {kind} is known; set prices.instance_usd_per_hour"
         if self._account.has_custom_endpoint:
             usd, said = 0.0, "on this computer"
         elif price is not None and seconds is not None:
@@ -232,7 +235,9 @@ class TransformWatch:
 
     def _explain_lost_job(self, error: Exception) -> str:
         if not self._account.has_custom_endpoint or isinstance(error, ClientError):
-            return f"AWS does not say what becomes of {self._job}, which may go on: {error}; {self._again}"
+            return (
+                f"AWS returns no state of {self._job}, which may continue: {error}; {self._again}"
+            )
         return (
             f"the local AWS has ended, and with it {self._job}: its results so far and the buckets are lost, "
             "because it keeps them only while it runs; start it again with `servable local up`, deploy, "

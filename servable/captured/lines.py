@@ -191,11 +191,11 @@ def _decode_part(part: Any) -> tuple[str, bytes]:
         except (binascii.Error, ValueError):
             raise CaptureLineError("its data is not BASE64") from None
     if encoding not in ("CSV", "JSON"):
-        raise CaptureLineError("its encoding is none of CSV, JSON and BASE64")
+        raise CaptureLineError("its encoding is not CSV, JSON, or BASE64")
     try:
         return content_type, data.encode()
     except UnicodeEncodeError:
-        raise CaptureLineError("its data is no text") from None
+        raise CaptureLineError("its data is not text") from None
 
 
 def _read_header(name: str, values: Any) -> str | None:
@@ -205,7 +205,7 @@ def _read_header(name: str, values: Any) -> str | None:
     """
     text: str | None = values.get(name)
     if text is not None and not _HEADER.fullmatch(text):
-        raise CaptureLineError(f"its {name} is not of visible ASCII, at most 1,024 characters")
+        raise CaptureLineError(f"its {name} is not visible ASCII of at most 1,024 characters")
     return text
 
 

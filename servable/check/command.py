@@ -148,9 +148,7 @@ def _print_json(
     explain: bool,
 ) -> None:
     if VERDICT in findings_by_name:
-        raise click.UsageError(
-            f"{VERDICT}.toml: --json has a key of this name; give the file another"
-        )
+        raise click.UsageError(f"{VERDICT}.toml: --json uses this name as a key; rename the file")
     output: dict[str, object] = {}
     for loaded in chosen:
         findings = [finding.as_json() for finding in findings_by_name[loaded.name]]

@@ -186,7 +186,7 @@ def _list_cost(environment: Environment, variant: Variant) -> Iterator[Said]:
         environment.prices.find_instance_price(variant.instance_type, environment.region),
     )
     if row is None:
-        why = f"no source states a price for {variant.instance_type}"
+        why = f"no price is known for {variant.instance_type}"
         yield ("cost", "unknown", "sizing", why)
         return
     why = (

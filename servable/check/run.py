@@ -100,7 +100,7 @@ def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Itera
 
 def build_interrupted_finding(loaded: ValidFile) -> Finding:
     """Return the finding for an environment whose run was interrupted."""
-    problem = "its run was interrupted; what it has not reached is not known"
+    problem = "its run was interrupted before it checked everything"
     remedy = f"run `servable check {loaded.name} --run` again"
     return _build_finding(loaded, "run-load", "", problem, remedy, Severity.NOT_CHECKED)
 
@@ -219,7 +219,7 @@ def _send_golden_request(
                     if known is None or _has_differences(first, answer, golden.tolerance, kind):
                         problem += "; responses to the same request differ"
                         remedy = (
-                            "export the model without what is random (dropout, noise), and compute "
+                            "export the model without randomness (dropout, noise), and compute "
                         )
                         remedy += "each row by itself"
                     yield _build_finding(loaded, "run-answer", key, problem, remedy)

@@ -81,7 +81,7 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
         echo_styled(text, fg=COLOURS[finding.severity], err=True)
     if cut:
         echo_styled(
-            "shortened: `servable check --explain` shows whole problems", dim=True, err=True
+            "shortened; `servable check --explain` shows the full messages", dim=True, err=True
         )
 
 

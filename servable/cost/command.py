@@ -56,7 +56,7 @@ def cost(
     refresh: bool,
     as_json: bool,
 ) -> int:
-    """Show what ENV costs by the hour, the month and the million predictions."""
+    """Show what ENV costs per hour, per month, and per million predictions."""
     if refresh:
         loaded, files = load_environment(environment, folder, sets)
         try:
@@ -89,7 +89,7 @@ def cost(
     if then is not None:
         click.echo(f"against {against}: {describe_difference(now, then)}")
     elif against is not None:
-        click.echo(f"against {against}: the file is new, or could not be read then")
+        click.echo(f"against {against}: the file is new, or could not be read at that revision")
     return _report_unknown_types(now)
 
 
@@ -143,9 +143,7 @@ def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous
     for line in (*_describe_monthly_costs(costs), *_describe_expected_month(expected)):
         click.echo(line)
     if costs.unpriced_names:
-        click.echo(
-            f"without {', '.join(costs.unpriced_names)}: {UNKNOWN}; in the file it would be:"
-        )
+        click.echo(f"without {', '.join(costs.unpriced_names)}: {UNKNOWN}; to set it in the file:")
         for key in costs.missing_keys:
             click.echo(f"  {key} = USD")
         click.echo(
@@ -154,7 +152,7 @@ def _print_cost(costs: Cost, expected: ExpectedMonth | None, queue: Asynchronous
     if (old := _find_outdated_price_date(costs)) is not None:
         click.echo(
             f"prices of {old} are more than a year old: `servable cost {costs.environment} --refresh` writes "
-            "AWS's of today into the file"
+            "current AWS prices into the file"
         )
     click.echo(NOT_INCLUDED)
 
@@ -238,7 +236,7 @@ def _describe_price(variant: VariantCost) -> str:
         return f"{serverless}: unknown price"
     # In full: 6e-05 is not readable as a price.
     price = f"{variant.usd_per_second:.9f}".rstrip("0")
-    return f"{serverless}: ${price} per second of answering"
+    return f"{serverless}: ${price} per second of processing"
 
 
 def _describe_run(batch: BatchCost) -> str:
@@ -275,7 +273,7 @@ def _describe_cost_per_million(variant: VariantCost) -> Iterator[str]:
         yield (
             f"${variant.usd_per_million_predictions:.2f} per million predictions, at "
             f"{variant.max_rps_per_instance:g} requests/s on an instance; ${safe:.2f} at the "
-            f"{variant.safety_factor:g} of it where scaling keeps it"
+            f"{variant.safety_factor:g} of it that scaling targets"
         )
     elif variant.max_rps_per_instance is None and not variant.shadow:
         yield "per million predictions: not known without scaling.max_rps_per_instance"
@@ -288,8 +286,8 @@ def _describe_sleep_cost(variant: VariantCost) -> Iterator[str]:
         return
     if sleep is None:
         yield (
-            f"it sleeps after {minutes} min: between nothing, when nobody asks, and max, by the day, which "
-            "is not stated; write profile and peak_rps, or day, into [traffic]"
+            f"it scales to zero after {minutes} min: between zero, without requests, and max; the day "
+            "is not stated; set profile and peak_rps, or day, in [traffic]"
         )
         return
     hours, awake = sleep.instance_hours, sleep.instance_hours_without_sleep
@@ -298,7 +296,7 @@ def _describe_sleep_cost(variant: VariantCost) -> Iterator[str]:
     if with_sleep is not None and without is not None:
         dollars = f"${with_sleep:,.2f}/month instead of ${without:,.2f}"
     yield (
-        f"it sleeps after {minutes} min: on days as [traffic] states, {hours:.1f} instance hours instead "
+        f"it scales to zero after {minutes} min: on days of [traffic], {hours:.1f} instance hours instead "
         f"of {awake:.1f} without sleep, {dollars}"
     )
     yield (
@@ -315,6 +313,6 @@ def _format_count(costs: Cost, which: Which) -> str:
         most = sum(
             variant.serverless.max_concurrency for variant in costs.variants if variant.serverless
         )
-        return "   nobody asks" if which == "min_instances" else f"{most:4} all busy "
+        return "   no requests" if which == "min_instances" else f"{most:4} all busy "
     count = sum(getattr(variant, which) for variant in costs.variants)
     return f"{count:4} {'instance ' if count == 1 else 'instances'}"

@@ -20,15 +20,15 @@ MILLION = 1_000_000
 BYTES_PER_GB = 10**9
 # How long a prediction takes is not in the file: what it costs is said for this long.
 EXAMPLE_SECONDS = 0.1
-UNKNOWN = "no source states a price"
+UNKNOWN = "no price is known"
 SERVERLESS = "serverless"
 MISSING = {SERVERLESS: "serverless_usd_per_gib_second"}
 
 NOT_INCLUDED = (
-    "not included: what is written to logs ($0.50 to $0.70 per GB: $0.10 to $0.14 per million requests for "
-    "each 200 bytes that a handler writes of one), samples and archives in S3 ($0.023 to $0.025 per GB and "
+    "not included: log ingestion ($0.50 to $0.70 per GB: $0.10 to $0.14 per million requests for "
+    "each 200 bytes that a handler logs for one), samples and archives in S3 ($0.023 to $0.025 per GB and "
     "month), transfer to another region ($0.09 per GB), interface endpoints of [network], functions of "
-    "golden requests, tax; AWS's free allowances and discounts are not taken off"
+    "golden requests, tax; AWS's free tier and discounts aren't deducted"
 )
 # https://aws.amazon.com/savingsplans/ml-pricing/, as https://www.factualminds.com/blog/
 # aws-sagemaker-ai-savings-plans-commitment-flexibility.md quotes it (2026-06-13).
@@ -40,7 +40,7 @@ WHICH: tuple[Which, ...] = ("min_instances", "max_instances", "max_during_update
 
 @dataclass(frozen=True, kw_only=True)
 class VariantCost:
-    """The cost of one variant in US dollars; None where no source states a price."""
+    """The cost of one variant in US dollars; None where no price is known."""
 
     variant: str
     instance_type: str

@@ -159,7 +159,7 @@ def refresh_prices(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterat
     except (BotoCoreError, ClientError) as wrong:
         raise click.ClickException(
             f"{loaded.file}: prices: AWS's Price List cannot be read: {wrong}; it needs credentials "
-            "with pricing:GetProducts, or state the prices yourself as prices.instance_usd_per_hour"
+            "with pricing:GetProducts, or set the prices in prices.instance_usd_per_hour"
         ) from None
     if usd_per_hour or usd_per_gb:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()

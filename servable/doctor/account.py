@@ -117,7 +117,7 @@ def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckR
     key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
     if not key:
         option = "".join(f" --bootstrap-kms-key-id {name}" for name in named[:1])
-        mend = f"`{find_cdk_command()} bootstrap{option}`, then deploy; or take the key out"
+        mend = f"`{find_cdk_command()} bootstrap{option}`, then deploy; or remove the key"
         yield build_result("key of archives", not named, f"{bucket}: S3's own key", mend)
     elif any(arn.endswith(key) for arn in named):
         yield CheckResult("key of archives", "ok", f"{bucket}: {key}")
@@ -249,7 +249,7 @@ def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[Che
     Yields nothing unless the local AWS is used and the SDK is installed.
     """
     if aws.has_custom_endpoint and importlib.util.find_spec("sagemaker"):
-        said = f"its default_bucket() asks https://sts.{environment.region}.amazonaws.com itself"
+        said = f"its default_bucket() calls https://sts.{environment.region}.amazonaws.com itself"
         mend = "give the Session a bucket: Session(default_bucket=NAME)"
         yield CheckResult("SageMaker SDK", "open", said, mend)
 

@@ -79,7 +79,7 @@ def check_project_files(root: Path) -> CheckResult:
         mend = "`servable init` writes what is missing"
         return CheckResult("project files", "open", f"no cdk.json in {root}", mend)
     if writer is None:
-        said = f"cdk.json does not say which version of servable wrote them; this is {here}"
+        said = f"cdk.json does not record the version of servable that wrote them; this is {here}"
     else:
         said = f"written by servable {writer}; this is {here}"
     steps = [

@@ -186,7 +186,7 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
     """
     media = parse_media_type(request.content_type)
     if request.answer is None or request.answer.has_failed:
-        return "without an answer of a success"
+        return "without an answer that succeeded"
     if media not in _EXTENSIONS:
         return f"of content type {media}"
     if request.custom_attributes or request.target_model:
@@ -304,7 +304,7 @@ def golden(
     """Choose a few captured requests that cover content types, signatures, shapes and extremes of the inputs.
 
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
-    then files of the project: look for personal data in them before they are committed.
+    then project files: check them for personal data before you commit them.
     """
     loaded, files = load_endpoint_environment(environment, folder, sets)
     account = open_account(loaded.environment, local=local)
@@ -325,7 +325,9 @@ def golden(
     for reason, count in left_out.most_common():
         click.echo(f"left out: {count:,} {reason}", err=True)
     if not chosen:
-        click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
+        click.echo(
+            f"servable golden: {place}: no request is suitable as a golden request", err=True
+        )
         _print_selection([], [], as_json)
         return 1
     variants = loaded.environment.serving_variants

@@ -42,7 +42,7 @@ def history(
 ) -> int:
     """List every deployment of ENV, newest first; with --restore, print the file that restores one."""
     if writes and restore is None:
-        raise click.UsageError("--write goes with --restore N")
+        raise click.UsageError("--write requires --restore N")
     loaded, files = load_environment(environment, folder, sets)
     try:
         account = open_account(loaded.environment, local=local)
@@ -57,7 +57,7 @@ def history(
     refused = bool(select_errors(back.findings))
     if writes and not refused:
         file, kept = replace_file(loaded, files, back)
-        click.echo(f"{file}: written; what it was before is kept in {kept}", err=True)
+        click.echo(f"{file}: written; the previous version is kept in {kept}", err=True)
     _print_restored(loaded, back, as_json, shown=not writes or refused)
     return int(refused)
 

@@ -119,7 +119,7 @@ def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any
                 other = derived.get((place, key))
                 today = "nothing" if other is None else json.dumps(other)
                 notes[f"{label}.{key}"] = (
-                    f"{label}: {key} = {json.dumps(value)} was derived then, and is written into the file: "
+                    f"{label}: {key} = {json.dumps(value)} was derived then, and is now set in the file: "
                     f"now {today} would be derived"
                 )
             if not table.get("container", True):
@@ -267,7 +267,7 @@ def _verify_image(
         version, region = variant["tensorflow"], settings["region"]
         if version not in images.list_versions() or region not in images.list_regions(version):
             problem = f"the image of TensorFlow {version} is no longer known in {region}"
-            raise PackagingError(Path(uri), problem, "name another tensorflow, and deploy that")
+            raise PackagingError(Path(uri), problem, "set a different tensorflow, and deploy that")
         return
     parsed = images.parse_own_image(own)
     if parsed is None:

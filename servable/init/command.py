@@ -71,9 +71,9 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
     type=click.IntRange(1, 366),
     help=f"Lifetime of a preview in days (default: {PREVIEW_DAYS}).",
 )
-@click.option("--from-endpoint", metavar="NAME", help="Write the file of this live endpoint.")
-@click.option("--from-config", metavar="NAME", help="Write the file of an endpoint configuration.")
-@click.option("--from-model", metavar="NAME", help="Write the file of a SageMaker model.")
+@click.option("--from-endpoint", metavar="NAME", help="Write a file from this live endpoint.")
+@click.option("--from-config", metavar="NAME", help="Write a file from an endpoint configuration.")
+@click.option("--from-model", metavar="NAME", help="Write a file from a SageMaker model.")
 @click.option("--endpoint-name", help="Name of the new endpoint (default: the live one's).")
 @click.option(
     "--request",
@@ -82,8 +82,8 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
 )
 @click.option("--copy", is_flag=True, help="Copy SAVED_MODEL into models/ of the project first.")
 @click.option("--local", is_flag=True, help="Read from the local AWS (`servable local up`).")
-@click.option("--account", help="AWS account (default: the shell's, else the local AWS's).")
-@click.option("--region", help="AWS region (default: the shell's, else the local AWS's).")
+@click.option("--account", help="AWS account (default: the shell's, otherwise the local AWS's).")
+@click.option("--region", help="AWS region (default: the shell's, otherwise the local AWS's).")
 @ENVIRONMENTS
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def init(
@@ -105,13 +105,13 @@ def init(
     --request, or else an invented one. Missing files that a project needs, such as environments/ and
     cdk.json, are written as well; without SAVED_MODEL, only those are written. With --from and --name,
     write a preview of an environment, which has its own stack and endpoint. With --from-endpoint,
-    --from-config or --from-model, read what is live, whatever made it, write a file that says the same,
-    and list what it does not say. Exit 1: `servable check` refuses the file, or nothing was written.
+    --from-config or --from-model, read the live resources, whatever created them, write an equivalent file,
+    and list what it does not cover. Exit 1: `servable check` rejects the file, or nothing was written.
     """
     if any(live.values()):
         if saved_model or source or copy or expires_in_days is not None:
             raise click.UsageError(
-                "--from-endpoint, --from-config and --from-model are given alone"
+                "--from-endpoint, --from-config and --from-model exclude SAVED_MODEL, --from, and --copy"
             )
         live["request"] = request
         return _write_from_live(live, name, account, region, folder, as_json=as_json)
@@ -167,10 +167,12 @@ def _write_from_live(
 
     where = region or _find_region() or (REGION if live["local"] else None)
     if where is None:
-        raise click.UsageError("in which region is it? give --region, or set AWS_REGION")
+        raise click.UsageError("no region is configured; pass --region, or set AWS_REGION")
     number = account or (ACCOUNT if live["local"] else _find_account(where))
     if number is None:
-        problem = "servable init: AWS answers no credentials of this shell; see `servable doctor`"
+        problem = (
+            "servable init: AWS does not accept this shell's credentials; run `servable doctor`"
+        )
         raise click.ClickException(problem)
     source = LiveSource(
         kind=kinds[0],
@@ -292,7 +294,7 @@ def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: d
     lines = [
         *([first] if first.startswith("#:schema") else []),
         f"# A preview of {loaded.name}, until {expires}. When it is over: `cdk destroy '{name}/*'`,",
-        "# and delete this file. The tag is for people and for jobs that look; nothing here ends by itself.",
+        "# and delete this file. The tag is for people and cleanup jobs; nothing expires by itself.",
         f'extends = "{loaded.name}"',
         *(
             ["production = false"]

@@ -41,7 +41,7 @@ from servable.project.folder import FOLDER
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7
 HANDLER = (
-    'handler     = "servable"  # arrays in, arrays out; else the container takes JSON and CSV only'
+    'handler     = "servable"  # arrays in and out; otherwise the container takes only JSON and CSV'
 )
 
 
@@ -351,7 +351,7 @@ def _render_environment(start: Start) -> str:
         f"model         = {_quote(start.model)}",
         *[f"# {line}" for line in start.reasons["instance_type"].split(". ")],
         f"instance_type = {_quote(start.instance.name)}",
-        "min_instances = 1   # the cheapest that answers; production wants 2, and scaling",
+        "min_instances = 1   # the cheapest start; production needs 2, and scaling",
         "",
         "# [alarms]",
         "# p99_latency_ms = 100   # only you know the objective",
@@ -377,7 +377,7 @@ def _render_golden_request(start: Start) -> list[str]:
             *recording,
         ]
     elif start.answer is None:
-        comments = ["# The model was not asked here. To record its answer, run", *recording]
+        comments = ["# The model was not invoked here. To record its answer, run", *recording]
     else:
         values = (
             "Invented values: replace them with a real request"

@@ -68,7 +68,7 @@ def add_first_response(
         where, was, now = unlike
         start.notes.append(
             f"two responses to the golden request differ ({where}: {was!r:.100}, then {now!r:.100}): no "
-            "answer was recorded; export the model without what is random in it, such as dropout"
+            "answer was recorded; export the model without randomness, such as dropout"
         )
         return replace(start, warms_up=trial.warms_up)
     return replace(trial, answer=first.decode())

@@ -147,7 +147,7 @@ def _record_golden_request(
     body, ending = source.request.read_bytes(), source.request.suffix
     if ending not in CONTENT_TYPES:
         allowed = ", ".join(CONTENT_TYPES)
-        problem = f"its ending {ending!r} names no content type"
+        problem = f"its ending {ending!r} has no known content type"
         raise PackagingError(source.request, problem, f"name it with one of {allowed}")
     served = next(iter(result.tables["variants"].values()))["model"]
     table, target = result.tables["models"][served], {}
@@ -216,7 +216,7 @@ def _print_result(
 
 EFFECTS = {
     "lost": "Not carried over",
-    "changed": "Otherwise than live",
+    "changed": "Different from live",
     "none": "Alike in effect, or kept outside the file",
 }
 _COLUMNS = 100
@@ -230,7 +230,7 @@ def render_environment(expressed: Expressed, *, source: str) -> str:
     document = tomlkit.document()
     for line in (
         ":schema ./schema.json",
-        f" Written by `servable init` from {escape_name(source)}. What it does not say is listed last.",
+        f" Written by `servable init` from {escape_name(source)}. What it does not cover is listed last.",
         " schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
     ):
         document.add(

@@ -26,7 +26,7 @@ from servable_tensors import MOST_DIMENSIONS
 
 REQUIREMENTS = (
     "requirements.txt and conda.yaml of the MLflow folder are for MLflow's own server: the image of the "
-    "endpoint installs nothing of them"
+    "endpoint does not install them"
 )
 
 
@@ -204,7 +204,9 @@ def _estimate_least_bytes(sizes: list[int], dtype: str) -> int:
 def _build_tensor(spec: TensorInfo, sizes: list[int], key: str, notes: list[str]) -> Any:
     shape = (None,) if spec.shape is None else spec.shape
     if any(size is None for size in shape[1:]):
-        notes.append(f"{key}: its shape {list(shape)} is open; an invented request has {sizes}")
+        notes.append(
+            f"{key}: its shape {list(shape)} has unknown dimensions; the request has {sizes}"
+        )
     values = list(_generate_values(spec.dtype, math.prod(sizes)))
     if spec.dtype in ("string", "bytes") and key.endswith("_bytes"):
         values = [{"b64": base64.b64encode(_build_png()).decode()}] * len(values)

@@ -246,7 +246,7 @@ def _load_environment(name: str, folder: str, sets: tuple[str, ...]) -> Environm
     loaded = known[name]
     if not isinstance(loaded, ValidFile):
         command = shlex.join(["servable", "check", name, *(f"--set={pair}" for pair in sets)])
-        raise click.ClickException(f"{loaded.file}: is refused; `{command}` says why")
+        raise click.ClickException(f"{loaded.file}: is rejected; `{command}` shows why")
     require_endpoint(loaded)
     return loaded.environment
 

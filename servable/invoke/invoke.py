@@ -54,7 +54,7 @@ def connect_endpoint(
             "component": find_component(environment, variant),
             "wake_seconds": environment.endpoint.wake_seconds,
             "waiting": lambda seconds: print(
-                f"{environment.endpoint.name} sleeps: woken, waiting up to {seconds:g} s",
+                f"{environment.endpoint.name} has scaled to zero; waking it, up to {seconds:g} s",
                 file=sys.stderr,
             ),
         }

@@ -137,7 +137,7 @@ def _ended(
         gate=gate.as_object() if gate else None,
     )
     if (report := write_load_report(output, curve, objective)) is not None:
-        click.echo(f"{report}: report with pictures", err=True)
+        click.echo(f"{report}: report with charts", err=True)
     if curve.ended == "interrupted":
         return 130
     return code

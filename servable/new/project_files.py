@@ -151,7 +151,7 @@ def list_upgrade_steps(root: Path) -> list[str]:
     """Return the steps that update the project's files to what this version writes."""
     steps = []
     if _read_text(root / SCHEMA) != reference.build_json_schema():
-        steps.append(f"delete {SCHEMA} and run `servable init`, which writes it anew")
+        steps.append(f"delete {SCHEMA} and run `servable init`, which recreates it")
     if (wanted := find_pinned_cli(TEMPLATE)) != find_pinned_cli(root):
         steps.append(f"`npm install --save-dev --save-exact aws-cdk@{wanted}`")
     stated = {STAMP, *read_cdk_context(root)}

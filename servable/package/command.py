@@ -179,11 +179,9 @@ def _verify_archive(archive: Path, loaded: ValidFile | None, as_json: bool) -> i
         if not verified.problems:
             version = find_tensorflow_version(loaded)
             click.echo(
-                f"  no problem found for the image of TensorFlow {version} in what was looked at"
+                f"  no problem found for the image of TensorFlow {version} in what was checked"
             )
-        click.echo(
-            f"  looked at: {LOOKED_AT}\n  not looked at: {'; '.join(verified.not_looked_at)}"
-        )
+        click.echo(f"  checked: {LOOKED_AT}\n  not checked: {'; '.join(verified.not_looked_at)}")
     return 1 if verified.problems else 0
 
 

@@ -122,7 +122,9 @@ def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | N
     python = images.find_python(versions[0])
     if python is None:
         problem = "the Python of the model's image is not documented"
-        raise PackagingError(code, problem, 'name another tensorflow, or set install = "at start"')
+        raise PackagingError(
+            code, problem, 'set a different tensorflow, or set install = "at start"'
+        )
     wheels = loaded.root / WHEELS
     try:
         read_lock(code, python=python)
@@ -158,7 +160,7 @@ def find_image_modules(loaded: ValidFile | None) -> ImageModules:
     if modules is None:
         problem = f"the modules in the image of TensorFlow {version} are not documented"
         raise PackagingError(
-            Path(loaded.file if loaded else "."), problem, "name another tensorflow"
+            Path(loaded.file if loaded else "."), problem, "set a different tensorflow"
         )
     return modules
 

@@ -57,7 +57,7 @@ def permissions(
         used = f"{count_characters(document):,} of {MOST_CHARACTERS:,} characters"
         click.echo(f"{out / name}.json: {used}")
     arns = ",".join(f"arn:{find_partition(region)}:iam::{account}:policy/{name}" for name in names)
-    click.echo(f"\nin account {account}, by whoever may change IAM there:")
+    click.echo(f"\nin account {account}, with credentials that may change IAM:")
     for name in names:
         file = f"file://{out / name}.json"
         click.echo(f"    aws iam create-policy --policy-name {name} --policy-document {file}")

@@ -197,7 +197,7 @@ def write_pin(
     table = document.get("models", {}).get(model, {})
     if "artifact" not in table:
         raise PinError(
-            f"{file}: models.{model}.artifact is not in this file; pin the file that holds it"
+            f"{file}: models.{model}.artifact is not in this file; pin the file that contains it"
         )
     stated = dict(table["artifact"])
     every = {"model_package": package, **vars(pinned)}

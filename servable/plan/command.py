@@ -39,7 +39,7 @@ WORDS = {
     "create": "creates the endpoint: one deploy",
     "update": "one deploy",
     "second endpoint": "creates a second endpoint, and the first one stays",
-    "two deploys": "two deploys: SageMaker refuses a single one",
+    "two deploys": "two deploys: SageMaker rejects a single one",
     "replace": "replaces the endpoint",
     "delete": "deletes the endpoint",
     "keep": "keeps the endpoint, outside the stack",
@@ -53,10 +53,12 @@ WORDS = {
     "--against",
     metavar="REF",
     shell_complete=complete_revisions,
-    help="Compare with this git revision instead of what is live.",
+    help="Compare with this git revision instead of the live stack.",
 )
-@click.option("--adopt", metavar="NAME", help="Compare with this live endpoint, whatever made it.")
-@click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")
+@click.option(
+    "--adopt", metavar="NAME", help="Compare with this live endpoint, whatever created it."
+)
+@click.option("--local", is_flag=True, help="Compare with the stack in the local AWS.")
 @ENVIRONMENTS
 @SET
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -199,10 +201,12 @@ def _print_plan(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoi
         stays = "the fleet stays: no instance is replaced"
         if deploy_plan.new_fleet is None:
             stays = (
-                "whether instances are replaced cannot be told: no page of AWS says what an update of the "
+                "whether instances are replaced is unknown: no AWS document says what an update of the "
                 "deployment settings alone does"
             )
-        click.echo(f"\n{stays if endpoint else 'deploy when no run runs: it would lose its model'}")
+        click.echo(
+            f"\n{stays if endpoint else 'deploy when no run is active: it would lose its model'}"
+        )
     for at, deploy in enumerate(deploy_plan.deploys, start=1):
         number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""
         click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")

@@ -41,7 +41,7 @@ def find_taken_names(
         yield TakenName(
             "endpoint",
             f"an endpoint {name} exists already outside this stack",
-            "choose another endpoint.name, or, if nobody calls it, delete that endpoint: "
+            "choose a different endpoint.name, or, if nobody calls it, delete that endpoint: "
             f"`aws sagemaker delete-endpoint --endpoint-name {name} --region {region}`",
         )
     # SageMaker makes it with an endpoint's first line and keeps it when the endpoint is deleted.
@@ -60,7 +60,7 @@ def find_taken_names(
                 "log group",
                 f"a log group {group} exists already outside this stack, as an earlier endpoint of "
                 "that name leaves it",
-                "choose another endpoint.name, or, if nobody needs its lines, delete that log group: "
+                "choose a different endpoint.name, or, if nobody needs its lines, delete that log group: "
                 f"`aws logs delete-log-group --log-group-name {group} --region {region}`",
             )
 
@@ -145,7 +145,7 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
     try:
         who = client("sts").get_caller_identity()["Account"]
         if who != environment.account:
-            problem = f"account is {environment.account}, the credentials are of {who}"
+            problem = f"account is {environment.account}, the credentials belong to {who}"
             raise PackagingError(
                 Path(loaded.file), problem, "use a profile of that account (AWS_PROFILE)"
             )
@@ -161,7 +161,7 @@ def read_live_state(loaded: ValidFile, client: Clients) -> LiveState:
             wrong, "check credentials and network, or give --local or --against REF"
         )
         raise PackagingError(
-            Path(loaded.file), f"what is live cannot be read: {wrong}", remedy
+            Path(loaded.file), f"cannot read the deployed resources: {wrong}", remedy
         ) from None
 
 

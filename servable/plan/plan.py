@@ -293,8 +293,8 @@ def _decide_verdict(
     own = [part["Type"] for part in (now.template or {}).get("Resources", {}).values()]
     if now.components and now.old is None and "AWS::SageMaker::InferenceComponent" not in own:
         return "refused", [
-            f"{now.endpoint_name} hosts inference components, which this stack did not make: its variants "
-            "name no model, so an update from this file is not planned; choose another endpoint.name, "
+            f"{now.endpoint_name} hosts inference components, which this stack did not create: its variants "
+            "name no model, so an update from this file is not planned; choose a different endpoint.name, "
             "or delete the components and that endpoint first"
         ]
     blocked = []
@@ -317,26 +317,26 @@ def _decide_verdict(
         gone = "the file has no [variants.NAME] any more: CloudFormation"
         if is_endpoint_retained(now.template):
             return "keep", [
-                f"{gone} keeps the endpoint {before}, which is protected: it runs and costs on, outside the "
-                "stack, without the model and the role that go with it: move callers, then "
+                f"{gone} keeps the endpoint {before}, which is protected: it stays up, billed, outside the "
+                "stack, without its model and role: move callers, then "
                 f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
             ]
         return "delete", [
-            f"{gone} deletes the endpoint {before}, and whoever calls it fails from then on"
+            f"{gone} deletes the endpoint {before}, and its callers fail from then on"
         ]
     if before is not None and before != find_endpoint_name(after):
         if is_endpoint_retained(now.template) and is_endpoint_retained(after):
             return "replace", [
-                f"endpoint.name {before} becomes {name}: CloudFormation makes {name} and keeps {before}, "
-                f"which is protected: it runs and costs on, outside the stack, and whoever calls it is "
-                f"answered. Its model, configuration and role stay the stack's, so that the next change of "
+                f"endpoint.name {before} becomes {name}: CloudFormation creates {name} and keeps {before}, "
+                f"which is protected: it stays up, billed, outside the stack, and still "
+                f"responds. Its model, configuration and role stay the stack's, so that the next change of "
                 f"those takes them from it: move callers soon, then "
                 f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
             ]
         return "replace", [
             f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
-            f"as {name}; whoever calls {before} fails from then on. To move callers first, deploy "
-            f"another environment beside it: `servable init --from {loaded.name} --name {loaded.name}-next`"
+            f"as {name}; callers of {before} fail from then on. To move callers first, deploy "
+            f"a second environment next to it: `servable init --from {loaded.name} --name {loaded.name}-next`"
         ]
     return ("update" if anything else "nothing"), []
 

@@ -102,7 +102,7 @@ def synthesise_templates(loaded: ValidFile) -> dict[str, dict[str, Any]]:
         except RuntimeError as wrong:  # what jsii raises for an error of CDK's JavaScript
             raise PackagingError(
                 Path("cdk.json"),
-                f"CDK refuses the stacks of {loaded.name} with these feature flags: {wrong}",
+                f"CDK rejects the stacks of {loaded.name} with these feature flags: {wrong}",
                 "add the flags that `servable doctor` lists to its context",
             ) from None
         assembly = app.synth().get_nested_assembly(f"assembly-{loaded.name}")

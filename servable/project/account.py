@@ -154,7 +154,7 @@ def choose_remedy(error: Exception, otherwise: str) -> str:
     if not (isinstance(error, EndpointConnectionError) and urlsplit(url).hostname in LOOPBACK):
         return otherwise
     return (
-        "nothing answers at this address, the shell's AWS_ENDPOINT_URL: start the "
+        "nothing responds at this address, the shell's AWS_ENDPOINT_URL: start the "
         'local AWS with `eval "$(servable local up)"` and deploy again, or use a new shell for AWS itself'
     )
 

@@ -87,7 +87,7 @@ def read_captured(
         names = ", ".join(sorted(others))
         raise TrafficError(
             f"{name}: no request of variant {variant}; it has those of {names}; allowed: --variant {names}, "
-            f"or the place of {variant}'s"
+            f"or the path of {variant}'s"
         )
     if not times:
         first = "".join(f"; {one}" for one in skipped.counts[:1])
@@ -297,7 +297,7 @@ OPTIONS = (
         is_flag=False,
         flag_value="",
         metavar="[NAME=VALUE,…]",
-        help="Compare policies: minimum=2,4 (instances), target=50,70 (percent); alone: a usual set. "
+        help="Compare policies: minimum=2,4 (instances), target=50,70 (percent); no value: a default set. "
         "Repeatable.",
     ),
     click.option("--write", is_flag=True, help="Apply the comparison's diff to ENV's file."),
@@ -329,12 +329,12 @@ class RehearseOptions:
 def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.
 
-    Exits with 1 if minutes are outside of the objective, alarms.p99_latency_ms, however soon instances
-    come, and with 3 if it cannot be told; with --compare it exits with 1 if no policy holds it.
+    Exits with 1 if minutes miss the objective, alarms.p99_latency_ms, however fast instances
+    start, and with 3 if inconclusive; with --compare it exits with 1 if no policy meets it.
     """
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
-        raise click.UsageError("--write goes with --compare, and not with --set")
+        raise click.UsageError("--write requires --compare, and excludes --set")
     loaded, files = load_endpoint_environment(environment, folder, sets)
     placed = find_variant(loaded, options.variant)
     requests = choose_day(loaded, placed, options.day, local=options.local)

@@ -76,7 +76,7 @@ def list_conclusions(result: Rehearsal) -> Iterator[str]:
     day, instance, scenario = result.day, result.measured, result.scenario
     yield (
         f"an instance: {instance.rate_rps:g} requests/s, p50 {instance.p50_ms:g} ms, "
-        f"p99 {instance.p99_ms:g} ms ({instance.source}); it lets {scenario.model.queue:,.0f} requests wait"
+        f"p99 {instance.p99_ms:g} ms ({instance.source}); it queues {scenario.model.queue:,.0f} requests"
     )
     yield "requests: at random moments of each minute; bursts within a minute aren't rehearsed"
     for paced in result.paced:
@@ -192,8 +192,8 @@ def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
     if any(broken):
         keys = " and ".join(result.unstated)
         return (
-            f"{objective} is missed in {min(broken):,} to {max(broken):,} minutes, as soon as instances "
-            f"come; state {keys} as you saw them"
+            f"{objective} is missed in {min(broken):,} to {max(broken):,} minutes, by how fast instances "
+            f"start; state {keys} as you measured them"
         )
     if max(paced.day.expected_broken_minutes for paced in result.paced) > MOST_BROKEN_MINUTES:
         return (

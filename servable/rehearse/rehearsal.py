@@ -195,8 +195,8 @@ def rehearse_variant(
     environment = loaded.environment
     if placed.variant.can_sleep and deploy_at is not None:
         raise click.UsageError(
-            f"--deploy-at: {loaded.file}: {placed.name} sleeps, and AWS does not document how long new "
-            "copies take beside the old ones; leave it out"
+            f"--deploy-at: {loaded.file}: {placed.name} scales to zero; AWS does not document how long new "
+            "copies take next to the old ones; omit it"
         )
     row = environment.prices.find_instance_price(placed.instance.name, environment.region)
     paced: list[PacedDay] = []

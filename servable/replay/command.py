@@ -70,7 +70,7 @@ def prepare_other_target(
         if not is_url(against):
             if loaded is None:
                 raise click.UsageError(
-                    f"--against {against}: beside an address only another address can be asked"
+                    f"--against {against}: a URL can be compared only with another URL"
                 )
             root, files = find_project(folder)
             if against in list_environment_names(files):
@@ -82,7 +82,7 @@ def prepare_other_target(
                 )
                 if not isinstance(before, ValidFile):
                     raise click.UsageError(
-                        f"--against {against}: environment {loaded.name} was not there, or did not load"
+                        f"--against {against}: environment {loaded.name} did not exist, or did not load"
                     )
                 what, other = loaded.name, before
                 options = dataclasses.replace(options, target="local")
@@ -269,7 +269,7 @@ def _write_report(
     page = write_page(folder, comparison, title=title, where=where, gate=gate)
     if worst is not None:
         click.echo(f"{worst}: the requests that differ most; pass it to --captured", err=True)
-    click.echo(f"{page}: report with pictures", err=True)
+    click.echo(f"{page}: report with charts", err=True)
 
 
 def _prepare_and_send(

@@ -180,7 +180,7 @@ def list_capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterato
     if longest > max(_LEAST_GAP_SECONDS, float(gaps.mean()) * math.log(1000 * len(gaps))):
         began = format_utc(float(index.times[at]))
         yield (
-            f"nothing was captured in the {longest / 60:,.0f} minutes from {began}: nobody called, or the "
+            f"nothing was captured in the {longest / 60:,.0f} minutes from {began}: no requests came, or the "
             "instance's disk was too full to capture (look at DiskUtilization, which should stay below 75 %)"
         )
 

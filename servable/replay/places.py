@@ -122,7 +122,7 @@ class LocalPlace:
         """
         if not self._path.exists():
             raise PlaceError(
-                f"{self._path}: there is no such file or folder; allowed: a file or folder of captured "
+                f"{self._path}: no such file or folder; allowed: a file or folder of captured "
                 "requests, or s3://BUCKET/PREFIX"
             )
         paths = [self._path]

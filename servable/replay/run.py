@@ -265,7 +265,9 @@ def replay(
     try:
         log = AnswerLog(folder, summary.add)
     except BlockingIOError:
-        raise ReplayError(f"{folder}: another replay is at work here; wait, or end it") from None
+        raise ReplayError(
+            f"{folder}: another replay is running here; wait for it, or stop it"
+        ) from None
     interrupted = False
     with log:
         try:
@@ -368,6 +370,6 @@ def describe_plan(index: CaptureIndex, pace: ReplayPace) -> str:
         limit = (
             f"while p99 is within {pace.objective_ms:g} ms" if pace.objective_ms else "32 at once"
         )
-        return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps what was answered"
+        return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps the responses so far"
     captured = f"at the captured pace: {format_duration(last - first)}"
-    return f"{what}, {captured}; Ctrl-C keeps what was answered"
+    return f"{what}, {captured}; Ctrl-C keeps the responses so far"

@@ -21,11 +21,13 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     type=click.FloatRange(0, min_open=True),
     help="p99 objective of a load test's knee, in milliseconds.",
 )
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder of it.")
+@click.option(
+    "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for the page."
+)
 def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) -> int:
     """Write the page of RUN, a folder that `servable load` or `servable tune` printed.
 
-    With OTHER both are in every picture.
+    With OTHER, every chart shows both runs.
     """
     if len(runs) > 2:
         raise click.UsageError(f"{len(runs)} runs: a report shows one, or compares two")
@@ -61,7 +63,7 @@ def read_content(folder: Path, objective: Objective | None = None) -> Content:
             "`servable load` and `servable tune` print it"
         ) from None
     except ValueError:
-        raise ReportError(f"{folder}: holds no run that can be read; measure it again") from None
+        raise ReportError(f"{folder}: contains no readable run; measure again") from None
     at = knee(curve, objective) if objective else None
     return Content(label=folder.name, curve=curve, knee=at)
 

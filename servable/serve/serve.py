@@ -82,7 +82,7 @@ def download_archive(artifact: Artifact, account: Account) -> Path:
         problem = f"cannot be downloaded: {wrong}"
         remedy = (
             "check your credentials (s3:GetObject, and kms:Decrypt of its key) and the uri; what is "
-            "there already is kept, and the next call goes on after it"
+            "already there is kept, and the next call continues after it"
         )
         raise PackagingError(Path(artifact.uri), problem, remedy) from None
 
@@ -108,7 +108,7 @@ def fetch(artifact: Artifact, s3: Any, target: Path, report: Report) -> Path:
                 Path(artifact.uri),
                 f"its SHA-256 is {digest} and not {artifact.sha256}: the object was replaced since it "
                 "was pinned",
-                "if that is meant, `servable pin` with the environment's name writes the hash of what "
+                "if this is intended, `servable pin` with the environment's name writes the hash of what "
                 "lies there now",
             )
         file.flush()

@@ -308,7 +308,7 @@ class Machine:
     placement: Placement
 
     def at(self, point: Point) -> ValidFile:
-        """Return the environment with a point's settings in the place of the variant's own."""
+        """Return the environment with a point's settings instead of the variant's own."""
         return _changed(
             self.loaded, self.placement.name, container=settings_at(point, self.placement)
         )

@@ -139,6 +139,6 @@ def alone(folder: Path) -> Iterator[None]:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TuneError(
-                f"another run of the same question is at work ({lock}); wait, or end it"
+                f"another run of the same question is at work ({lock}); wait for it, or stop it"
             ) from None
         yield

@@ -146,7 +146,7 @@ def compare_latency(
         )["Datapoints"]
         if not points:
             at = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-            note(f"{variant}: nobody called in the first {FIRST_MINUTES} minutes since {at}")
+            note(f"{variant}: no requests in the first {FIRST_MINUTES} minutes since {at}")
             continue
         by_minute = sorted(
             (point["Timestamp"], point["ExtendedStatistics"]["p99"] / _MICROSECONDS)

@@ -43,7 +43,7 @@ def verify(
     """List every difference between ENV's file, CloudFormation and what runs.
 
     Exit 0: as deployed, and every variant gave a known answer to a golden request; 1: a difference; 3: as
-    deployed, answers not asked. With --no-invoke, 0 without asking.
+    deployed, but no answer was compared. With --no-invoke, 0 without invoking.
     """
     loaded, files = load_environment(environment, folder, sets)
     try:
@@ -100,7 +100,7 @@ def compare_environment(
         again = _load_with_overrides(loaded, folder, in_force)
         return compare_stacks(again, stacks, account, meant=loaded.overrides, invoke=invoke)
     except AwsError as wrong:
-        problem = f"what is live cannot be read: {wrong}"
+        problem = f"cannot read the deployed resources: {wrong}"
         raise PackagingError(
             Path("AWS"), problem, "check the credentials and their permissions"
         ) from None
@@ -170,7 +170,9 @@ def _load_with_overrides(
     if not isinstance(again, ValidFile):
         problem = "; ".join(str(finding) for finding in again.findings)
         raise PackagingError(
-            Path(loaded.file), f"does not load with what is in force: {problem}", "mend it"
+            Path(loaded.file),
+            f"does not load with the overrides in force: {problem}",
+            "fix the file",
         )
     return again
 
@@ -216,9 +218,7 @@ def compare_overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iter
 def _end_override(key: str, meant: str | None) -> str:
     """Return what to do about an override in force (`meant` None), or about one that isn't."""
     if meant is None:
-        return (
-            f"deploy without it: {DEPLOY}, or write it into the file; `--set` says that it is meant"
-        )
+        return f"deploy without it: {DEPLOY}, or write it into the file; `--set` states that it is intended"
     option = shlex.quote(f"{{environment}}.{key}={meant}")
     return f"deploy with it: `cdk deploy '{{environment}}/*' -c {option}`"
 
@@ -292,7 +292,7 @@ _UNPATCHABLE = {
 }
 # Seen from outside, these two are not known before a container starts.
 _NOT_SEEN = (
-    "that the image is still in its registry, and that a new container starts, is not looked at"
+    "that the image is still in its registry, and that a new container starts, is not checked"
 )
 
 
@@ -323,4 +323,4 @@ def check_patching(stack: DeployedStack, differences: Iterable[Difference]) -> s
         return f"no, because of its {'; '.join(dict.fromkeys(reasons))}"
     own = {role.physical for role in stack.find_resources(ROLE)}
     unseen = [f"nor is {role}, which is not the stack's" for role in sorted(roles - own)]
-    return "; ".join(["yes, as far as is seen from outside", _NOT_SEEN, *unseen])
+    return "; ".join(["yes, as far as is visible from outside", _NOT_SEEN, *unseen])

@@ -71,7 +71,7 @@ def _compare_config(
         name,
         {"EndpointConfigName": wanted},
         live,
-        f"what is live is not what was deployed; {why}; correct that, and {RESTORE}",
+        f"the live resources are not the deployed ones; {why}; correct that, and {RESTORE}",
     )
     yield from find_changes(
         "deployment guardrails",
@@ -243,7 +243,7 @@ def compare_model(
     name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]
 ) -> Iterator[Difference]:
     """Compare the image, archive, role, and every environment variable of a model."""
-    remedy = f"the endpoint runs another model; {RESTORE}"
+    remedy = f"the endpoint runs a different model; {RESTORE}"
     yield from find_changes("model", name, wanted, actual, remedy)
     yield from _find_extras("model", name, wanted, actual, _MODEL_EXTRAS)
     expected, there = (
@@ -366,7 +366,7 @@ def _compare_count(
             found=count,
             remedy=(back if key == "CurrentInstanceCount" else RESTORE)
             if target is None
-            else "scaling has not brought it back: look at its activities",
+            else "scaling has not brought it back: check its activities",
         )
 
 

@@ -91,7 +91,7 @@ def _compare_request(
         body = golden.request.path.read_bytes()
     except OSError as wrong:
         yield build_difference(
-            wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out"
+            wrong.strerror, "a file", f"{wrong.filename}: write it, or remove the key"
         )
         return "not asked"
     wanted = read_known_response(golden)
@@ -117,13 +117,13 @@ def _compare_request(
         file = golden.answer or "FILE"
         write = f"servable invoke {report.environment} --body {golden.request} --output {file}"
         report.notes.append(
-            f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`"
+            f"{resource}: {golden.request} was answered, but there is no answer to compare: `{write}`"
         )
         return "not compared"
     for key, expected, present in find_differences(
         wanted, actual, golden.tolerance, find_content_type(golden)
     ):
-        remedy = "the model, its code or its image is another; or write the new answer"
+        remedy = "the model, its code or its image changed; if intended, write the new answer"
         yield build_difference(present, expected, remedy, key)
         break  # one place says it
     return "compared"

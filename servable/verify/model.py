@@ -124,7 +124,9 @@ def _compare_objects(
         if actual is None:
             yield build_missing("artefact", url)
         elif sha256 is None:
-            note(f"{url}: is there; its bytes are not compared: the sources here pack to another")
+            note(
+                f"{url}: is there; its bytes are not compared: the sources here pack to a different archive"
+            )
         elif actual != sha256:
             yield Difference(
                 kind="artefact changed",

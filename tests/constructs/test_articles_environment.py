@@ -125,7 +125,7 @@ def test_a_construct_names_what_does_not_fit_in_its_environment() -> None:
     with pytest.raises(ValueError, match=f"search/Model: environment.{workers}: .*four.*integer"):
         built(environment={workers: "four"})
     with pytest.raises(
-        ValueError, match=f"{workers}.* and container.gunicorn_workers set one thing"
+        ValueError, match=f"{workers}.* and container.gunicorn_workers set the same thing"
     ):
         built(environment={workers: "4"}, container=ContainerSettings(gunicorn_workers=4))
 

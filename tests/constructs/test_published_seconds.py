@@ -74,8 +74,8 @@ def test_the_earliest_alarm_and_its_window_are_said() -> None:
         assert signal.earliest == f"Fires at the earliest {words}"
     for seconds, words in [
         (10, "in 10 of 18 periods of 10 s"),
-        (60, "for 3 minutes on end"),
-        (120, "for 4 minutes on end"),
+        (60, "for 3 minutes in a row"),
+        (120, "for 4 minutes in a row"),
     ]:
         assert signals(True, seconds)["primary-p99-latency"].window == words
 

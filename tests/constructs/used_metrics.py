@@ -40,7 +40,7 @@ def _used(metric: Mapping[str, Any], statistic: str, unit: str | None, where: st
 
 
 def body(dashboard: dict[str, Any]) -> dict[str, Any]:
-    """Its JSON, with a letter in the place of what CloudFormation fills in."""
+    """Its JSON, with a letter instead of what CloudFormation fills in."""
     parts = dashboard["DashboardBody"]["Fn::Join"][1]
     text = "".join(part if isinstance(part, str) else "X" for part in parts)
     found: dict[str, Any] = json.loads(text)

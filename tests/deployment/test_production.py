@@ -1,6 +1,6 @@
 """environments/prod.toml deployed and updated: canary, rollback alarms, another account and region.
 
-With one model server and two workers in the place of 4 and 16: they are started three times.
+With one model server and two workers instead of 4 and 16: they are started three times.
 """
 
 import os

@@ -47,7 +47,7 @@ INSTEAD = {
     "http://127.0.0.1:8081": "http://127.0.0.1:8080",  # one container stands for both
     "12": "1",  # the number of a deployment, where there is one
 }
-# Seconds in the place of minutes, and the local AWS in the place of the account.
+# Seconds instead of minutes, and the local AWS instead of the account.
 ALSO = {
     ("servable", "load"): "--users 1 --step-seconds 0.6 --warm-up-seconds 0.2",
     ("servable", "load", "prod", "--target", "deployed"): "--local",
@@ -95,7 +95,7 @@ class Reader:
         raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")
 
     def _walk_own_nodes(self, word: str) -> str:
-        """The word with what is here in the place of the page's example."""
+        """The word with what is here instead of the page's example."""
         word = INSTEAD.get(word, word)
         if word.startswith(SERVED_AT):
             self._serving()
@@ -258,9 +258,7 @@ def test_a_command_of_a_page_works(words: Words, answers: dict[Words, tuple[int,
     allowed = (0, 1, 3) if words[:2] == ("servable", "tune") else (wanted,)
     assert code in allowed, f"{on_pages()[words]}: {code}: {said}"
     # On a slow computer more than 15 of the local AWS's minutes of 2 s pass before the first request.
-    lines = [
-        line for line in said.rstrip().splitlines() if "nobody called in the first" not in line
-    ]
+    lines = [line for line in said.rstrip().splitlines() if "no requests in the first" not in line]
     wrong = [one.page for one in _shown(words) if not one.holds(lines)]
     assert not wrong, f"{wrong} show another output than this:\n{said}"
 

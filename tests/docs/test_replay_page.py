@@ -24,7 +24,7 @@ SCORES = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]]
 
 
 def form(line: str) -> str:
-    """The line with one digit in the place of every number."""
+    """The line with one digit instead of every number."""
     return re.sub(r"\d[\d,.]*(?<![,.])", "0", line)
 
 

@@ -130,7 +130,7 @@ def test_every_command_of_the_tutorial_works_as_it_stands(followed: Followed) ->
 
 @pytest.fixture
 def index(tmp_path: Path) -> dict[str, str]:
-    """Variables for a folder in the place of PyPI: Pillow for the image's Python, and for this one."""
+    """Variables for a folder instead of PyPI: Pillow for the image's Python, and for this one."""
     house = tmp_path / "house"
     house.mkdir()
     for python in {"3.12", ".".join(map(str, sys.version_info[:2]))}:

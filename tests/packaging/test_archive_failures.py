@@ -40,7 +40,7 @@ def test_a_file_that_is_written_while_it_is_packed_is_refused(
             file.write(b"more")
 
     with pytest.raises(
-        PackagingError, match="changed while it was read; try again when nothing writes"
+        PackagingError, match="changed while it was read; try again when no process writes"
     ):
         pack(_without_code(inputs), tmp_path / "a.tar.gz", progress=grow)
 

@@ -31,11 +31,11 @@ def test_a_link_is_packed_as_what_it_points_to_inside_its_folder_or_refused(
         ("../../secret", "is a link that leaves its folder"),
         ("/etc/hostname", "is a link that leaves its folder"),
         ("variables", "is a link to a folder"),
-        ("gone", "is a link to nothing"),
-        ("link", "is a link to nothing"),
+        ("gone", "is a broken link"),
+        ("link", "is a broken link"),
     ]:
         link.symlink_to(target)
-        assert refused(inputs) == f"{link}: {problem}; put a copy in its place"
+        assert refused(inputs) == f"{link}: {problem}; replace it with a copy"
         link.unlink()
     link.symlink_to("saved_model.pb")
     size = {entry.name: entry.status.st_size for entry in inputs.build_tree().files}
@@ -51,9 +51,9 @@ def test_a_pipe_and_a_socket_are_refused(
     monkeypatch.chdir(version)  # a socket's address has at most 107 bytes
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
-        assert "is a socket, not a file or a folder; take it out" in refused(inputs)
+        assert "is a socket, not a file or a folder; remove it" in refused(inputs)
     os.mkfifo(version / "pipe")
-    assert refused(inputs) == f"{version / 'pipe'}: is a pipe, not a file or a folder; take it out"
+    assert refused(inputs) == f"{version / 'pipe'}: is a pipe, not a file or a folder; remove it"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")
@@ -62,7 +62,7 @@ def test_a_device_is_refused(inputs: ArchiveInputs, version: Path) -> None:
         os.mknod(version / "device", 0o600 | 0o020000, os.makedev(1, 3))
     except PermissionError:
         pytest.skip("this container lets nobody make device files")
-    assert "is a device, not a file or a folder; take it out" in refused(inputs)
+    assert "is a device, not a file or a folder; remove it" in refused(inputs)
 
 
 def test_a_name_that_is_not_utf8_is_refused(inputs: ArchiveInputs, version: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_model_or_version_whose_folder_would_be_another_is_refused(
 
     (version.parent / "01").mkdir()
     (version.parent / "01" / "saved_model.pb").write_bytes(b"a graph")
-    assert "is version 1 a second time" in refused(inputs)
+    assert "is a second version 1" in refused(inputs)
 
 
 def test_caches_and_version_control_are_left_out(inputs: ArchiveInputs, version: Path) -> None:

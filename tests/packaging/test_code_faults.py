@@ -122,10 +122,10 @@ def test_a_foreign_module_that_the_code_imports_is_an_error(
 
 
 AT_START = {
-    "./wheels/a.whl": "asks for the local path ./wheels/a.whl",
-    "-e ./mylib": "asks for the local path ./mylib",
-    "/home/me/a-1.0-py3-none-any.whl": "asks for the local path /home/me/a-1.0-py3-none-any.whl",
-    "a @ file:///home/me/a.whl": "asks for the local path file:///home/me/a.whl",
+    "./wheels/a.whl": "names the local path ./wheels/a.whl",
+    "-e ./mylib": "names the local path ./mylib",
+    "/home/me/a-1.0-py3-none-any.whl": "names the local path /home/me/a-1.0-py3-none-any.whl",
+    "a @ file:///home/me/a.whl": "names the local path file:///home/me/a.whl",
     "--extra-index-url https://me:secret@host/simple": "'--extra-index-url https://***@host/simple' holds",
     "-i https://t0ken@host/simple": "'-i https://***@host/simple' holds credentials",
     "git+https://t0ken@github.com/o/r.git": "'git+https://***@github.com/o/r.git' holds credentials",

@@ -47,7 +47,7 @@ WRONG = {
     "the context; define handler(data, context)",
     "def handler(data, *, context): ...\n": "1: handler(data, *, context) is called with data and the "
     "context; define handler(data, context)",
-    "async def handler(data, context): ...\n": "1: handler is async: whoever calls it there does not "
+    "async def handler(data, context): ...\n": "1: handler is async: the container does not "
     "await it; define it without async",
     "def handler(data, context):\n    log(data)\n": "2: handler returns nothing; "
     "return a body and its content type",
@@ -56,7 +56,7 @@ WRONG = {
     "def handler(data, context):\n    return 'a', 'b', 'c'\n": "2: handler returns ('a', 'b', 'c'); "
     "return a body and its content type",
     "def handler(data, context):\n    yield data.read()\n": "2: handler yields, and so it is a generator "
-    "and no pair; return a body and its content type",
+    "and not a pair; return a body and its content type",
     "def input_handler(data, context):\n    return json.dumps({'rows': [1]})\n"
     "def output_handler(response, context):\n    return response.content, 'x'\n": "2: input_handler returns "
     "json.dumps({'rows': [1]}), which has neither instances nor inputs; "

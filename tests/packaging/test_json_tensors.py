@@ -58,7 +58,7 @@ def test_booleans_strings_numbers_and_lists_arrive_with_their_shape() -> None:
 
 def test_bad_base64_half_a_character_ragged_lists_and_complex_numbers_are_refused() -> None:
     for bad in ["?", "é"]:
-        with pytest.raises(RequestValueError, match='holds a "b64" that is no base64'):
+        with pytest.raises(RequestValueError, match='contains invalid base64 in "b64"'):
             build_tensor([{"b64": bad}], spec("string", None))
     with pytest.raises(RequestValueError, match="half of a character; strings are UTF-8"):
         build_tensor(["\ud800"], spec("string", None))

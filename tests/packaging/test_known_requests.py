@@ -145,7 +145,7 @@ def test_json_that_the_model_takes_is_read(body: str, info: SavedModelInfo, rows
             NAMED,
             "ids holds 2.0; the signature takes int64",
         ),
-        ('{"instances": [{"b64": "a"}]}', WORDS, 'text holds a "b64" that is no base64'),
+        ('{"instances": [{"b64": "a"}]}', WORDS, 'text contains invalid base64 in "b64"'),
         ('{"instances": [3]}', WORDS, "text holds 3; the signature takes string"),
     ],
 )
@@ -169,7 +169,7 @@ def test_arrays_need_a_handler_and_a_whole_npy_file() -> None:
         "application/jsonlines, application/jsons, text/csv"
     )
     for body in [b"PK", b"\x93NUMPY\x01\x00\x04\x00{}  ", b"\x93NUMPY"]:
-        assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == "is no .npy file"
+        assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == "is not a .npy file"
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,11 @@ def test_a_request_that_batching_refuses_is_refused() -> None:
     check_batch({"x": (64, 3)}, 64)
     cases: list[tuple[dict[str, tuple[int, ...]], str]] = [
         ({"x": (65, 3)}, "has 65 rows, which batching refuses: max_batch_size is 64"),
-        ({"x": ()}, "gives x []; batching takes inputs of one number of rows"),
-        ({"a": (3,), "b": (4, 1)}, "gives a [3], b [4, 1]; batching takes inputs of one number"),
+        ({"x": ()}, "gives x []; batching takes inputs with an equal number of rows"),
+        (
+            {"a": (3,), "b": (4, 1)},
+            "gives a [3], b [4, 1]; batching takes inputs with an equal number",
+        ),
     ]
     for shapes, says in cases:
         with pytest.raises(RequestValueError) as caught:

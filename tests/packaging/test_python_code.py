@@ -311,7 +311,7 @@ def test_a_handler_that_nobody_awaits_is_found(tmp_path: Path, name: str) -> Non
     (found,) = check_code(tmp_path, python="3.12", provided=())
     assert (found.line, found.problem) == (
         1,
-        f"{name} is async: whoever calls it there does not await it",
+        f"{name} is async: the container does not await it",
     )
 
 

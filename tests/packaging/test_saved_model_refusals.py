@@ -36,13 +36,13 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
     version.rename(version.with_name("latest"))
     with pytest.raises(
         PackagingError,
-        match="keras: holds no version folder, named with digits only; rename keras/latest to keras/1",
+        match="keras: has no version folder, named with digits only; rename keras/latest to keras/1",
     ):
         list_versions(version.parent)
 
     version = breakable("keras")
     (version / "saved_model.pb").unlink()
-    assert refusal(version) == (".", "holds no saved_model.pb", "export the SavedModel into it")
+    assert refusal(version) == (".", "has no saved_model.pb", "export the SavedModel into it")
     for name, form in [
         ("model.h5", "a file of Keras"),
         ("model.keras", "a file of Keras"),
@@ -56,7 +56,7 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
     ]:
         version = breakable("keras")
         (version / "saved_model.pb").rename(version / name)
-        assert refusal(version)[1] == f"holds no saved_model.pb, but {name}, which is {form}"
+        assert refusal(version)[1] == f"has no saved_model.pb, but {name}, which is {form}"
     (tmp_path / "checkpoint").write_text("model_checkpoint_path: model.ckpt-1")
     with pytest.raises(PackagingError, match=r"checkpoint of TensorFlow 1: .*simple_save"):
         list_versions(tmp_path)

@@ -38,7 +38,7 @@ def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -
     with pytest.raises(PackagingError) as caught:
         files(Servable(name="ranker", folder=moved))
     assert str(caught.value) == (
-        f"{moved}: holds no version folder, named with digits only; "
+        f"{moved}: has no version folder, named with digits only; "
         "move what is in it to export/1/, or set version = 1 beside saved_model"
     )
 
@@ -49,8 +49,8 @@ def test_a_version_beside_versions_or_without_a_savedmodel_is_refused(
     with pytest.raises(PackagingError) as caught:
         files(replace(ranker, version=3))
     assert str(caught.value) == (
-        f"{ranker.folder}: holds no saved_model.pb that could become version 3; "
-        "take version out, or name the SavedModel itself"
+        f"{ranker.folder}: has no saved_model.pb that could become version 3; "
+        "remove version, or name the SavedModel itself"
     )
     with pytest.raises(PackagingError, match="the SavedModel folder does not exist"):
         files(Servable(name="ranker", folder=tmp_path / "gone", version=3))
@@ -59,9 +59,7 @@ def test_a_version_beside_versions_or_without_a_savedmodel_is_refused(
 def test_several_models_lie_side_by_side_or_one_at_the_root(ranker: Servable) -> None:
     found = files(ranker, replace(ranker, name="scorer"))
     assert {name.split("/")[0] for name in found} == {"ranker", "scorer"}
-    with pytest.raises(
-        PackagingError, match="is the model 'ranker' a second time; give each model"
-    ):
+    with pytest.raises(PackagingError, match="is a second model named 'ranker'; give each model"):
         files(ranker, ranker)
     assert files(replace(ranker, at_root=True))[0] == "1/saved_model.pb"
 
@@ -76,7 +74,7 @@ def test_warm_up_records_go_into_each_version_and_not_over_others(
 
     (version / "assets.extra").mkdir()
     (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    with pytest.raises(PackagingError, match="is there, and warm_up wants to become the same file"):
+    with pytest.raises(PackagingError, match="exists, and warm_up needs the same file"):
         files(replace(ranker, warm_up=tmp_path))
 
 

@@ -69,7 +69,5 @@ def test_another_wheel_makes_another_archive_and_a_lib_beside_it_is_refused(
 
     assert inputs.code is not None
     (inputs.code / "lib").mkdir()
-    with pytest.raises(
-        PackagingError, match="wants to become the same folder; take one of them out"
-    ):
+    with pytest.raises(PackagingError, match="needs the same folder; remove one of them"):
         inputs.build_tree()

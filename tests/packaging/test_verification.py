@@ -111,7 +111,7 @@ def test_what_could_reach_outside_or_hide_something_is_a_problem(
 
 def test_a_missing_model_a_graph_elsewhere_and_truncated_variables_are_problems(good: Path) -> None:
     (problem,) = problems(changed(good, without="ranker"))
-    assert "holds no <version>/saved_model.pb with a version of digits only" in problem
+    assert "has no <version>/saved_model.pb with a version of digits only" in problem
     (problem,) = problems(changed(good, without="ranker/1/variables/variables.index"))
     assert problem.startswith("ranker/1/variables/variables.index: does not exist, but the graph")
 
@@ -135,15 +135,13 @@ def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) 
 
     archive = changed(good, without="code", add=file("code/handler.py", b"x = 1\n"))
     (problem,) = problems(archive)
-    assert problem.startswith(
-        "code/: holds no inference.py, and the image reads nothing else there"
-    )
+    assert problem.startswith("code/: has no inference.py, and the image reads nothing else there")
 
     (problem,) = problems(changed(good, add=file("code/.env", b"TOKEN=1\n")))
     assert problem.startswith("code/.env: looks like a file of environment variables")
     archive = changed(good, add=file("code/requirements.txt", b"/home/me/a.whl\n"))
     assert problems(archive)[-1].startswith(
-        "code/requirements.txt:1: asks for the local path /home/me/a.whl"
+        "code/requirements.txt:1: names the local path /home/me/a.whl"
     )
     for switch in ["code/lib/one.py", "code/requirements.txt"]:
         (problem,) = problems(changed(good, without="code", add=file(switch)))
@@ -231,7 +229,7 @@ def test_an_archive_that_is_cut_short_or_damaged_is_refused(good: Path, tmp_path
     for bytes_left in [0, 1, 10, 2_000]:
         cut = shutil.copyfile(good, good.with_name("cut.tar.gz"))
         cut.write_bytes(good.read_bytes()[:bytes_left])
-        with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
+        with pytest.raises(PackagingError, match="is not a complete .tar.gz"):
             verified(cut)
 
     whole = bytearray(gzip.decompress(good.read_bytes()))
@@ -239,17 +237,19 @@ def test_an_archive_that_is_cut_short_or_damaged_is_refused(good: Path, tmp_path
     whole[second + 148 : second + 156] = b"9" * 8
     damaged = good.with_name("damaged.tar.gz")
     damaged.write_bytes(gzip.compress(bytes(whole)))
-    with pytest.raises(PackagingError, match="is not a whole .tar.gz .damaged header: "):
+    with pytest.raises(PackagingError, match="is not a complete .tar.gz .damaged header: "):
         list_members(damaged)
 
     content = bytearray(good.read_bytes())
     content[-6] ^= 1
     good.write_bytes(content)
-    with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
+    with pytest.raises(PackagingError, match="is not a complete .tar.gz"):
         verified(good)
 
     (tmp_path / "a.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(PackagingError, match=r"a.tar.gz: is not a whole .tar.gz .*; pack it again"):
+    with pytest.raises(
+        PackagingError, match=r"a.tar.gz: is not a complete .tar.gz .*; pack it again"
+    ):
         verified(tmp_path / "a.tar.gz")
 
 

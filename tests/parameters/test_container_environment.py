@@ -191,13 +191,14 @@ def test_one_setting_in_both_spellings_of_one_file_is_an_error_that_names_both(
     layer = {"container": table, "environment": {variable: text}}
     wanted = (
         f"environments/prod.toml: {TABLE}.environment.{variable}: "
-        f"environment.{variable} and container.{key} set one thing; take it out, or take out container.{key}"
+        f"environment.{variable} and container.{key} set the same thing; remove it, or take out "
+        f"container.{key}"
     )
     assert wanted in errors(read(project, layer))
     # In a base too, whatever the file itself states.
     later = {"container": {"tfs_processes": 2}}
     assert wanted.replace("prod", "0-base") in errors(read(project, layer, later))
-    with pytest.raises(ValueError, match=f"{variable}.* and container.{key} set one thing"):
+    with pytest.raises(ValueError, match=f"{variable}.* and container.{key} set the same thing"):
         Variant.model_validate({"model": "m", **layer})
 
 
@@ -205,7 +206,7 @@ def test_one_setting_twice_on_the_command_line_is_an_error(project: Path) -> Non
     both = {f"environment__{WORKERS}": "4", "container__gunicorn_workers": "2"}
     assert errors(read(project, {}, **both)) == [
         f"-c prod: {TABLE}.environment.{WORKERS}: environment.{WORKERS} and "
-        "container.gunicorn_workers set one thing; take it out, or take out container.gunicorn_workers"
+        "container.gunicorn_workers set the same thing; remove it, or take out container.gunicorn_workers"
     ]
 
 
@@ -324,7 +325,7 @@ def test_the_old_name_is_read_with_a_warning(project: Path) -> None:
 def test_both_names_in_one_file_are_an_error(project: Path) -> None:
     both = read(project, {"variables": {"A": "1"}, "environment": {"B": "2"}})
     assert errors(both) == [
-        f"environments/prod.toml: {TABLE}.variables: variables and environment are one table; "
+        f"environments/prod.toml: {TABLE}.variables: variables and environment are the same table; "
         f"move its entries to [{TABLE}.environment]"
     ]
 

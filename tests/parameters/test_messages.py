@@ -37,7 +37,7 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
             "did you mean max_instances?",
         )
     ]
-    assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "take it out"
+    assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "remove it"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
     assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
         (
             "",
-            "none of its keys is one of an environment file",
+            "none of its keys belongs in an environment file",
             "",
             "name the project's folder: `servable --project FOLDER COMMAND`",
         )

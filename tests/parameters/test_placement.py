@@ -77,7 +77,7 @@ def test_a_multi_model_endpoint_routes_to_where_the_model_is_loaded(project: Pat
     found = placed(project, lines)
     assert (found.routing.value, found.routing.reason) == (
         None,
-        "SageMaker's own: to where the model is loaded",
+        "SageMaker's own: to an instance that has loaded the model",
     )
     # The image divides no GPU among processes in this mode, and Gunicorn always runs.
     assert (found.gpus, found.workers > 0) == (0, True)

@@ -164,7 +164,7 @@ def test_a_derived_value_says_why(
             "batching",
             "c5.4xlarge",
             WITH_CODE,
-            "off: it refuses requests with more rows than a batch; set how many",
+            "off: it rejects requests with more rows than a batch; set max_batch_size",
         ),
         (
             "tfs_processes",

@@ -64,7 +64,7 @@ SEVERAL = DeployedVariant(
             "change-async-removed",
             state(queued=True, a=C5),
             state(a=C5),
-            "SageMaker does not take asynchronous inference away from an endpoint",
+            "SageMaker does not remove asynchronous inference from an endpoint",
         ),
         (
             "change-instances-to-serverless",

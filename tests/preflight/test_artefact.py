@@ -29,7 +29,7 @@ def test_each_damage_of_a_savedmodel_is_named(environment: Environment, project:
     assert said(environment) == [
         (
             "models.ranker.saved_model",
-            "model/1: holds no saved_model.pb",
+            "model/1: has no saved_model.pb",
             "",
             "export the SavedModel into it",
         )
@@ -60,7 +60,7 @@ def test_a_savedmodel_without_a_numeric_version_is_refused(
     assert said(environment) == [
         (
             "models.ranker.saved_model",
-            "model: holds no version folder, named with digits only",
+            "model: has no version folder, named with digits only",
             "",
             remedy,
         )
@@ -93,13 +93,13 @@ HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
         (
             "model/code",
             "",
-            "model/code holds inference.py, which is not packed: code is another key",
+            "model/code holds inference.py, which isn't packed: code has its own key",
             'write code = "model/code" beside saved_model',
         ),
         (
             "model",
             "",
-            "model holds inference.py, which is not packed: code is another key",
+            "model holds inference.py, which isn't packed: code has its own key",
             'move it to model-code/, and write code = "model-code" beside saved_model',
         ),
         (
@@ -127,7 +127,7 @@ def test_code_needs_inference_py_in_the_folder_that_the_file_names(
     assert said(environment, text) == [
         (
             "models.ranker.code",
-            "code: holds no inference.py",
+            "code: has no inference.py",
             "",
             "add inference.py, or transforms.py with hooks, or leave `code` out",
         )

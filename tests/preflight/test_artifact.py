@@ -47,7 +47,7 @@ def test_a_model_has_one_source_and_code_beside_it_or_none(environment: Environm
             "models.ranker.artifact",
             "saved_model and artifact exclude each other",
             "one of saved_model, artifact and multi_model",
-            "take one out",
+            "remove one",
         )
     ]
     text = PINNED.replace(ARTIFACT, f'{ARTIFACT}\ncode = "code"')
@@ -56,7 +56,7 @@ def test_a_model_has_one_source_and_code_beside_it_or_none(environment: Environm
             "models.ranker.code",
             "code has no effect with an artifact, which is packed already",
             "",
-            "pack it into the artifact as code/, or take it out",
+            "pack it into the artifact as code/, or remove it",
         )
     ]
 

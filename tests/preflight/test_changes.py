@@ -93,7 +93,7 @@ def test_instances_do_not_become_serverless_and_a_serverless_variant_does_not_co
         assert changes(project, SERVERLESS, new) == {
             "change-serverless-to-instances": (
                 f"variants.primary.{key}",
-                "it is serverless in HEAD: SageMaker makes the change to instances, but refuses the "
+                "it is serverless in HEAD: SageMaker makes the change to instances, but rejects the "
                 "change back, even to restore the old file",
                 "serverless, as before",
                 "keep serverless, or first try instances in another environment",
@@ -135,6 +135,6 @@ def test_what_is_scaled_is_held_before_it_changes_or_goes(project: Path) -> None
             "variants",
             "variant second of HEAD is scaled: it cannot be removed in one update",
             "every variant that is scaled now",
-            "first deploy it with hold = true in [variants.second.scaling], then take it out",
+            "first deploy it with hold = true in [variants.second.scaling], then remove it",
         )
     )

@@ -59,7 +59,7 @@ def test_a_client_of_aws_in_an_isolated_container_is_a_warning(
             text = f"security.network_isolation = true\n{WITH_CODE}"
         found = [one for one in check(environment(text)) if one.rule == "isolation-calls"]
         assert [one.problem for one in found] == [
-            "code/inference.py:2 imports boto3, whose calls network_isolation ends"
+            "code/inference.py:2 imports boto3, whose calls network_isolation blocks"
         ]
         assert found[0].severity is Severity.WARNING
         assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
@@ -108,7 +108,7 @@ def test_what_pip_cannot_follow_at_start_is_an_error_and_the_minutes_are_named(
     (found,) = select_errors(check(environment(AT_START)))
     assert (found.rule, found.key) == ("code-fails-at-start", "models.ranker.code")
     assert found.problem == (
-        "code/requirements.txt:2: '-i https://***@host/simple' holds credentials, which everybody who "
+        "code/requirements.txt:2: '-i https://***@host/simple' holds credentials, which anyone who "
         "may read the archive can read"
     )
 

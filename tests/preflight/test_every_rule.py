@@ -88,7 +88,7 @@ MADE = [
         "tag-refused",
         _tags(50),
         _tags(51),
-        Message("tags", "51 tags are too many", "at most 50", "take some out"),
+        Message("tags", "51 tags are too many", "at most 50", "remove some"),
     ),
     Row(
         "variables-too-large",
@@ -98,7 +98,7 @@ MADE = [
             "variants.primary.environment",
             "names and values have 32,769 bytes together, the container's included",
             "at most 32,768",
-            "put some into a file of the code folder",
+            "put some into a file in the code folder",
         ),
     ),
     Row(
@@ -121,7 +121,7 @@ MADE = [
             "variants.primary.environment",
             "99 variables and those of the container make 101",
             "at most 100 in all, 98 of your own",
-            "put some into a file of the code folder",
+            "put some into a file in the code folder",
         ),
     ),
     Row(
@@ -132,7 +132,7 @@ MADE = [
             "variants.primary.environment.TABLE",
             "TABLE has 1025 characters",
             "at most 1024",
-            "put it into a file of the code folder",
+            "put it into a file in the code folder",
         ),
     ),
 ]

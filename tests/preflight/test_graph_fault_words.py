@@ -152,7 +152,7 @@ def removed(graph: Graph) -> None:
             "2.20",
             planted(
                 "XlaCallModule",
-                "its StableHLO 2.0.0 has no guarantee to run in TensorFlow 2.20, which has StableHLO 1",
+                "its StableHLO 2.0.0 isn't guaranteed to run in TensorFlow 2.20, which has StableHLO 1",
             ),
             NONE,
             STABLEHLO,
@@ -213,7 +213,7 @@ def removed(graph: Graph) -> None:
             "2.20",
             planted(
                 "ReadFile",
-                "takes a file whose name the graph computes, and the archive has no assets",
+                "reads a file whose name the graph computes, and the archive has no assets",
             ),
             NONE,
             ASSET,
@@ -221,7 +221,7 @@ def removed(graph: Graph) -> None:
         (
             lambda graph: setattr(graph, "min_consumer", 99_999),
             "2.20",
-            "the graph asks for a TensorFlow that reads version 99999 of GraphDef (min_consumer), and "
+            "the graph requires a TensorFlow that reads version 99999 of GraphDef (min_consumer), and "
             "2.20 reads up to 2288: the model does not load",
             NONE,
             "export it again with the TensorFlow of the image",

@@ -63,7 +63,7 @@ def test_a_severity_stands_before_the_message_and_errors_under_their_number() ->
     ]:
         assert format_finding(finding) == text
     lines = f"  {ERROR}\n  {ERROR}"
-    assert (format_errors([ERROR, ERROR]), format_findings([])) == (f"2 to mend:\n{lines}", "")
+    assert (format_errors([ERROR, ERROR]), format_findings([])) == (f"2 to fix:\n{lines}", "")
 
 
 def test_each_open_question_is_listed_once_with_its_inputs() -> None:

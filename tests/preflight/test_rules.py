@@ -78,7 +78,7 @@ def test_accepting_what_is_absent_or_refused_is_a_finding(environment: Environme
     (found,) = said(environment, VALID + ACKNOWLEDGE)
     assert (found.problem, found.remedy) == (
         "accepts a finding that does not exist",
-        "take it out",
+        "remove it",
     )
     text = VALID + '[acknowledge]\ninstance-unknown = "trust me, it exists"\n'
     assert rules(environment, text) == ["acknowledge-nothing"]

@@ -25,7 +25,7 @@ def said(folder: Path, text: str) -> list[str]:
 
 def test_the_ids_that_the_file_needs_are_asked_for_in_one_error(tmp_path: Path) -> None:
     assert said(tmp_path, BARE) == [
-        "security.require asks for ids that are not given: network.subnets, "
+        "security.require needs ids that are missing: network.subnets, "
         "network.security_groups, endpoint.volume_kms_key, endpoint.log_kms_key, "
         "alarms.topic_kms_key, capture.kms_key, endpoint.archive_kms_keys"
     ]

@@ -62,7 +62,7 @@ def test_a_scaled_variant_takes_two_deployments_to_change_or_remove(
     )
     ran = run(monkeypatch, deployed, SCALED, "--against", "HEAD")
     assert ran.stderr.splitlines()[0].endswith(
-        "first deploy it with hold = true in [variants.second.scaling], then take it out "
+        "first deploy it with hold = true in [variants.second.scaling], then remove it "
         "[change-variant-removed-while-scaled]"
     )
 
@@ -110,7 +110,7 @@ GUARDED = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (VALID + QUEUE, VALID, "does not take asynchronous inference away"),
+        (VALID + QUEUE, VALID, "does not remove asynchronous inference"),
         (VALID, SERVERLESS, "SageMaker does not make variant primary serverless"),
         (VALID, VALID.replace("variants.primary", "variants.main") + GUARDED, "main is new"),
     ],
@@ -131,4 +131,4 @@ def test_from_serverless_to_instances_is_warned_of(
     run(monkeypatch, deployed, SERVERLESS)
     git(deployed, "commit", "--all", "--quiet", "--message", "serverless")
     ran = run(monkeypatch, deployed, VALID, "--against", "HEAD")
-    assert (ran.return_value, "refuses the change back" in ran.stderr) == (0, True)
+    assert (ran.return_value, "rejects the change back" in ran.stderr) == (0, True)

@@ -203,7 +203,7 @@ def test_the_cost_of_data_is_said_with_sizes_price_region_and_date_or_what_is_mi
         "not set; it costs $0.016 per GB (eu-west-1, 2023-12)\n" in shown
     )
     shown = said(project, monkeypatch, f"{VALID}[traffic]\n{TRAFFIC}[asynchronous]\n")
-    assert "data in and out           not counted: no source states a price" in shown
+    assert "data in and out           not counted: no price is known" in shown
 
 
 def test_the_files_price_goes_before_the_catalogs(
@@ -239,7 +239,7 @@ def test_serverless_is_paid_by_use_and_by_what_is_kept_warm(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = said(project, monkeypatch, SERVERLESS)
-    assert "paid by use: $0.00006 per second of answering" in shown
+    assert "paid by use: $0.00006 per second of processing" in shown
     # 3 GiB for 100 ms, a million times; and all ten containers for an hour.
     assert "$6.00 per million predictions for each 100 ms" in shown
     assert "2.16/hour" in shown

@@ -68,7 +68,7 @@ def test_a_part_that_cannot_be_computed_says_why_and_is_missing_in_the_sum() -> 
     found = month(traffic=PEAK, instance_type="ml.c8g.large")
     assert found.missing_names == ["instances, primary", "data in and out"]
     assert [line.assumption for line in found.lines if line.usd is None] == [
-        "no source states a price",
+        "no price is known",
         "set traffic.request_bytes and traffic.answer_bytes",
     ]
     unsized = environment()

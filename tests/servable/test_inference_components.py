@@ -59,7 +59,7 @@ def test_plan_refuses_only_components_that_the_stack_did_not_make() -> None:
     said, (reason,) = _decide_verdict(loaded, "ranker", now, {}, True)
     assert (said, reason.split(":")[0]) == (
         "refused",
-        "ranker hosts inference components, which this stack did not make",
+        "ranker hosts inference components, which this stack did not create",
     )
 
     made = {"Resources": {"Component": {"Type": "AWS::SageMaker::InferenceComponent"}}}

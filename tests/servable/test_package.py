@@ -85,7 +85,7 @@ def test_findings_that_it_does_not_correct_stop_it(prod: Path) -> None:
 def test_a_refusal_is_json_too(prod: Path) -> None:
     (prod / "none.tar.gz").write_bytes(b"")
     (problem,) = json.loads(run("--verify", "none.tar.gz", "--json").stdout)["problems"]
-    assert problem.startswith("none.tar.gz: is not a whole .tar.gz")
+    assert problem.startswith("none.tar.gz: is not a complete .tar.gz")
 
 
 def _archive(project: Path, op: str) -> str:
@@ -107,9 +107,9 @@ def test_an_archive_is_verified_against_the_image(prod: Path) -> None:
     )
     said = run("--verify", _archive(prod, "NoOp")).stdout
     assert [line.split(":")[0] for line in said.splitlines()[-3:]] == [
-        "  no problem found for the image of TensorFlow 2.20 in what was looked at",
-        "  looked at",
-        "  not looked at",
+        "  no problem found for the image of TensorFlow 2.20 in what was checked",
+        "  checked",
+        "  not checked",
     ]
     cases: list[tuple[tuple[str, ...], int]] = [((), 0), (("prod",), 1)]
     for environment, found in cases:

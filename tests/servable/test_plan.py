@@ -70,7 +70,7 @@ def test_an_endpoint_joins_batches_in_one_deploy_and_a_batch_has_no_fleet(revisi
     assert "against HEAD: one deploy" in with_endpoint
     assert "the new fleet of primary" in with_endpoint
     (revision / "model" / "1" / "fingerprint.pb").write_bytes(b"another")
-    assert "deploy when no run runs" in run(revision, alone(VALID)).stdout
+    assert "deploy when no run is active" in run(revision, alone(VALID)).stdout
     assert json.loads(run(revision, alone(VALID), "--json").stdout)["new_fleet"] is False
 
 
@@ -111,7 +111,7 @@ def test_renamed_variants_under_a_rollout_are_refused_with_the_way_that_works(
     ran = run(revision, SECOND.replace("variants.second", "variants.third") + rollout, "--json")
     parsed = json.loads(ran.stdout)
     assert (parsed["verdict"], parsed["deploys"]) == ("refused", [])
-    assert "take [rollout] out for this deploy" in parsed["reasons"][0]
+    assert "remove [rollout] for this deploy" in parsed["reasons"][0]
 
 
 def test_a_protected_endpoint_that_the_file_renames_or_no_longer_has_is_said_to_be_kept(
@@ -187,7 +187,7 @@ def test_what_cdk_refuses_is_one_sentence(revision: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("stacks.environment_stage.EnvironmentStage", refuse)
     failed = run(revision, VALID).exception
     assert str(failed).startswith(
-        "cdk.json: CDK refuses the stacks of prod with these feature flags: Error: no such flag"
+        "cdk.json: CDK rejects the stacks of prod with these feature flags: Error: no such flag"
     )
 
 

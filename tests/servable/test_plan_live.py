@@ -272,7 +272,7 @@ def test_credentials_of_another_account_are_refused(loaded: ValidFile) -> None:
     with pytest.raises(PackagingError) as raised:
         look(loaded, account="222222222222")
     assert str(raised.value) == (
-        "environments/prod.toml: account is 111111111111, the credentials are of 222222222222; "
+        "environments/prod.toml: account is 111111111111, the credentials belong to 222222222222; "
         "use a profile of that account (AWS_PROFILE)"
     )
 
@@ -292,7 +292,9 @@ def test_what_cannot_be_read_is_a_sentence_with_its_remedy(
 
     with pytest.raises(PackagingError) as raised:
         read_live_state(loaded, refusing)
-    assert str(raised.value).startswith("environments/prod.toml: what is live cannot be read: ")
+    assert str(raised.value).startswith(
+        "environments/prod.toml: cannot read the deployed resources: "
+    )
     assert remedy in str(raised.value)
 
 

@@ -224,7 +224,7 @@ def test_whether_other_deployment_settings_alone_replace_the_fleet_cannot_be_tol
 ) -> None:
     plan.live = replace(plan.live, template=endpoint_of({"Bake": 60}, "a"))
     plan.after = endpoint_of({"Bake": 120}, "a")
-    assert "whether instances are replaced cannot be told: no page of AWS" in plan().stdout
+    assert "whether instances are replaced is unknown: no AWS document" in plan().stdout
     assert json.loads(plan("--json").stdout)["new_fleet"] is None
     plan.after = endpoint_of({"Bake": 120}, "a", "b")
     assert json.loads(plan("--json").stdout)["new_fleet"] is True

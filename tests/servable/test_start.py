@@ -188,7 +188,7 @@ def test_a_file_that_is_there_is_never_written_over(begun: Path) -> None:
 
 def test_a_folder_without_a_saved_model_is_refused_with_what_to_do(begun: Path) -> None:
     ran = run("code")
-    assert (ran.return_value, "holds no version folder" in ran.stderr) == (1, True)
+    assert (ran.return_value, "has no version folder" in ran.stderr) == (1, True)
 
     (begun / "mine.keras").write_bytes(b"PK")
     ran = run("mine.keras")

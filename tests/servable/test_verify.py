@@ -166,4 +166,4 @@ def test_a_minute_of_the_clock_is_said_without_its_seconds(project: Path) -> Non
     account.client("cloudwatch").get_metric_statistics.return_value = {"Datapoints": []}
     notes: list[str] = []
     assert list(compare_latency(account, loaded.environment, {}, notes.append)) == []
-    assert notes == ["primary: nobody called in the first 15 minutes since 2026-11-23 09:12 UTC"]
+    assert notes == ["primary: no requests in the first 15 minutes since 2026-11-23 09:12 UTC"]

@@ -344,9 +344,9 @@ def test_closing_is_a_processs_own_and_lasts(opened: Open) -> None:
     assert Child(endpoint.close).result() is None
     assert wrong_answers(endpoint, 0, 2) == []
     endpoint.close()
-    with pytest.raises(BadInputError, match="closed; make another"):
+    with pytest.raises(BadInputError, match="closed; create a new one"):
         endpoint.predict(x=np.array([1.0]))
-    assert "closed; make another" in Child(lambda: wrong_answers(endpoint, 1)).result()
+    assert "closed; create a new one" in Child(lambda: wrong_answers(endpoint, 1)).result()
 
 
 SHARED: Endpoint | None = None

@@ -194,7 +194,7 @@ def test_wrong_use_is_said(server: RuntimeServer, run: Run, project: Path) -> No
 
 def test_a_target_or_key_that_is_refused_is_said_with_the_command_for_it(run: Run) -> None:
     for key in ["endpoint=x", "prod.endpoint=x"]:
-        assert f"`servable check prod --set={key}` says why" in str(
+        assert f"`servable check prod --set={key}` shows why" in str(
             run("--body", "body.json", "--set", key).exception
         )
 

@@ -150,7 +150,7 @@ def test_one_value_stands_for_all_and_none_for_zeros() -> None:
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ({"dtype": 20}, "resource is no type that an array can hold"),
+        ({"dtype": 20}, "resource isn't a type that an array can hold"),
         ({"dtype": 99}, "dtype 99 is no type"),
         ({"dtype": 1, "tensor_shape": {"dim": [{"size": -1}]}}, "not fully known"),
         ({"dtype": 1, "tensor_shape": {"unknown_rank": True}}, "not fully known"),
@@ -164,7 +164,7 @@ def test_what_is_no_tensor_says_why(message: dict[str, Any], words: str) -> None
 
 @pytest.mark.parametrize("array", [np.array(["2020"], "M8[Y]"), np.zeros(1, "V3")])
 def test_a_type_that_tensorflow_lacks_is_refused(array: Any) -> None:
-    with pytest.raises(UnknownTypeError, match="is no type of TensorFlow's"):
+    with pytest.raises(UnknownTypeError, match="isn't a TensorFlow type"):
         find_type_number(array.dtype)
 
 

@@ -72,5 +72,5 @@ def test_outputs_without_common_rows_are_refused_by_name(outputs: Any) -> None:
 
 
 def test_complex_numbers_are_no_json() -> None:
-    with pytest.raises(TensorError, match="y: JSON holds no complex numbers"):
+    with pytest.raises(TensorError, match="y: JSON has no complex numbers"):
         as_columns({"y": np.array([1j])})

@@ -59,7 +59,7 @@ def test_make_installs_nothing_without_hashes_but_the_project_itself() -> None:
 
 
 def install(house: Path, lock: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    """As make does, from a folder in the place of the registry."""
+    """As make does, from a folder instead of the registry."""
     (said,) = re.findall(r"^INSTALL := \$\(BIN\)/python (.*)$", MAKEFILE, re.MULTILINE)
     command = [sys.executable, *said.split(), "--no-index", "--find-links", str(house)]
     return subprocess.run(

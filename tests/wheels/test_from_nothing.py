@@ -34,7 +34,7 @@ MOST_WITH_BYTECODE = 70
 
 @pytest.fixture(scope="module")
 def house(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in the place of the index: our wheels, and all that the base requires."""
+    """The folder instead of the index: our wheels, and all that the base requires."""
     folder = tmp_path_factory.mktemp("house")
     own = requirements_of(wheels)
     for name in {*required([DISTRIBUTION], own)} - {*own}:

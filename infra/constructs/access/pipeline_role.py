@@ -114,7 +114,7 @@ class PipelineRole(Construct):
             self,
             "Resource",
             assumed_by=trusted,
-            description=f"Taken on by {subjects(repository, claim)[0]}",
+            description=f"Assumed by {subjects(repository, claim)[0]}",
             # A linear rollout with its bakes takes more than one hour; the job's limit is two.
             max_session_duration=cdk.Duration.hours(3),
             **roles.properties(self),

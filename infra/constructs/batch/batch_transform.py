@@ -331,7 +331,7 @@ class BatchTransform(Construct):
         minutes = job.batch.late_minutes
         late = (
             f"The batch {self.name} is late: its job {self.job_prefix}-{{}} has not ended {minutes} minutes "
-            f"after the run began, and goes on. First: {FIRST_STEPS['batch-late']}"
+            f"after the run began, and is still running. First: {FIRST_STEPS['batch-late']}"
         )
         tell = self._told("is late", f"States.Format('{late}', $.run)")
         return {
@@ -464,7 +464,7 @@ class BatchTransform(Construct):
                 "dropped": _daily(*group, "InvocationDroppedCount", "Sum"),
             }
             failures = compute("FILL(refused, 0) + FILL(dropped, 0)", starts, "starts that failed")
-            said = "the schedule could not start a run, and tries for an hour"
+            said = "the schedule could not start a run, and retries for an hour"
             signals.append(_signal("batch-unstarted", failures, 0, Unit("", 1), said))
         informs = actions.SnsAction(self._inform)
         self.alarms: Sequence[EndpointAlarm] = tuple(

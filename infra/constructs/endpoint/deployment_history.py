@@ -73,7 +73,7 @@ class DeploymentHistory(Construct):
             stack,
             OUTPUT,
             value=f"s3://{asset.bucket_name}/{prefix}",
-            description="How the addresses of the deployments' records begin",
+            description="Prefix of the deployment records' addresses",
         )
 
 
@@ -88,8 +88,8 @@ def record(
     outputs = {}
     if endpoint is not None:
         name = endpoint.resource.attr_endpoint_name
-        outputs["EndpointName"] = name, "What invoke_endpoint takes"
-    outputs["AlarmTopicArn"] = topic.topic_arn, "Where the alarms are sent"
+        outputs["EndpointName"] = name, "Name to pass to invoke_endpoint"
+    outputs["AlarmTopicArn"] = topic.topic_arn, "Topic that receives the alarms"
     if overrides:
         text = json.dumps(dict(sorted(overrides.items())))
         outputs["Overrides"] = (text, "Given with -c for this deployment, and not in the file")

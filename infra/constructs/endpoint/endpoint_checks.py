@@ -86,7 +86,7 @@ def add_findings(endpoint: OperatedEndpoint, described: Environment) -> None:
             if component.sleep_after_minutes and f"variants.{name}.scaling" not in tables:
                 called = "variant" if variant.model else "component"
                 cdk.Annotations.of(endpoint).add_error(
-                    f"{name}: sleep_after_minutes: nothing ends its copies, or starts them again; call "
+                    f"{name}: sleep_after_minutes: nothing stops its copies or restarts them; call "
                     f"{called}.auto_scale()"
                 )
     for finding in check_all(loaded):

@@ -17,7 +17,7 @@ from infra.policy.hosting import can_use_volume_key
 
 DISKS = {
     "SageMakerEndpointConfigurationKMSKeyConfigured": "local NVMe is encrypted by the instance's "
-    "hardware, with a key that dies with it; SageMaker refuses a configuration with a key of ours for "
+    "hardware, with a key that dies with it; SageMaker rejects a configuration with a key of ours for "
     "such a type"
 }
 

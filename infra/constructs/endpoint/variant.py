@@ -150,7 +150,7 @@ class EndpointVariant(ScaledPart):
 
     @property
     def shadow(self) -> bool:
-        """Whether it gets copies of requests, and its responses reach nobody."""
+        """Whether it gets copies of requests, and its responses are discarded."""
         return self.table.shadow
 
     @property

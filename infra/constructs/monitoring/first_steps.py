@@ -7,17 +7,17 @@ docs/runbook.md has the rest, in a section for each of these names.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html (2026-11-24)
 LONGEST_DESCRIPTION = 1024
 _LATENCY = (
-    "see whether a deployment just began, which [rollout] rolls back by itself; else look at the "
-    "alarm cpu and at the log."
+    "see whether a deployment just began, which [rollout] rolls back by itself; otherwise check the "
+    "alarm cpu and the log."
 )
-_FULL = "if at-max is in ALARM too, raise max_instances; else scaling starts instances, which takes minutes."
+_FULL = "if at-max is in ALARM too, raise max_instances; otherwise scaling adds instances within minutes."
 FIRST_STEPS = {
     "objective": "see whether a deployment just began, which [rollout] rolls back by itself; without it "
     "deploy the last good commit again. The dashboard's top row shows which alarm it is.",
     "p50-latency": _LATENCY,
     "p90-latency": _LATENCY,
     "p99-latency": _LATENCY,
-    "overhead-latency": "look at the alarm cpu; see whether bodies grew or instances were just added.",
+    "overhead-latency": "check the alarm cpu; see whether bodies grew or instances were just added.",
     "4xx": "see in the log's access lines which status it is; ask what a caller or deployment changed.",
     "5xx": "read the log's last errors. After a deployment: `servable history --restore`, then deploy.",
     "model-errors": "see whether 4xx or 5xx are in ALARM; if not, containers die while they answer.",
@@ -28,16 +28,16 @@ FIRST_STEPS = {
     "gpu-memory": "deploy fewer processes, or a larger type, before one fails to get memory.",
     "no-traffic": "call the endpoint: `servable invoke`. If it answers, ask the callers.",
     "at-max": "raise max_instances if the traffic is meant; the account's quota must allow it.",
-    "queue-age": "raise max_instances if the backlog grows; if it stands still, read the log.",
-    "failed-requests": "read the log; the failures lie in the bucket under failures/. Send them again.",
-    "expired-requests": "raise max_instances, or read the log if instances answer nothing.",
+    "queue-age": "raise max_instances if the backlog grows; if it doesn't change, read the log.",
+    "failed-requests": "read the log; the failures are in the bucket under failures/. Send them again.",
+    "expired-requests": "raise max_instances, or read the log if instances don't respond.",
     "failed-notifications": "answers are in the bucket. `servable verify` shows what was changed.",
-    "queue-refused": "if cpu is in ALARM too, raise max_instances; else max_enqueued_batches.",
-    "batch-failed": "read the message that the topic was sent besides: it has the job's name and reason.",
+    "queue-refused": "if cpu is in ALARM too, raise max_instances; otherwise raise max_enqueued_batches.",
+    "batch-failed": "read the other message to this topic: it has the job's name and reason.",
     "batch-late": "see whether the input grew; more instances help where there are more objects.",
     "batch-unstarted": "start it by hand: aws stepfunctions start-execution; then `servable verify`.",
-    "golden-requests": "put updates off, or call the endpoint while one runs.",
-    "rollback": "nothing is to be done at once: SageMaker goes back by itself. Mend the model, then "
+    "golden-requests": "postpone updates, or invoke the endpoint while one runs.",
+    "rollback": "nothing is urgent: SageMaker rolls back by itself. Fix the model, then "
     "deploy again.",
 }
 

@@ -85,11 +85,11 @@ class Signal:
 
     @property
     def window(self) -> str:
-        """The time that the threshold must be crossed, in words: for 3 minutes on end."""
+        """The time that the threshold must be crossed, in words: for 3 minutes in a row."""
         if self.period_seconds < 60:
             return f"in {self.breaching} of {self.periods} periods of {self.period_seconds} s"
         minutes = self.earliest_seconds // 60
-        return "for one minute" if minutes == 1 else f"for {minutes} minutes on end"
+        return "for one minute" if minutes == 1 else f"for {minutes} minutes in a row"
 
     @property
     def earliest(self) -> str:
@@ -118,7 +118,7 @@ class Signal:
         return (
             f"With fewer than {compute_minimum_samples(self.percentile):,} requests in that time "
             f"{self.percentile} is "
-            "decided by a few of them, and is judged all the same. "
+            "decided by a few of them, but is still evaluated. "
         )
 
 

@@ -217,7 +217,7 @@ class VariantGraphs:
         ]
 
     def cost(self) -> cloudwatch.IWidget:
-        """Cost of the instances that answer; a text if no source states a price."""
+        """Cost of the instances that answer; a text if no price is known."""
         endpoint, variant = self.endpoint, self.variant
         rows, missing = [], []
         for kind in variant.instance_types:

@@ -181,7 +181,7 @@ class WatchedVariant:
     scales: bool = False
     """Whether the number of instances scales; not a serverless variant's provisioned concurrency."""
     shadow: bool = False
-    """Whether it is a shadow, which gets copies of requests and whose answers reach nobody."""
+    """Whether it is a shadow, which gets copies of requests and whose answers are discarded."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Price of an instance by type; a type that is left out has the catalog's."""
 

@@ -119,7 +119,7 @@ class EndpointRollout(Construct):
                 f"{signal.name}-{short}",
                 signal=signal,
                 name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
-                description=f"Takes back an update of {endpoint.name} to configuration {short}: "
+                description=f"Rolls back an update of {endpoint.name} to configuration {short}: "
                 f"{signal.said}{where}. {signal.few_samples}{signal.earliest}"
                 f"{directions('rollback', alarms.runbook)}",
             )

@@ -76,7 +76,7 @@ class GoldenSender(Construct):
         rule = events.CfnRule(
             self,
             "Minute",
-            description=f"Looks whether {endpoint_name} is being updated",
+            description=f"Checks whether {endpoint_name} is being updated",
             schedule_expression="rate(1 minute)",
             targets=[
                 events.CfnRule.TargetProperty(
@@ -129,8 +129,8 @@ class GoldenSender(Construct):
             "Unsent",
             signal=signal,
             name=f"{endpoint_name}-{signal.kind}",
-            description=f"{endpoint_name}: {signal.said}, so that an update that nobody else calls is "
-            f"judged by nothing. The function's log says why: {_log_name(endpoint_name)}. "
+            description=f"{endpoint_name}: {signal.said}, so an update without other traffic isn't "
+            f"watched. The function's log has the reason: {_log_name(endpoint_name)}. "
             f"{directions(signal.kind, runbook)}",
             notify=actions.SnsAction(inform),
         )

@@ -155,7 +155,7 @@ class EndpointScaling(Construct):
             metric=waiting,
             name=f"{endpoint.name}-{variant}-wake-up",
             description=f"Starts the first instance of {endpoint.name}: a request waits and "
-            "there is none. It tells nobody.",
+            "there is none. It notifies nobody.",
         )
 
     def _sleep(self, endpoint: OperatedEndpoint, variant: str, minutes: int) -> None:
@@ -176,7 +176,7 @@ class EndpointScaling(Construct):
                 each,
                 metric=metrics[each.name],
                 name=f"{endpoint.name}-{variant}-{each.alarm_ending}",
-                description=f"{words[each.name]} It tells nobody.",
+                description=f"{words[each.name]} It notifies nobody.",
             )
 
     def _step(
@@ -195,7 +195,7 @@ class EndpointScaling(Construct):
                 name=f"{endpoint.name}-{variant}-steps-{steps.name.lower()}",
                 description=f"Scales {endpoint.name}, variant {variant}: "
                 f"{'above' if steps.above else 'below'} {steps.bound_rps:g} requests/s and instance for "
-                f"{steps.minutes} minutes on end. It tells nobody.",
+                f"{steps.minutes} minutes in a row. It notifies nobody.",
             )
 
     def _alarmed_policy(

@@ -179,10 +179,10 @@ class BatchJob:
         if self.strategy.value == "multi_record":
             return (
                 None,
-                "off: a request is a batch already, and one with more rows would be refused",
+                "off: a request is a batch already, and one with more rows would be rejected",
             )
         if self.strategy.value is None or parse_media_type(self.batch.content_type) not in OF_LINES:
-            return None, "off: a request may have more rows than a batch, and would be refused"
+            return None, "off: a request may have more rows than a batch, and would be rejected"
         rows = self.max_concurrent.value
         if rows == 1:
             return None, "off: there is one request at a time"

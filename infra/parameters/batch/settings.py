@@ -38,12 +38,12 @@ class BatchSettings(Table):
     # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformResources.html (2026-11-28)
     instances: Annotated[int, Field(ge=1, le=100)] = 1
     """Number of instances of a run. They share the objects, and an object is never divided: more instances
-    than objects are paid for and idle."""
+    than objects cost money and stay idle."""
     input: Location
-    """Prefix of the objects in a bucket of yours, for example s3://bucket/rows/. Every object under it is
+    """Prefix of the objects in one of your buckets, for example s3://bucket/rows/. Every object under it is
     an input. End it with a slash: `rows` also matches `rows-old/`."""
     output: Location
-    """Prefix of the results in a bucket of yours, outside `input`. A run overwrites the results of the
+    """Prefix of the results in one of your buckets, outside `input`. A run overwrites the results of the
     last one."""
     input_kms_key: KmsKeyArn | None = None
     """KMS key that the input is encrypted with. Default: S3's own key. The key's policy must allow what
@@ -52,23 +52,23 @@ class BatchSettings(Table):
     """KMS key of the results. Default: S3's own key. The key's policy must allow what
     docs/reference/permissions.md lists."""
     content_type: MediaType
-    """Content type of the objects, for example text/csv or application/jsonlines. It is that of every
+    """Content type of the objects, for example text/csv or application/jsonlines. It applies to every
     request to the container."""
     accept: MediaType | None = None
     """Content type of the answers. Default: `content_type`, which filters and joins need; without a
-    handler application/json, because the container answers everything so."""
+    handler application/json, because the container always answers in JSON."""
     compression: Literal["none", "gzip"] = "none"
     """Compression of the objects. The results are not compressed."""
     split: Literal["none", "line", "tfrecord", "recordio"] | None = None
     """Records in an object. none: the whole object is one request. Default: line for CSV and JSON lines,
-    else none."""
+    otherwise none."""
     strategy: Literal["multi_record", "single_record"] | None = None
     """Records in a request. multi_record: as many as payload_mb holds, which is faster; the container must
     answer with one line for each. single_record: one. Default: multi_record if Servable's handler answers
-    line by line, else single_record; without `split` neither."""
+    line by line, otherwise single_record; without `split`, neither."""
     assemble: Literal["none", "line"] | None = None
     """Ends of the answers in a result. line: each on a line of its own. Default: line if `split` is line,
-    else none."""
+    otherwise none."""
     input_filter: JsonPath | None = None
     """Part of a record that the model gets, as JSONPath: "$[1:]" leaves out the first column. Default:
     all of it."""
@@ -79,7 +79,7 @@ class BatchSettings(Table):
     """Whether each answer is joined to its record: as further columns of CSV, in JSON as SageMakerOutput."""
     payload_mb: Annotated[int, Field(ge=1, le=MOST_PAYLOAD_MB)] | None = None
     """Largest request, in MB; a record must fit. Default: 1 with multi_record, because the time of such a
-    request is that of its rows already; else SageMaker's 6, less if max_concurrent leaves less."""
+    request depends on its rows; otherwise SageMaker's 6, or less if max_concurrent requires it."""
     max_concurrent: Annotated[int, Field(ge=1, le=MOST_PAYLOAD_MB)] | None = None
     """Requests that one instance gets at a time. payload_mb times max_concurrent is at most 100. Default:
     measured concurrency of a variant with this model and instance type, else one for each Gunicorn worker,
@@ -100,13 +100,13 @@ class BatchSettings(Table):
     """Time zone of `schedule`, for example Europe/Berlin; daylight saving time is followed. Default: UTC,
     as in EventBridge Scheduler."""
     late_minutes: Annotated[int, Field(ge=1, le=10_080)] = 240
-    """Minutes after which a run is late, which a message tells while it runs and an alarm when it ends. 240:
-    what begins at two at night is there at six."""
+    """Minutes after which a run is late: a message reports it while it runs, and an alarm when it ends. 240:
+    a run that starts at 02:00 is done by 06:00."""
     max_minutes: Annotated[int, Field(ge=1, le=40_320)] = 1440
-    """Minutes after which a run fails and its job is told to stop. 1440, a day: a nightly run does not
+    """Minutes after which a run fails and its job is stopped. 1440, a day: a nightly run does not
     meet the next one."""
     environment: dict[VariableName, Annotated[str, Field(max_length=10_240)]] = Field(default={})
-    """Container environment variables, as those of a variant."""
+    """Container environment variables, as for a variant."""
     container: ContainerSettings = ContainerSettings()
     """Settings of the container on its instance. Omitted keys are chosen as a variant's, for the instance
     type, the model and the code; timeouts and batching are chosen for the job."""

@@ -51,7 +51,7 @@ class BatchJobRule(Rule):
 
 
 class TransformModelUnknown(BatchTableRule):
-    """The model of a batch must be one of this file."""
+    """The model of a batch must be defined in this file."""
 
     example = build_batch_example(model="rankr")
     key = "batch.{name}.model"
@@ -76,9 +76,9 @@ class TransformMultiModel(BatchTableRule):
 
     example = "\n".join(('models.many.multi_model = ["ranker"]', build_batch_example(model="many")))
     key = "batch.{name}.model"
-    problem = "{batch.model} has several models, and a job cannot name one"
+    problem = "{batch.model} has several models, but a job cannot select one"
     allowed = "a model with saved_model or artifact"
-    remedy = "write a batch for each of them"
+    remedy = "write one batch for each model"
     reads = ("models.{batch.model}",)
 
     def check_part(self, name: str, batch: BatchSettings) -> Findings:
@@ -122,7 +122,7 @@ class TransformGpuDriver(BatchJobRule):
     key = "batch.{job.name}.instance_type"
     problem = (
         "{job.batch.instance_type}: TensorFlow {job.placement.tensorflow}'s image has CUDA {cuda}, and the "
-        "newest driver of transform jobs is 535, for CUDA {newest}"
+        "newest driver of transform jobs, 535, supports CUDA {newest}"
     )
     allowed = "images with CUDA up to {newest}, or a type without a GPU"
     remedy = "try a job before you rely on it, or choose a type without a GPU"
@@ -157,7 +157,7 @@ class TransformName(BatchTableRule):
         for other in list(self.environment.batch)[: list(self.environment.batch).index(name)]:
             if other.replace("-", "").lower() == plain:
                 yield self.build_finding(
-                    problem=f"{name} and {other} would have stack outputs of one name",
+                    problem=f"{name} and {other} would have the same stack output names",
                     allowed="names that differ by more than hyphens and case",
                     remedy="rename one",
                     name=name,
@@ -197,7 +197,7 @@ class TransformSchedule(BatchTableRule):
 
 
 class TransformLate(BatchTableRule):
-    """A run that is late only after it has been ended raises no alarm of its own."""
+    """If late_minutes isn't below max_minutes, a late run raises no alarm of its own."""
 
     severity = Severity.WARNING
     example = build_batch_example(late_minutes=60, max_minutes=60)
@@ -213,7 +213,7 @@ class TransformLate(BatchTableRule):
 
 
 class TransformOverlap(BatchTableRule):
-    """A run that starts before the last one has ended does its work again, and pays for it again."""
+    """A run that starts before the last one has ended repeats its work, and you pay for it twice."""
 
     severity = Severity.WARNING
     example = build_batch_example(schedule="rate(1 minute)", max_minutes=60)
@@ -232,7 +232,7 @@ class TransformOverlap(BatchTableRule):
 
 
 class TransformOutputInside(BatchTableRule):
-    """Every object under the input is an input: the next run would also take the results of the last.
+    """Every object under the input is an input: the next run would also read the last run's results.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformS3DataSource.html
     (S3Prefix: all objects that match the key name prefix, 2026-11-28)
@@ -252,7 +252,7 @@ class TransformOutputInside(BatchTableRule):
 
 
 class TransformOutputShared(BatchTableRule):
-    """Results are named after their objects: of two batches with one output, the later overwrites."""
+    """Results are named after their objects: with a shared output, the later batch overwrites."""
 
     example = "\n".join((build_batch_example(), build_batch_example().replace("nightly", "weekly")))
     key = "batch.{name}.output"
@@ -272,7 +272,7 @@ class TransformOutputShared(BatchTableRule):
 
 
 class TransformReadsResults(BatchTableRule):
-    """A batch that reads another's results reads those that are there when it starts, of trials too."""
+    """A batch that reads another's results reads those that exist when it starts, also of trials."""
 
     severity = Severity.WARNING
     example = "\n".join((
@@ -283,7 +283,7 @@ class TransformReadsResults(BatchTableRule):
     ))  # fmt: skip
     key = "batch.{name}.input"
     problem = (
-        "{batch.input} holds the results of {other}: those that are there when a run starts are read, of "
+        "{batch.input} holds the results of {other}: a run reads those that exist at its start, even from "
         "`servable batch --limit` too"
     )
     allowed = "a prefix without another batch's output"
@@ -297,7 +297,7 @@ class TransformReadsResults(BatchTableRule):
 
 
 class TransformTimeout(BatchJobRule):
-    """A container that gives up before the job does ends a request that was still waited for.
+    """A container timeout below the job's timeout ends requests that the job still waits for.
 
     Source: serve.py and tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-11-22)
     """
@@ -306,7 +306,7 @@ class TransformTimeout(BatchJobRule):
     # the model server ends after the wait time.
 
     example = "\n".join((build_batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
-    remedy = "take it out: it is then chosen"
+    remedy = "remove it: Servable then chooses it"
 
     def check_part(self, job: BatchJob) -> Findings:
         container, seconds = job.batch.container, job.batch.timeout_seconds

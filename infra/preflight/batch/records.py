@@ -31,7 +31,7 @@ def _is_binary(content_type: str) -> bool:
 
 
 class TransformPayload(BatchJobRule):
-    """SageMaker refuses a job whose requests under way may hold more than 100 MB together.
+    """SageMaker rejects a job whose concurrent requests may exceed 100 MB in total.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
     (MaxPayloadInMB, 2026-11-28)
@@ -41,7 +41,7 @@ class TransformPayload(BatchJobRule):
     key = "batch.{job.name}.payload_mb"
     problem = "payload_mb {payload} x max_concurrent {concurrent} are {product} MB"
     allowed = f"at most {MOST_PAYLOAD_MB}"
-    remedy = "lower one of them, or take it out: it is then chosen"
+    remedy = "lower one of them, or remove it: Servable then chooses it"
     reads = ("batch.{job.name}.max_concurrent",)
 
     def check_part(self, job: BatchJob) -> Findings:
@@ -105,7 +105,7 @@ class TransformContentType(BatchJobRule):
 
 
 class TransformSplit(BatchJobRule):
-    """Bytes of an array or a picture are no lines, and text has no frames of TFRecord or RecordIO.
+    """Binary arrays and images have no lines, and text has no TFRecord or RecordIO frames.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformInput.html
     (SplitType, 2026-11-28)
@@ -115,7 +115,7 @@ class TransformSplit(BatchJobRule):
     key = "batch.{job.name}.split"
     problem = "split {split}: {job.batch.content_type} has no such records"
     allowed = "{right}"
-    remedy = "take it out: it is then chosen"
+    remedy = "remove it: Servable then chooses it"
     reads = ("batch.{job.name}.content_type",)
 
     def check_part(self, job: BatchJob) -> Findings:
@@ -127,7 +127,7 @@ class TransformSplit(BatchJobRule):
 
 
 class TransformStrategy(BatchJobRule):
-    """The strategy says how many records a request has, which an object that is not split is not made of.
+    """The strategy sets the number of records in a request, and an object that isn't split has no records.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
     (BatchStrategy, 2026-11-28)
@@ -137,7 +137,7 @@ class TransformStrategy(BatchJobRule):
     key = "batch.{job.name}.strategy"
     problem = "strategy {job.batch.strategy}: the objects are not split into records"
     allowed = "no strategy, or a split"
-    remedy = "take it out, or set split"
+    remedy = "remove it, or set split"
     reads = ("batch.{job.name}.split",)
 
     def check_part(self, job: BatchJob) -> Findings:
@@ -180,7 +180,7 @@ class TransformLines(BatchJobRule):
 
 
 class TransformJoin(BatchJobRule):
-    """Filters and joins read records and answers: CSV, JSON or JSON lines, one answer for each, both alike.
+    """Filters and joins need CSV, JSON or JSON lines, one answer for each record, and one format for both.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.html (2023-06)
     """
@@ -202,7 +202,7 @@ class TransformJoin(BatchJobRule):
         read_by, _ = find_reader(self.candidate, job.placement, batch.model)
         lines = (job.split.value, job.assemble.value)
         if sent not in (*OF_LINES, JSON):
-            problem, remedy = f"{used}: {batch.content_type} is not parsed", "take it out"
+            problem, remedy = f"{used}: {batch.content_type} is not parsed", "remove it"
         elif parse_media_type(accept) != sent:
             problem = f"{used}: the answers are {accept}, the records {batch.content_type}"
             remedy = "set accept to content_type; without a handler answers are always JSON"
@@ -228,7 +228,7 @@ _NAMES = re.compile(r"\.[\w-]|'")
 
 
 class TransformFilter(BatchTableRule):
-    """SageMaker supports a part of JSONPath, with which a filter must select something of a record.
+    """SageMaker supports part of JSONPath; a filter must select something from each record.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.html (supported
     JSONPath operators, 2023-06); a record of CSV is an array, and SageMakerOutput is what is joined:
@@ -265,7 +265,7 @@ class TransformFilter(BatchTableRule):
 
 
 class TransformAssemble(BatchJobRule):
-    """Several answers in one result must be told apart: lines by their ends, and arrays not at all.
+    """Answers in one result must be separable: lines end with a newline, but arrays have no separator.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformOutput.html
     (AssembleWith, 2026-11-28)
@@ -291,7 +291,7 @@ class TransformAssemble(BatchJobRule):
             yield self.build_finding(
                 problem="assemble none: the last line of a request and the first of the next become one",
                 allowed="line",
-                remedy="take it out: it is then chosen",
+                remedy="remove it: Servable then chooses it",
                 job=job,
                 part="assemble",
             )

@@ -39,10 +39,10 @@ class BodyRule(Rule):
         elif allowed < given <= guide:
             yield self.build_finding(
                 key,
-                f"{name} {given:,} is more than the API's model of InvokeEndpoint allows",
+                f"{name} {given:,} exceeds the limit in the API model of InvokeEndpoint",
                 allowed=f"at most {allowed:,}; AWS's hosting FAQ says {guide:,}",
                 remedy="send fewer rows at once, or bytes instead of JSON; or try one such request against "
-                "an endpoint of yours, and acknowledge this finding if it is answered",
+                "your endpoint, and acknowledge this finding if it succeeds",
             )
         elif given > allowed:
             finding = self.build_finding(
@@ -55,7 +55,7 @@ class BodyRule(Rule):
 
 
 class RequestTooLarge(BodyRule):
-    """InvokeEndpoint refuses a larger body before the container sees it.
+    """InvokeEndpoint rejects a larger body before the container sees it.
 
     AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
     hosting FAQ): between them the finding may be acknowledged.
@@ -83,7 +83,7 @@ class AnswerTooLarge(BodyRule):
 
 
 class CaptureOfNothing(Rule):
-    """SageMaker refuses a data capture that keeps neither requests nor answers.
+    """SageMaker rejects a data capture that keeps neither requests nor answers.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html
     """
@@ -92,7 +92,7 @@ class CaptureOfNothing(Rule):
     key = "capture.requests"
     problem = "neither requests nor answers are captured"
     allowed = "one of them, or both"
-    remedy = "set requests or answers to true, or take [capture] out"
+    remedy = "set requests or answers to true, or remove [capture]"
     reads = ("capture.answers",)
 
     def check_part(self) -> Findings:
@@ -255,7 +255,7 @@ class BatchQueueShort(BatchRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
-    remedy = "raise it, or take it out"
+    remedy = "raise it, or remove it"
 
     def check_part(self, placement: Placement, batching: Batching) -> Findings:
         queue = batching.max_enqueued_batches
@@ -271,7 +271,7 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
 
 
 class BatchFixedShape(BatchRule):
-    """Batching merges requests along the first dimension, which must be open in all inputs and outputs.
+    """Batching merges requests along the first dimension, which must be unknown in all inputs and outputs.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/batching_session.h
     ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
@@ -282,8 +282,8 @@ class BatchFixedShape(BatchRule):
 
     acknowledgeable = True
     example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
-    allowed = "a first dimension that is open (None, -1) in every input and output"
-    remedy = "export the model with open first dimensions, or remove batching"
+    allowed = "an unknown first dimension (None, -1) in every input and output"
+    remedy = "export the model with unknown first dimensions, or remove batching"
 
     def check_part(self, placement: Placement, batching: Batching) -> Findings:
         for name in self.candidate.list_served_models(placement):

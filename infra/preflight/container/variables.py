@@ -38,13 +38,13 @@ class VariableRule(Rule):
 
 
 class VariablesTooMany(ContainerRule):
-    """SageMaker refuses a model with more than 100 variables, the container's included.
+    """SageMaker rejects a model with more than 100 variables, the container's included.
 
     Source: infra/catalog/limits.json, EnvironmentMap
     """
 
     example = "# 101 keys in variants.primary.environment"
-    remedy = "put some into a file of the code folder"
+    remedy = "put some into a file in the code folder"
 
     def check_part(self, placement: Placement) -> Findings:
         count, allowed = len(_build_environment(placement)), find_maximum("EnvironmentMap")
@@ -59,13 +59,13 @@ class VariablesTooMany(ContainerRule):
 
 
 class VariableTooLong(VariableRule):
-    """SageMaker refuses a variable of more than 1024 characters.
+    """SageMaker rejects a variable of more than 1024 characters.
 
     Source: infra/catalog/limits.json, EnvironmentValue
     """
 
     example = "# a value of 1025 characters in variants.primary.environment"
-    remedy = "put it into a file of the code folder"
+    remedy = "put it into a file in the code folder"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
         allowed = find_maximum("EnvironmentValue")
@@ -78,7 +78,7 @@ class VariableTooLong(VariableRule):
 
 
 class VariablesTooLarge(ContainerRule):
-    """SageMaker refuses a model whose variables are more than 32 KB together, names included.
+    """SageMaker rejects a model whose variables are more than 32 KB together, names included.
 
     Source:
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
@@ -86,7 +86,7 @@ class VariablesTooLarge(ContainerRule):
 
     example = "# 33 values of 1,000 characters in variants.primary.environment"
     allowed = f"at most {MOST_BYTES:,}"
-    remedy = "put some into a file of the code folder"
+    remedy = "put some into a file in the code folder"
 
     def check_part(self, placement: Placement) -> Findings:
         size = sum(
@@ -142,7 +142,7 @@ class VariableInert(VariableRule):
     severity = Severity.WARNING
     example = f'variants.primary.environment.{OLD_ONEDNN_SWITCH} = "1"'
     allowed = "variables that the image reads"
-    remedy = "take it out"
+    remedy = "remove it"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
         reason = explain_inert_variable(name, value, tensorflow=placement.tensorflow)
@@ -162,7 +162,7 @@ class VariableUnsupported(VariableRule):
 
     acknowledgeable = True
     example = 'variants.primary.environment.SAGEMAKER_BATCH = "true"'
-    remedy = "take it out"
+    remedy = "remove it"
 
     def check_part(self, placement: Placement, name: str, value: str) -> Findings:
         if name in UNSUPPORTED:

@@ -38,7 +38,7 @@ class WorkersWithoutCode(ContainerRule):
     severity = Severity.WARNING
     example = "variants.primary.container.gunicorn_workers = 4"
     allowed = "no such key, or code for the model"
-    remedy = "take it out, or add code"
+    remedy = "remove it, or add code"
 
     def check_part(self, placement: Placement) -> Findings:
         if placement.served.has_code is not False:
@@ -68,7 +68,7 @@ class WorkersMissing(ContainerRule):
     example = """\
 models.ranker.code = "code"
 variants.primary.container.gunicorn_worker_class = "eventlet\""""
-    remedy = "take it out: it is then chosen"
+    remedy = "remove it: Servable then chooses it"
 
     def check_part(self, placement: Placement) -> Findings:
         container, served = placement.variant.container, placement.served
@@ -84,7 +84,7 @@ variants.primary.container.gunicorn_worker_class = "eventlet\""""
             "gunicorn_workers": (container.gunicorn_workers == 0, "1 or more"),
             "gunicorn_worker_class": (
                 kind in ("eventlet", "tornado") and not brought,
-                "sync, gevent, gthread: the image has no other's package",
+                "sync, gevent, gthread: the image has no package for others",
             ),
         }
         for name, (is_wrong, allowed) in wrong.items():
@@ -112,7 +112,7 @@ class ThreadsWithGevent(ContainerRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_threads = 4"""
     allowed = "1, or gunicorn_worker_class = gthread"
-    remedy = "take it out, or change the class"
+    remedy = "remove it, or change the class"
 
     def check_part(self, placement: Placement) -> Findings:
         container, multi_model = placement.variant.container, placement.served.multi_model
@@ -168,7 +168,7 @@ variants.primary.container.gunicorn_workers = 1"""
 
 
 class WorkerTimeout(VariantRule):
-    """SageMaker gives up after 60 s: a worker that is busy for longer is lost for other requests.
+    """SageMaker gives up after 60 s: a worker that is busy for longer is unavailable to other requests.
 
     Source: infra/catalog/documented_limits.json (answer_seconds)
     """
@@ -188,7 +188,7 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
                 placement.build_key("container.gunicorn_timeout_seconds"),
                 f"gunicorn_timeout_seconds {given} is longer than InvokeEndpoint waits",
                 allowed=f"1 to {most}",
-                remedy=f"set {most}, or take it out",
+                remedy=f"set {most}, or remove it",
             )
 
 
@@ -221,9 +221,9 @@ variants.primary.container.intra_op_threads = 16"""
                 f"{vcpus} vCPUs",
                 given=processes if chosen else threads,
                 allowed=f"1 to {max(1, vcpus // (threads if chosen else processes))}",
-                remedy="lower it, or remove it: it is then chosen"
+                remedy="lower it, or remove it: Servable then chooses it"
                 if chosen
-                else "lower it or tfs_processes, or remove it: it is then chosen",
+                else "lower it or tfs_processes, or remove it: Servable then chooses it",
                 reads=(
                     placement.build_key("container.tfs_processes"),
                     placement.build_key("instance_type"),
@@ -244,7 +244,7 @@ class SettingInert(ContainerRule):
     severity = Severity.WARNING
     example = "variants.primary.container.omp_threads = 4"
     allowed = "nothing"
-    remedy = "take it out"
+    remedy = "remove it"
 
     def check_part(self, placement: Placement) -> Findings:
         container = placement.variant.container
@@ -337,7 +337,7 @@ class WaitTooShort(VariantRule):
             f"{load:.0f} s",
             given=given,
             allowed=f"{enough} or more" if fits else f"a load of at most {most_real:.0f} s",
-            remedy="raise it, or take it out" if fits else "make the model smaller",
+            remedy="raise it, or remove it" if fits else "make the model smaller",
             reads=(f"models.{placement.variant.model}", placement.build_key("container")),
         )
 

@@ -34,7 +34,7 @@ class ComponentRule(Rule):
 class ComponentExcluded(ComponentRule):
     """A component is one model on instances of one type, and each request names it.
 
-    An asynchronous request cannot; a serverless variant has no instances; a model of several is refused
+    An asynchronous request cannot; a serverless variant has no instances; a multi-model is rejected
     as a component.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
     (no InferenceComponentName); https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py
@@ -73,19 +73,19 @@ capture = { sample_percent = 10 }"""
                     other,
                     f"{what}: variant {name} has {own}, and nothing documents it for a component",
                     given=None,
-                    remedy=f"take it out, or {own}",
+                    remedy=f"remove it, or {own}",
                     reads=(f"{key}.{own}",),
                 )
 
 
 class ComponentKeys(ComponentRule):
-    """The keys that a model needs stand in its component's table; those of the variant would be nobody's.
+    """Put the keys that a model needs in its component's table; in the variant's they have no effect.
 
     Source: infra/parameters/variant.py
     """
 
     example = 'variants.primary.components.copies = { model = "ranker" }'
-    remedy = 'move it into the components that need it, or take it out (of a base: model = "")'
+    remedy = 'move it into the components that need it, or remove it (in a base file: model = "")'
 
     def check_part(self, name: str, variant: Variant) -> Findings:
         if not variant.components:
@@ -123,7 +123,7 @@ variants.primary.sleep_after_minutes = 15"""
                     "endpoint.name",
                     f"the inference component {component} has {len(component)} characters",
                     allowed=f"{LONGEST_NAME} characters together with {each} and a hyphen",
-                    remedy="shorten one of both names",
+                    remedy="shorten one of the two names",
                     reads=(f"variants.{name}",),
                 )
             if each in variant.components and (
@@ -140,7 +140,7 @@ variants.primary.sleep_after_minutes = 15"""
 
 
 class ComponentBounds(EachVariantRule):
-    """Copies are between a minimum and a maximum; only who sleeps has none, and something must add them.
+    """Copies need a minimum and a maximum; only a component that sleeps has 0, and scaling must add them.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
     (2026-11-23)
@@ -156,9 +156,9 @@ variants.primary.min_instances = 2"""
         if asleep and variant.min_instances and "min_instances" in variant.model_fields_set:
             yield self.build_finding(
                 f"{key}.min_instances",
-                f"min_instances {variant.min_instances}: the variant sleeps, and then runs none",
+                f"min_instances {variant.min_instances}: the variant sleeps, and then has no instances",
                 allowed="no min_instances with sleep_after_minutes",
-                remedy="take one of them out; at_least in a schedule keeps instances for some hours",
+                remedy="remove one of them; at_least in a schedule keeps instances for some hours",
                 reads=(f"{key}.sleep_after_minutes",),
             )
         if not variant.has_copies and variant.copy_memory_mib is not None:
@@ -166,7 +166,7 @@ variants.primary.min_instances = 2"""
                 f"{key}.copy_memory_mib",
                 f"copy_memory_mib {variant.copy_memory_mib} has no effect: the variant does not sleep",
                 allowed="only with sleep_after_minutes",
-                remedy="take it out",
+                remedy="remove it",
                 reads=(f"{key}.sleep_after_minutes",),
             )
         awake = [each for each, own in variant.components.items() if not own.sleep_after_minutes]
@@ -175,7 +175,7 @@ variants.primary.min_instances = 2"""
                 f"{key}.min_instances",
                 f"min_instances 0 is never reached: {', '.join(awake)} never sleeps",
                 allowed="1 or more, or sleep_after_minutes in every component",
-                remedy="take it out",
+                remedy="remove it",
                 reads=tuple(f"{key}.components.{each}" for each in awake),
             )
         for each in variant.components:
@@ -188,15 +188,15 @@ variants.primary.min_instances = 2"""
         if own.sleep_after_minutes and stated and own.min_copies:
             yield self.build_finding(
                 f"{key}.min_copies",
-                f"min_copies {own.min_copies}: the component sleeps, and then has none",
+                f"min_copies {own.min_copies}: the component sleeps, and then has no copies",
                 allowed="0, or no min_copies, with sleep_after_minutes",
-                remedy="take one of them out; at_least in a schedule keeps copies for some hours",
+                remedy="remove one of them; at_least in a schedule keeps copies for some hours",
                 reads=(f"{key}.sleep_after_minutes",),
             )
         elif own.min_copies == 0 and not own.sleep_after_minutes:
             yield self.build_finding(
                 f"{key}.min_copies",
-                "min_copies 0: nothing ends the last copy, or starts the first one",
+                "min_copies 0: nothing stops the last copy or starts the first one",
                 allowed="1 or more; 0 with sleep_after_minutes",
                 remedy="raise it, or add sleep_after_minutes = 15",
                 reads=(f"{key}.sleep_after_minutes",),
@@ -214,13 +214,13 @@ variants.primary.min_instances = 2"""
                 f"{key}.max_copies",
                 f"max_copies {most} is never reached: nothing scales",
                 allowed=f"{max(1, least)}, or a table [{key}.scaling]",
-                remedy="add the table with max_rps_per_instance, or take max_copies out",
+                remedy="add the table with max_rps_per_instance, or remove max_copies",
                 reads=(f"{key}.scaling",),
             )
 
 
 class ComponentInstanceType(ComponentRule):
-    """The SDK's third version refuses components on some families; on one of these, c5, they were seen.
+    """Version 3 of AWS's SDK rejects components on some families, although they ran on one of these, c5.
 
     Source: https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026: m5, m5d,
     c5, c5d, p2); https://github.com/hashicorp/terraform-provider-aws/pull/48894 (2026-07-09: c5 works)
@@ -231,7 +231,7 @@ class ComponentInstanceType(ComponentRule):
 variants.primary.instance_type = "ml.m5.xlarge"
 variants.primary.sleep_after_minutes = 15"""
     key = "variants.{name}.instance_type"
-    problem = "{variant.instance_type}: AWS's SDK refuses inference components on this family"
+    problem = "{variant.instance_type}: AWS's SDK rejects inference components on this family"
     allowed = "ml.c5, ml.c6i, ml.m6i, ml.g5 and others: not ml.m5, ml.m5d, ml.c5d, ml.p2"
     remedy = "choose another type, or try it in the account first"
     reads = ("variants.{name}",)
@@ -275,7 +275,7 @@ variants.primary.copy_memory_mib = 128"""
                 f"{placement.instance.name} has room for {most}",
                 given=chosen.value,
                 allowed=f"{least} to {most}" if least <= most else f"at most {most}",
-                remedy="take it out: the need is reserved"
+                remedy="remove it: the required memory is reserved"
                 if chosen.origin == "file"
                 else "lower tfs_processes or gunicorn_workers, or choose a larger type",
                 reads=(placement.build_key("instance_type"), f"models.{placement.variant.model}"),
@@ -341,7 +341,7 @@ variants.primary.components.copies = { model = "ranker", cpus = 3, min_copies = 
 
 
 class ComponentGpusIdle(ComponentRule):
-    """GPUs that no component reserves compute nothing, and are paid for.
+    """GPUs that no component reserves stay idle, but you pay for them.
 
     Source: botocore 1.44.5 (NumberOfAcceleratorDevicesRequired: a copy gets whole GPUs, or none)
     """
@@ -355,7 +355,8 @@ variants.primary.components.copies = { model = "ranker", gpus = 0 }"""
     problem = "no component reserves a GPU of {variant.instance_type}"
     allowed = "gpus = 1 or more in a component, or a type without GPUs"
     remedy = (
-        "give gpus in [variants.{name}.components.NAME]: fewer GPUs than components are not divided"
+        "give gpus in [variants.{name}.components.NAME]: GPUs are divided only if each "
+        "component gets one"
     )
     reads = ("variants.{name}.components",)
 
@@ -382,7 +383,7 @@ variants.primary.components.first = { model = "ranker" }
 variants.primary.components.second = { model = "ranker" }"""
     allowed = "each model once"
     remedy = (
-        "take one out and raise max_copies of the other, or accept it if their settings must differ"
+        "remove one and raise max_copies of the other, or accept it if their settings must differ"
     )
 
     def check_part(self, name: str, variant: Variant) -> Findings:

@@ -42,7 +42,7 @@ models.one.saved_model = "model"
 models.many.multi_model = ["one"]
 variants.primary.model = "many\""""
     key = "variants.{name}.model"
-    problem = "{variant.model} has several models, and an asynchronous request cannot name one"
+    problem = "{variant.model} has several models, but an asynchronous request cannot select one"
     allowed = "a model with saved_model or artifact"
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
@@ -66,9 +66,11 @@ class AsynchronousSeveral(AsynchronousRule):
 asynchronous = {}
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     key = "asynchronous"
-    problem = "{count} variants share one queue, and its length is known only for all together"
+    problem = (
+        "{count} variants share one queue, and its length is known only for the whole endpoint"
+    )
     allowed = "one variant"
-    remedy = "write an environment of its own for each variant"
+    remedy = "write a separate environment for each variant"
     reads = ("variants",)
 
     def check_part(self) -> Findings:
@@ -94,7 +96,7 @@ capture = { sample_percent = 10 }"""
         "request and answer"
     )
     allowed = "no [capture]"
-    remedy = "take [capture] out"
+    remedy = "remove [capture]"
     reads = ("asynchronous",)
 
     def check_part(self) -> Findings:
@@ -132,7 +134,7 @@ class ServerlessInstanceKeys(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
-    remedy = "take it out, or serverless"
+    remedy = "remove it, or remove serverless"
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         for key in OF_INSTANCES:
@@ -160,7 +162,7 @@ class ServerlessExcluded(ServerlessRule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 capture = { sample_percent = 10 }"""
     allowed = "only with an instance_type"
-    remedy = "take it out, or serverless"
+    remedy = "remove it, or remove serverless"
 
     def check_part(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
@@ -210,7 +212,7 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
                 f"{key}.max_provisioned_concurrency",
                 f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
                 allowed="provisioned_concurrency or more",
-                remedy="set provisioned_concurrency at or below it, or take it out",
+                remedy="set provisioned_concurrency at or below it, or remove it",
             )
         bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
         for word, given in bounds.items():
@@ -264,7 +266,7 @@ class SleepRule(VariantTableRule):
 
 
 class SleepRegion(SleepRule):
-    """A minimum of no instances was refused in eu-west-3; the SDK excludes GovCloud, isolated regions, China.
+    """AWS rejected a minimum of 0 instances in eu-west-3; the SDK excludes GovCloud, isolated regions, China.
 
     Source: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27: "Min instance count needs to be
     greater than 0 for enabled managed instance scaling"; us-east-1 takes it);
@@ -276,9 +278,11 @@ class SleepRegion(SleepRule):
 region = "eu-west-3"
 variants.primary.sleep_after_minutes = 15"""
     key = "region"
-    problem = "in {self.environment.region} a minimum of zero instances is refused (variant {name})"
+    problem = (
+        "in {self.environment.region} AWS rejects a minimum of zero instances (variant {name})"
+    )
     allowed = "a region other than eu-west-3, us-gov-*, us-iso*, cn-*"
-    remedy = "choose another region, or take sleep_after_minutes out"
+    remedy = "choose another region, or remove sleep_after_minutes"
     reads = ("variants.{name}.sleep_after_minutes",)
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
@@ -297,9 +301,9 @@ class SleepTracking(SleepRule):
 variants.primary.sleep_after_minutes = 60
 variants.primary.scaling = { max_rps_per_instance = 100 }"""
     key = "variants.{name}.sleep_after_minutes"
-    problem = "sleep_after_minutes {minutes}: scaling by a target ends the last copy after 15"
+    problem = "sleep_after_minutes {minutes}: target tracking removes the last copy after 15"
     allowed = f"1 to {TRACKING_MINUTES} with max_rps_per_instance or max_concurrency_per_instance"
-    remedy = "lower it, or take the target out of the scaling table"
+    remedy = "lower it, or remove the target from the scaling table"
     reads = ("variants.{name}.scaling",)
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:
@@ -310,7 +314,7 @@ variants.primary.scaling = { max_rps_per_instance = 100 }"""
 
 
 class SleepUnwatched(Rule):
-    """An alarm on missing traffic fires whenever the endpoint sleeps, which is no fault.
+    """An alarm on missing traffic fires whenever the endpoint sleeps, which isn't a fault.
 
     Source: docs/variants.md
     """
@@ -323,7 +327,7 @@ alarms.no_traffic_minutes = 30"""
         "no_traffic_minutes {minutes}: {name} sleeps without traffic, and the alarm would fire"
     )
     allowed = "no no_traffic_minutes with sleep_after_minutes"
-    remedy = "take one of them out"
+    remedy = "remove one of them"
     reads = ("variants.{name}.sleep_after_minutes",)
 
     def check_part(self) -> Findings:
@@ -334,7 +338,7 @@ alarms.no_traffic_minutes = 30"""
 
 
 class SleepProduction(SleepRule):
-    """Every request is refused until the first copy serves: 5 to 10 minutes, as seen.
+    """Every request fails until the first copy serves: 5 to 10 minutes, as measured.
 
     Source: https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
     (2024-12-03); https://github.com/huggingface/skills/pull/215 (2026-07)
@@ -345,9 +349,9 @@ class SleepProduction(SleepRule):
 production = true
 variants.primary.sleep_after_minutes = 15"""
     key = "variants.{name}.sleep_after_minutes"
-    problem = "sleep_after_minutes {minutes}: callers in production are refused for minutes"
+    problem = "sleep_after_minutes {minutes}: requests in production fail for minutes"
     allowed = "only where production = false"
-    remedy = "take it out; callers that may wait: acknowledge it"
+    remedy = "remove it; if callers can wait, acknowledge it"
     reads = ("production",)
 
     def check_part(self, name: str, variant: Variant, minutes: int) -> Findings:

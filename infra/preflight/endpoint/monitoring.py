@@ -39,7 +39,7 @@ class AlarmsAddressTwice(Rule):
 
     example = 'alarms.notify = ["a@example.com", "a@example.com"]'
     allowed = "each address once"
-    remedy = "take the others out"
+    remedy = "remove the others"
 
     def check_part(self) -> Findings:
         lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}
@@ -51,7 +51,7 @@ class AlarmsAddressTwice(Rule):
 
 
 class AlarmsRunbookUnreachable(Rule):
-    """The runbook's address stands in every alarm's e-mail, where a path of the repository opens nothing.
+    """Every alarm's e-mail links to the runbook, and a path in the repository can't be opened from there.
 
     Source: https://sre.google/sre-book/being-on-call/
     """
@@ -86,7 +86,7 @@ _WEBHOOKS = re.compile(
 
 
 class AlarmsWebhook(Rule):
-    """A chat's incoming webhook never confirms SNS's subscription: no message arrives, and no error.
+    """A chat's incoming webhook never confirms SNS's subscription: messages are lost without an error.
 
     Source: https://docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html (the endpoint
     must answer SubscriptionConfirmation); https://docs.aws.amazon.com/chatbot/latest/adminguide/what-is.html
@@ -94,7 +94,9 @@ class AlarmsWebhook(Rule):
 
     severity = Severity.WARNING
     example = 'alarms.notify = ["https://hooks.slack.com/services/T0/B0/x"]'
-    problem = "{host} is a chat's webhook, which does not confirm a subscription of SNS: nobody is notified"
+    problem = (
+        "{host} is a chat webhook, which never confirms an SNS subscription: nobody is notified"
+    )
     allowed = "e-mail addresses, and https URLs that confirm subscriptions of SNS"
     remedy = (
         "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
@@ -116,7 +118,7 @@ PERIOD_SECONDS = 60
 
 
 class MetricsTooRare(Rule):
-    """An alarm looks at no less than one value, and target tracking at every minute.
+    """An alarm needs at least one value per period, and target tracking one every minute.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html
     (MetricPublishFrequencyInSeconds, read 2026-11-22)

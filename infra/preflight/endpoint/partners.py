@@ -132,7 +132,7 @@ def _is_sequential(placement: Placement) -> bool:
 
 
 class KeyWithoutPartner(Rule):
-    """A key that only another key gives an effect changes nothing without it, and nothing says so.
+    """Some keys have an effect only with another key; without it they are silently ignored.
 
     What a base file sets for several environments is not reported in those that do not need it.
     Source: infra/parameters (which key reads which), infra/catalog/metrics.json (which endpoints publish
@@ -143,7 +143,7 @@ class KeyWithoutPartner(Rule):
     example = """\
 alarms.p99_latency_ms = 100
 rollout = { strategy = "canary", step_percent = 20 }"""
-    remedy = "take it out, or set what it needs"
+    remedy = "remove it, or set what it needs"
 
     def check_part(self) -> Findings:
         for key, partner in _list_partners(self.candidate):
@@ -215,7 +215,7 @@ def _list_orders(
         for place, (bound, own) in enumerate(_BOUNDS):
             stated = [getattr(action, bound) for action in scaling.schedule]
             highest = max((each for each in stated if each is not None), default=None)
-            gone = "after the first action it never comes back"
+            gone = "the first action changes it for good"
             value = None if variant.serverless else variant.capacity[place]
             if variant.component:
                 own = own.replace("instances", "copies")
@@ -226,14 +226,14 @@ def _list_orders(
 _REQUESTS_AWAKE = 5
 # What a load of a day, which rises and falls within hours, leaves of a cooldown.
 _COOLDOWNS = (
-    ("scale_out_cooldown_seconds", 3_600, "an hour", "a second rise of the load comes too soon"),
-    ("scale_in_cooldown_seconds", 21_600, "six hours", "what a peak added is paid for until then"),
+    ("scale_out_cooldown_seconds", 3_600, "an hour", "a second increase in load comes too soon"),
+    ("scale_in_cooldown_seconds", 21_600, "six hours", "you pay for a peak's instances until then"),
 )
 _BOUNDS = (("at_least", "min_instances"), ("at_most", "max_instances"))
 
 
 class KeysCrossed(Rule):
-    """A key that is above another one of the file, or above what follows from it: one of both is mistaken.
+    """A value exceeds that of another key, or a limit that follows from it: one of the two is wrong.
 
     A higher percentile is never below a lower one, and a batch must not wait longer than its caller. A
     target that the peak does not reach is often a rate for a minute.
@@ -274,7 +274,7 @@ class PriceUnused(Rule):
     severity = Severity.WARNING
     example = 'prices.instance_usd_per_hour = { "ml.c5.xlage" = 0.2 }'
     key = "prices.instance_usd_per_hour"
-    remedy = "correct the type, or take its price out"
+    remedy = "correct the type, or remove its price"
 
     def check_part(self) -> Findings:
         environment = self.environment
@@ -289,14 +289,14 @@ class PriceUnused(Rule):
             path = (*self.key.split("."), instance)
             if self.loaded.source.origins.get(path) == self.loaded.file:
                 yield self.build_finding(
-                    problem=f"there is a price for {instance}, on which nothing of this file runs",
+                    problem=f"there is a price for {instance}, but nothing in this file runs on it",
                     given=instance,
                     allowed=", ".join(sorted(used)) or "none: nothing runs on instances",
                 )
 
 
 class PathMissing(Rule):
-    """A path that leads nowhere is noticed only by the command, or the person, who needs it."""
+    """A missing path is noticed only by the command or the person that needs it."""
 
     severity = Severity.WARNING
     example = 'alarms.runbook = "docs/nowhere.md"'

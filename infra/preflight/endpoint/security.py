@@ -6,7 +6,7 @@ from infra.preflight.rule import Findings, Parts, Rule
 
 
 class SecurityIdsMissing(Rule):
-    """An environment that requires a VPC or your own keys must name them; one finding lists all that miss.
+    """An environment that requires a VPC or your own keys must name them; one finding lists all missing ones.
 
     Source: docs/security.md
     """
@@ -35,7 +35,7 @@ class SecurityIdsMissing(Rule):
             lines = [f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"' for key in missing]
             yield self.build_finding(
                 "security.require",
-                f"security.require asks for ids that are not given: {', '.join(missing)}",
+                f"security.require needs ids that are missing: {', '.join(missing)}",
                 remedy=f"add {', '.join(lines)}",
                 reads=tuple(missing),
             )
@@ -122,14 +122,14 @@ def _find_partition(region: str) -> str:
 
 
 class RoleOfAnotherAccount(Rule):
-    """SageMaker takes roles of its own account only; a permissions boundary is of that account or AWS's.
+    """SageMaker accepts only roles of its own account; a permissions boundary is of that account or AWS's.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html (2026-11-22),
     https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html (2026-11-22)
     """
 
     example = 'endpoint.execution_role = "arn:aws:iam::222222222222:role/serving"'
-    remedy = "use one of that account, or take the key out"
+    remedy = "use one of that account, or remove the key"
     reads = ("account",)
 
     def check_part(self) -> Findings:
@@ -141,7 +141,7 @@ class RoleOfAnotherAccount(Rule):
             given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
             if arn is not None and arn.split(":")[1] != _find_partition(self.environment.region):
-                problem = f"{arn} is of another partition than {self.environment.region}"
+                problem = f"{arn} is in a different partition than {self.environment.region}"
                 allowed = f"arn:{_find_partition(self.environment.region)}:…"
                 yield self.build_finding(
                     key, problem, given=arn, allowed=allowed, reads=("region",)
@@ -156,7 +156,7 @@ class RoleOfAnotherAccount(Rule):
 
 
 class NetworkHalf(Rule):
-    """A model in a VPC needs both subnets and security groups; SageMaker refuses one without the other.
+    """A model in a VPC needs both subnets and security groups; SageMaker rejects one without the other.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html
     """
@@ -187,7 +187,7 @@ production = true
 variants.primary.min_instances = 2
 network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }"""
     allowed = "two or more, in as many zones"
-    remedy = "add a subnet of another zone, or set production = false if nobody depends on it"
+    remedy = "add a subnet in another zone, or set production = false if nobody depends on it"
     reads = ("production",)
 
     def check_part(self) -> Findings:

@@ -13,7 +13,7 @@ MACHINES = ("instance_type", "instance_pools", "serverless")
 
 
 class VariantModelUnknown(Rule):
-    """A variant's model must be one of this file."""
+    """A variant's model must be defined in this file."""
 
     example = 'variants.primary.model = "rankr"'
 
@@ -23,7 +23,7 @@ class VariantModelUnknown(Rule):
         models = sorted(written) if isinstance(written, dict) else []
         for name, variant in self.environment.variants_by_table.items():
             if variant.model not in models:
-                missing = "neither model nor components is given: nothing would answer"
+                missing = "neither model nor components is given: nothing to serve"
                 yield self.build_finding(
                     f"variants.{name}.model",
                     f"there is no model {variant.model!r}" if variant.model else missing,
@@ -46,7 +46,7 @@ class VariantMachine(EachVariantRule):
         if not given:
             yield self.build_finding(
                 key,
-                "neither instance_type nor instance_pools nor serverless is given: nothing would run",
+                "one of instance_type, instance_pools and serverless is required",
                 allowed="one of the three",
                 remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
                 reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
@@ -74,7 +74,7 @@ class NoVariant(Rule):
         if not any(written.get(table) for table in ("variants", "batch")):
             yield self.build_finding(
                 "variants",
-                "there is neither a variant nor a batch: nothing would answer",
+                "there is neither a variant nor a batch to deploy",
                 given=None,
                 allowed="1 to 10 tables [variants.NAME], or tables [batch.NAME], or both",
                 remedy="add [variants.primary] with model and instance_type",
@@ -85,12 +85,12 @@ class NoVariant(Rule):
                 f"{len(self.environment.variants)} variants are too many",
                 given=len(self.environment.variants),
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
-                remedy="take some out, or move them to another environment",
+                remedy="remove some, or move them to another environment",
             )
         elif production and not any(variant.weight for variant in production.values()):
             yield self.build_finding(
                 f"variants.{next(iter(production))}.weight",
-                "every variant has weight 0: nothing would get traffic",
+                "every variant has weight 0: no variant would get traffic",
                 given=0,
                 allowed="at least one above 0",
                 remedy="give one a weight",
@@ -136,7 +136,7 @@ class ShadowPair(ShadowRule):
 
     example = "variants.primary.shadow = true"
     allowed = "one of each"
-    remedy = "take the others out"
+    remedy = "remove the others"
     reads = ("variants",)
 
     def check_part(self, shadows: Sequence[str]) -> Findings:
@@ -151,7 +151,7 @@ class ShadowPair(ShadowRule):
 
 
 class ShadowExcluded(ShadowRule):
-    """SageMaker refuses a shadow variant for asynchronous and for multi-model endpoints.
+    """SageMaker rejects a shadow variant for asynchronous and for multi-model endpoints.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
     """
@@ -174,7 +174,7 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
                 key,
                 f"{what} cannot be combined with the shadow variant {shadows[0]}",
                 given=None,
-                remedy=f"take it out, or variants.{shadows[0]}",
+                remedy=f"remove it, or variants.{shadows[0]}",
                 reads=(f"variants.{shadows[0]}.shadow",),
             )
 
@@ -207,9 +207,9 @@ MOST_TAGS = 50
 
 
 class TagRefused(Rule):
-    """AWS takes 50 tags of letters, digits, spaces and _ . : / = + - @; keys with aws: are reserved.
+    """AWS accepts 50 tags of letters, digits, spaces and _ . : / = + - @; keys with aws: are reserved.
 
-    IAM, whose roles are tagged too, treats Owner and owner as the same key, and refuses both together.
+    IAM, whose roles are tagged too, treats Owner and owner as the same key, and rejects both together.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Tag.html (2026-11-22),
     https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html (2026-11-22)
     """
@@ -224,7 +224,7 @@ class TagRefused(Rule):
                 f"{count} tags are too many",
                 given=count,
                 allowed=f"at most {MOST_TAGS}",
-                remedy="take some out",
+                remedy="remove some",
             )
         seen: set[str] = set()
         for key, value in self.environment.tags.items():
@@ -240,7 +240,7 @@ class TagRefused(Rule):
                 yield self._build_tag_finding(key, f"{key} begins with aws:", "rename it")
             if key.lower() in seen:
                 yield self._build_tag_finding(
-                    key, f"{key} exists already in another case", "take one out"
+                    key, f"{key} exists already with different capitalization", "remove one"
                 )
             seen.add(key.lower())
 

@@ -101,7 +101,7 @@ class GpuShare(GpuRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
-    remedy = "take it out: it is then chosen"
+    remedy = "remove it: Servable then chooses it"
 
     def check_part(self, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
@@ -163,7 +163,7 @@ class AmiRule(Rule):
 
 
 class AmiUnknown(AmiRule):
-    """SageMaker refuses an inference AMI that is not in its list.
+    """SageMaker rejects an inference AMI that is not in its list.
 
     Source: infra/catalog/limits.json, ProductionVariantInferenceAmiVersion
     """
@@ -178,7 +178,7 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
                 placement.build_key("inference_ami"),
                 f"{ami!r} is not an inference AMI for GPUs",
                 allowed=", ".join(list_amis()),
-                remedy=f"take it out: it is then chosen; {suggest_name(ami, list_amis())}",
+                remedy=f"remove it: Servable then chooses it; {suggest_name(ami, list_amis())}",
             )
 
 
@@ -191,7 +191,7 @@ class AmiWithoutGpu(AmiRule):
 
     example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
     allowed = "no inference_ami"
-    remedy = "take it out"
+    remedy = "remove it"
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
         if ami in list_amis() and not placement.instance.gpus:
@@ -217,7 +217,7 @@ class AmiCuda(AmiRule):
     example = """\
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1\""""
-    remedy = "take it out: it is then chosen for the image"
+    remedy = "remove it: Servable then chooses one for the image"
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
         cuda, chosen = (
@@ -251,7 +251,7 @@ class AmiFamily(AmiRule):
     example = """\
 variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
-    remedy = "take it out: an AMI is then chosen if one fits"
+    remedy = "remove it: Servable then chooses an AMI if one fits"
 
     def check_part(self, placement: Placement, ami: str) -> Findings:
         instance = placement.instance

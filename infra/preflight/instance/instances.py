@@ -33,7 +33,7 @@ from infra.preflight.rule import (
 
 
 class InstanceUnknown(Rule):
-    """SageMaker refuses an instance type that it does not host models on, after the stack has begun.
+    """SageMaker rejects an instance type that it does not host models on, after the stack has begun.
 
     Source: infra/catalog/instances.json
     """
@@ -167,14 +167,14 @@ class PoolsRule(VariantTableRule):
 
 
 class InstancePoolsRepeated(PoolsRule):
-    """A type that stands twice adds no capacity: if the first is not to be had, neither is the second.
+    """A repeated type adds no capacity: if AWS has none for the first, it has none for the second.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
     """
 
     example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
     allowed = "each instance type once"
-    remedy = "take the repetition out, or name another type"
+    remedy = "remove the repetition, or name another type"
 
     def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         types = variant.instance_types
@@ -182,21 +182,21 @@ class InstancePoolsRepeated(PoolsRule):
         if twice:
             yield self.build_finding(
                 f"variants.{name}.instance_pools",
-                f"{', '.join(twice)} stands more than once",
+                f"{', '.join(twice)} is listed more than once",
                 given=None,
             )
 
 
 class InstancePoolsDriver(PoolsRule):
-    """A variant has one inference AMI: its driver must be for every GPU type, and CPU types take none.
+    """A variant has one inference AMI: its driver must support every GPU type, and CPU types have none.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (InferenceAmiVersion, InstancePools); infra/catalog/inference_amis.json
     """
 
     example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
-    allowed = "only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6"
-    remedy = "put the others into a variant of their own"
+    allowed = "only CPU types, or GPU types that one AMI supports, such as ml.g5 and ml.g6"
+    remedy = "move the others to a separate variant"
 
     def check_part(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         if variant.inference_ami is not None:
@@ -207,7 +207,7 @@ class InstancePoolsDriver(PoolsRule):
         except KeyError:
             yield self.build_finding(
                 f"variants.{name}.instance_pools",
-                f"no inference AMI is for all of {', '.join(variant.instance_types)}",
+                f"no inference AMI supports all of {', '.join(variant.instance_types)}",
                 given=None,
                 reads=(f"models.{variant.model}",),
             )
@@ -235,10 +235,10 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         if len(sizes) > 1 and variant.is_scaled:
             yield self.build_finding(
                 f"variants.{name}.instance_pools",
-                f"scaling takes instances of different sizes for equal: {', '.join(shown)}",
+                f"scaling treats instances of different sizes as equal: {', '.join(shown)}",
                 given=None,
                 allowed="types of one size",
-                remedy="choose such, or scale by the smallest type's measured rate and accept this; "
+                remedy="choose such types, or scale by the smallest type's measured rate and accept this; "
                 "a policy on metric math that weighs the types is not built here: add it in CDK",
                 reads=(f"variants.{name}.scaling",),
             )
@@ -281,7 +281,7 @@ variants.primary.container.tfs_processes = 4"""
 
 
 class StorageVolumeOnNvme(VariantRule):
-    """An instance type with local NVMe has no EBS volume: SageMaker refuses a size for it.
+    """An instance type with local NVMe has no EBS volume: SageMaker rejects a size for it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (VolumeSizeInGB)
@@ -291,7 +291,7 @@ class StorageVolumeOnNvme(VariantRule):
 variants.primary.instance_type = "ml.g4dn.xlarge"
 variants.primary.volume_gb = 100"""
     allowed = "no volume_gb"
-    remedy = "take it out, or choose a type without local NVMe"
+    remedy = "remove it, or choose a type without local NVMe"
 
     def check_part(self, placement: Placement) -> Findings:
         given, instance = placement.variant.volume_gb, placement.instance
@@ -316,7 +316,7 @@ class StorageKeyOnNvme(VariantRule):
 variants.primary.instance_type = "ml.g4dn.xlarge"
 endpoint.volume_kms_key = "alias/serving\""""
     allowed = "no volume_kms_key with such a type"
-    remedy = "take it out: the hardware encrypts it"
+    remedy = "remove it: the hardware encrypts it"
 
     def check_part(self, placement: Placement) -> Findings:
         key = self.environment.endpoint.volume_kms_key

@@ -125,7 +125,7 @@ models.ranker.tensorflow = "2.19\""""
         for version in _list_versions(self.environment, name):
             image = find_modules(version)
             if image is None:
-                needs = "AWS's image: the modules of another one are not known"
+                needs = "AWS's image: the modules of other images are unknown"
                 question = "whether the image has what the handler imports"
                 yield self.build_unchecked(f"models.{name}.image", needs, question)
                 continue
@@ -201,14 +201,12 @@ class CodeInstalledAtStart(CodeFolderRule):
                 finding = replace(finding, problem=f"{finding.problem}; {limit}")
             yield finding
             if (folder / "lib").is_dir():
-                problem = (
-                    f"{model.code}/lib is there, and so the image never installs requirements.txt"
-                )
+                problem = f"{model.code}/lib exists, so the image never installs requirements.txt"
                 yield self.build_finding(f"models.{name}.code", problem, allowed="one of both")
 
 
 class CodeFailsAtStart(CodeFolderRule):
-    """A line of requirements.txt that works here, and not in a container, or that shows a password.
+    """A line of requirements.txt that works here but not in a container, or that exposes a password.
 
     Source: https://pip.pypa.io/en/stable/reference/requirements-file-format/ (paths are relative to the
     working folder), and serve.py of 2.20 and before, which runs pip in another folder than code/
@@ -238,9 +236,9 @@ models.ranker.code = "code"
 models.ranker.install = "at start"
 models.ranker.network_isolation = true"""
     key = "models.{name}.install"
-    problem = 'install = "at start" needs the internet, which network_isolation takes away'
+    problem = 'install = "at start" needs the internet, which network_isolation blocks'
     allowed = "vendored"
-    remedy = 'set install = "vendored", or take network_isolation out'
+    remedy = 'set install = "vendored", or remove network_isolation'
     reads = ("models.{name}.network_isolation",)
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
@@ -250,7 +248,7 @@ models.ranker.network_isolation = true"""
 
 
 class IsolationCalls(CodeFolderRule):
-    """Without network access no call to an AWS service ends: the code waits, and then fails.
+    """Without network access, calls to AWS services time out, and the code fails.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
     """
@@ -258,9 +256,9 @@ class IsolationCalls(CodeFolderRule):
     severity = Severity.WARNING
     example = "# inference.py with import boto3, and models.ranker.network_isolation = true"
     key = "models.{name}.code"
-    problem = "{place} imports {module}, whose calls network_isolation ends"
+    problem = "{place} imports {module}, whose calls network_isolation blocks"
     allowed = "code that needs no network"
-    remedy = "pack what it reads, or take network_isolation out"
+    remedy = "pack what it reads, or remove network_isolation"
     reads = ("models.{name}.network_isolation", "security.network_isolation")
 
     def check_part(self, name: str, folder: Path) -> Findings:
@@ -277,7 +275,7 @@ class IsolationCalls(CodeFolderRule):
 
 
 class CodeHoldsSecrets(ModelRule):
-    """A secret in the code folder is packed: everybody who may read the archive can read it.
+    """A secret in the code folder is packed: anyone who may read the archive can read it.
 
     Secrets are recognized by file name (`.env`, `*.key`, `credentials` and similar) and, in text files
     of at most 256 KiB, by content (private keys, tokens, passwords in URLs).
@@ -288,7 +286,7 @@ class CodeHoldsSecrets(ModelRule):
     example = "# code/.env"
     key = "models.{name}.code"
     problem = (
-        "{file}: looks like {secret.looks_like}, and would be packed: everybody who may read "
+        "{file}: looks like {secret.looks_like}, and would be packed: anyone who may read "
         "the archive, and the code in the container, could read it"
     )
     remedy = (

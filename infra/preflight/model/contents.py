@@ -24,7 +24,7 @@ from model_packaging.saved_model.variables import (
 )
 
 BYTES_PER_MB = 10**6
-_TOO_LARGE = "--run, which loads the model: its graph is too large to be followed"
+_TOO_LARGE = "--run, which loads the model: its graph is too large to analyze"
 
 
 class ModelVariables(ModelRule):
@@ -73,7 +73,7 @@ class ModelVariables(ModelRule):
 
 
 class ModelVocabulary(ModelRule):
-    """A table is filled from its file when the model is loaded: a key that is there twice ends the load.
+    """A table is filled from its file when the model is loaded: a duplicate key makes the load fail.
 
     Source: tensorflow/core/kernels/lookup_util.cc and lookup_table_op.h (2026-11-24), tried with 2.21
     """
@@ -146,7 +146,7 @@ class ModelUnfilled(ModelRule):
 
 
 class VersionZero(VariantRule):
-    """Images before 2.20 write version 0 as no version into the model server's configuration, and end.
+    """Images before 2.20 write version 0 as no version into the model server's configuration, and exit.
 
     Source: find_model_versions in tfs_utils.py, https://github.com/aws/sagemaker-tensorflow-serving-container
     (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
@@ -223,7 +223,7 @@ class GraphRule(Rule):
 
 
 class ModelGraphVersion(GraphRule):
-    """TensorFlow refuses a graph that requires a newer reader, or is older than what it reads.
+    """TensorFlow rejects a graph that requires a newer reader, or is older than what it reads.
 
     Source: tensorflow/core/framework/versions.cc (CheckVersions), read 2026-11-22; the versions that
     each image reads are in infra/catalog/op_versions.json
@@ -245,7 +245,7 @@ class ModelOpUnknown(GraphRule):
 
 
 class ModelOpRemoved(GraphRule):
-    """TensorFlow refuses a removed operation in graphs of a newer GraphDef version.
+    """TensorFlow rejects a removed operation in graphs of a newer GraphDef version.
 
     Source: tensorflow/core/framework/op_def_util.cc (CheckOpDeprecation), read 2026-11-22
     """
@@ -254,7 +254,7 @@ class ModelOpRemoved(GraphRule):
 
 
 class ModelOpAttribute(GraphRule):
-    """TensorFlow refuses an attribute that is missing, of the wrong kind, or has a forbidden value.
+    """TensorFlow rejects an attribute that is missing, of the wrong kind, or has a forbidden value.
 
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef), read 2026-11-22
     """
@@ -263,7 +263,7 @@ class ModelOpAttribute(GraphRule):
 
 
 class ModelOpAttributeIgnored(GraphRule):
-    """TensorFlow ignores an attribute that it does not know, so the operation may compute otherwise.
+    """TensorFlow ignores an attribute that it does not know, so the operation may give different results.
 
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef, "Unknown attributes will be
     ignored"), read 2026-11-22

@@ -58,7 +58,7 @@ class KnownRequestRule(Rule):
                 if validate_request(self.candidate, placement, model, file, sent_as) is None:
                     yield self.build_unchecked(
                         key,
-                        "--run: code may change the request, so that only running it shows",
+                        "--run: code may change the request, so only a run can tell",
                         f"whether the model accepts {file}",
                     )
             except OSError:
@@ -157,7 +157,7 @@ class RowsAboveShape(Rule):
     key = "traffic.rows_per_request"
     problem = "requests of {rows} rows: {name}, version {version}, takes {most} at a time"
     allowed = "{most}"
-    remedy = "export the model with an open first dimension, or send {most} at a time"
+    remedy = "export the model with an unknown first dimension, or send {most} at a time"
     reads = ("models.{name}.saved_model",)
 
     def check_part(self) -> Findings:
@@ -316,7 +316,7 @@ class ReplayOutputUnknown(Rule):
                     given=name,
                     allowed=", ".join(sorted(outputs)),
                     remedy=suggest_name(name, outputs)
-                    or "write the output's name, or take the table out",
+                    or "write the output's name, or remove the table",
                     reads=tuple(f"models.{model}" for model in self.environment.models),
                 )
 

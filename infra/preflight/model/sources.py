@@ -46,7 +46,7 @@ class ModelSource(ModelRule):
                 excluded if sources else "neither saved_model nor artifact is given",
                 given=sources,
                 allowed="one of saved_model, artifact and multi_model",
-                remedy="take one out" if sources else "add saved_model with the model's folder",
+                remedy="remove one" if sources else "add saved_model with the model's folder",
             )
         elif sources != ["saved_model"]:
             for packing in (part for part in PACKING if part in written):
@@ -55,11 +55,11 @@ class ModelSource(ModelRule):
     def _report_inert_key(self, key: str, source: str, written: dict[str, object]) -> Finding:
         packing = key.rpartition(".")[2]
         reason = "multi_model: each of its models has keys of its own"
-        remedy = "write it into the table of the model it is for, or take it out"
+        remedy = "write it into the table of the model it is for, or remove it"
         if source == "artifact":
-            reason, remedy = "an artifact, which is packed already", "take it out"
+            reason, remedy = "an artifact, which is packed already", "remove it"
             if packing == "code":
-                remedy = "pack it into the artifact as code/, or take it out"
+                remedy = "pack it into the artifact as code/, or remove it"
         problem = f"{packing} has no effect with {reason}"
         return self.build_finding(key, problem, given=written[packing], remedy=remedy)
 
@@ -89,9 +89,9 @@ class ModelsTogether(ModelRule):
                 other, sorted(self.environment.models)
             )
         if again:
-            return f"{other!r} is listed already", "take it out"
+            return f"{other!r} is listed already", "remove it"
         if model.saved_model is None:
-            return f"{other!r} has no saved_model to pack", "give it one, or take it out"
+            return f"{other!r} has no saved_model to pack", "give it one, or remove it"
         code = self.environment.models[name].code
         if key == "also_serves" and model.code not in (None, code):
             problem = f"{other!r} has its own code, but an archive has only one code folder"
@@ -112,7 +112,7 @@ class ArtifactMovingKey(ModelRule):
     severity = Severity.WARNING
     example = build_artifact_example(folder="latest")
     allowed = "a key that is written once, such as run-17/model.tar.gz"
-    remedy = "copy the archive to a key of its own and write that"
+    remedy = "copy the archive to a unique key, and write that key"
 
     def check_part(self, name: str, model: ModelTable) -> Findings:
         parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
@@ -199,7 +199,7 @@ class CodeInsideModel(PackedModelRule):
                 continue
             shown = format_path(place, self.loaded.root)
             inside = bool(model.version) or any(place.is_relative_to(one) for one in versions)
-            problem = f"{shown} holds {files}, which is not packed: code is another key"
+            problem = f"{shown} holds {files}, which isn't packed: code has its own key"
             remedy = f'write code = "{shown}" beside saved_model'
             if inside:
                 problem = (

@@ -110,7 +110,7 @@ class ChangeServerlessToInstances(ChangeRule):
                 yield self.build_finding(
                     f"variants.{name}.{_select_machine_key(variant)}",
                     f"it is serverless in {self.loaded.against}: SageMaker makes the change to instances, "
-                    "but refuses the change back, even to restore the old file",
+                    "but rejects the change back, even to restore the old file",
                 )
 
 
@@ -119,7 +119,7 @@ def _select_machine_key(variant: Variant) -> str:
 
 
 class ChangeTypeWhileScaled(ChangeRule):
-    """SageMaker refuses another instance type while the variant is a scalable target.
+    """SageMaker rejects another instance type while the variant is a scalable target.
 
     CloudFormation changes the endpoint before it removes the target, so one update cannot do it.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
@@ -164,7 +164,7 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
     key = "variants"
     example = "# --against a revision with another, scaled variant"
     allowed = "every variant that is scaled now"
-    remedy = "first deploy it with hold = true in [variants.{name}.scaling], then take it out"
+    remedy = "first deploy it with hold = true in [variants.{name}.scaling], then remove it"
 
     def compare(self) -> Findings:
         for name, old in self.loaded.deployed.items():

@@ -56,7 +56,7 @@ class RolloutTooManyAlarms(RolloutRule):
 
     example = "# [rollout] and six variants with alarms.p99_latency_ms"
     allowed = f"at most {MOST_ALARMS}"
-    remedy = "take variants out, or [rollout]"
+    remedy = "remove variants, or [rollout]"
 
     def check_part(self, rollout: Rollout) -> Findings:
         each = 1 if self.environment.alarms.p99_latency_ms is None else 2
@@ -70,7 +70,7 @@ class RolloutTooManyAlarms(RolloutRule):
 
 
 class RolloutAlarmLeftOut(RolloutRule):
-    """After ten alarms SageMaker takes no more, so that a threshold does not roll an update back.
+    """SageMaker accepts only ten alarms: the thresholds beyond them don't roll an update back.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
@@ -81,7 +81,7 @@ class RolloutAlarmLeftOut(RolloutRule):
     severity = Severity.WARNING
     example = "# [rollout] and six variants with alarms.error_4xx_percent"
     allowed = f"at most {MOST_ALARMS}"
-    remedy = "set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding"
+    remedy = "set rollout.rollback_on_4xx = false, remove variants, or acknowledge this finding"
     reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
 
     def check_part(self, rollout: Rollout) -> Findings:

@@ -12,7 +12,7 @@ from infra.preflight.rule import EachVariantRule, Findings, InstanceRule, Rule, 
 
 
 class CapacityMinAboveMax(EachVariantRule):
-    """Application Auto Scaling refuses the target, after the endpoint has been created.
+    """Application Auto Scaling rejects the target, after the endpoint has been created.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
     """
@@ -33,13 +33,13 @@ variants.primary.max_instances = 2"""
 
 
 class CapacityNothingScales(EachVariantRule):
-    """Without a [scaling] table the instances stay at the minimum, or at the one that a call wakes."""
+    """Without a [scaling] table the instances stay at the minimum, or at one that a request starts."""
 
     example = "variants.primary.max_instances = 4"
     key = "variants.{name}.max_instances"
     problem = "max_instances {variant.max_instances} is never reached: nothing scales"
     allowed = "{least}, or a table [variants.{name}.scaling]"
-    remedy = "add the table with max_rps_per_instance, or take max_instances out"
+    remedy = "add the table with max_rps_per_instance, or remove max_instances"
     reads = ("variants.{name}.scaling",)
 
     def check_part(self, name: str, variant: Variant) -> Findings:
@@ -69,7 +69,7 @@ class CapacityInitialInstances(EachVariantRule):
                 key,
                 f"initial_instances {initial} has no effect: the variant does not scale",
                 allowed=f"only with [variants.{name}.scaling] and instance_type",
-                remedy="take it out: min_instances instances run",
+                remedy="remove it: min_instances instances run",
                 reads=(f"variants.{name}.scaling",),
             )
         elif initial > most:
@@ -125,7 +125,7 @@ class CapacityZero(EachVariantRule):
 
     example = "variants.primary.min_instances = 0"
     key = "variants.{name}.min_instances"
-    problem = "with min_instances 0 nothing would answer"
+    problem = "with min_instances 0 no instance would respond"
     allowed = "1 or more; 0 with [asynchronous] and [variants.{name}.scaling]"
     remedy = "raise it"
     reads = ("asynchronous", "variants.{name}.scaling")
@@ -174,7 +174,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
 
 
 class CapacityBurstableScaled(InstanceRule):
-    """Application Auto Scaling refuses burstable instance types.
+    """Application Auto Scaling rejects burstable instance types.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
     """
@@ -218,7 +218,7 @@ variants.primary.min_instances = 1"""
 
 
 class ScalingBehindTraffic(VariantRule):
-    """New instances answer minutes after traffic has come; until then each gets more than it answers.
+    """New instances respond minutes after traffic arrives; until then all instances are overloaded.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (the maximum of an
     instance), docs/decisions/0052-a-day-rehearsed.md

@@ -36,7 +36,7 @@ class ScalingOnNothing(ScalingRule):
                 f"variants.{name}.scaling",
                 "the scaling table has no target: the number of instances would never change",
                 allowed=", ".join(allowed),
-                remedy=f"add {allowed[0]} with its measured value, or take the table out",
+                remedy=f"add {allowed[0]} with its measured value, or remove the table",
             )
 
 
@@ -128,7 +128,7 @@ class ScalingStep(ScalingRule):
                     f"two steps have {word} {given:g}",
                     given=given,
                     allowed="each bound once",
-                    remedy="take one out",
+                    remedy="remove one",
                 )
 
 
@@ -182,7 +182,7 @@ variants.primary.scaling.provisioned_use_percent = 70"""
     key = "variants.{name}.serverless.provisioned_concurrency"
     problem = "[scaling] changes provisioned concurrency, but none is provisioned"
     allowed = "1 to {serverless.max_concurrency}"
-    remedy = "set it to the concurrency that is always provisioned, or take [scaling] out"
+    remedy = "set it to the concurrency that is always provisioned, or remove [scaling]"
     reads = ("variants.{name}.scaling",)
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:

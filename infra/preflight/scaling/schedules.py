@@ -27,7 +27,7 @@ class ScheduledRule(Rule):
 
 
 class ScalingSchedule(ScheduledRule):
-    """A scheduled action without a range does nothing, and one whose minimum is above its maximum is refused.
+    """A scheduled action without a range does nothing; one whose minimum is above its maximum is rejected.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     """
@@ -62,7 +62,7 @@ class ScalingSchedule(ScheduledRule):
         elif least == 0 and not (self.environment.kind.can_be_empty or variant.can_sleep):
             yield self.build_finding(
                 key,
-                f"with at_least 0 ({action.at}) nothing would answer, and requests do not wait",
+                f"with at_least 0 ({action.at}) no instance would respond, and requests aren't queued",
                 given=least,
                 allowed="1 or more; 0 with [asynchronous]",
                 remedy="raise it",
@@ -80,7 +80,7 @@ def _compute_range(variant: Variant) -> tuple[int, int]:
 
 
 class ScalingScheduleExpression(ScheduledRule):
-    """Application Auto Scaling refuses an invalid expression; its cron expressions have six fields.
+    """Application Auto Scaling rejects an invalid expression; its cron expressions have six fields.
 
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
@@ -122,9 +122,9 @@ variants.primary.scaling.schedule = [
 ]"""
     table = "scaling"
     key = "variants.{name}.scaling.schedule"
-    problem = "{first.at} and {second.at} run in the same minute, and set other bounds"
+    problem = "{first.at} and {second.at} run in the same minute, and set different bounds"
     allowed = "one action in a minute"
-    remedy = "join them, or give one another minute or other days"
+    remedy = "merge them, or move one to another minute or day"
 
     def check_part(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for first, second in itertools.combinations(scaling.schedule, 2):
@@ -141,7 +141,7 @@ variants.primary.scaling.schedule = [
 
 
 class ScalingSchedulePast(ScheduledRule):
-    """A scheduled action whose time is over changes nothing any more.
+    """A scheduled action in the past has no effect.
 
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
@@ -209,7 +209,7 @@ def _read_offsets(zone: str) -> tuple[timedelta | None, ...]:
 
 
 class ScalingTimezone(ScheduledRule):
-    """Application Auto Scaling takes names of the IANA time zone database.
+    """Application Auto Scaling accepts names in the IANA time zone database.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     (Timezone)

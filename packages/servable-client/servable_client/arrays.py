@@ -69,7 +69,7 @@ def _convert_to_array(name: str, value: Any) -> Array:
     leaves = [value] if hasattr(value, "dtype") else _collect_leaves(value)
     if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, leaves))):
         raise BadInputError(
-            f"{name}: holds a masked array, and no tensor has a mask; give x.filled(…)"
+            f"{name}: holds a masked array; tensors have no mask, so pass x.filled(…)"
         )
     try:
         array = np.asarray(value)
@@ -113,7 +113,7 @@ def _keep_values(name: str, value: Any, leaves: list[Any], array: Array) -> Arra
         return array  # nothing that can be looked into, as a range; or nothing that can be sent
     held = sorted({_HOLDS[kind] for kind in kinds.values()})
     if len(held) > 1:
-        raise BadInputError(f"{name}: holds {' and '.join(held)}; an array holds one of them")
+        raise BadInputError(f"{name}: holds {' and '.join(held)}; use one kind for an array")
     if held == [_STRINGS]:
         return np.asarray(value, object)
     if held == [_NUMBERS] and array.dtype.kind in "fcO":
@@ -122,8 +122,8 @@ def _keep_values(name: str, value: Any, leaves: list[Any], array: Array) -> Arra
             return _build_integer_array(name, whole).reshape(array.shape)
         if array.dtype.kind == "O" or not all(map(_is_exact_as_float, whole)):
             raise BadInputError(
-                f"{name}: holds an integer above 2**53 beside fractions, which float64 rounds; "
-                "give integers alone, or floats"
+                f"{name}: mixes an integer above 2**53 with fractions, which float64 rounds; "
+                "pass only integers, or floats"
             )
     return array
 
@@ -163,7 +163,7 @@ def _convert_to_bytes(name: str, value: Any) -> bytes:
         return value
     raise BadInputError(
         f"{name}: holds a {type(value).__name__}; "
-        "an array holds numbers, truth values or strings, evenly nested"
+        "an array contains numbers, Booleans, or strings, evenly nested"
     )
 
 
@@ -173,7 +173,7 @@ def _encode_utf8(name: str, text: str) -> bytes:
     except UnicodeEncodeError as error:
         raise BadInputError(
             f"{name}: the character {text[error.start]!r} is half of a surrogate pair, which UTF-8 "
-            'does not hold; give bytes, or text.encode(errors="surrogatepass")'
+            'cannot encode; pass bytes, or text.encode(errors="surrogatepass")'
         ) from None
 
 

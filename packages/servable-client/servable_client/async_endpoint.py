@@ -89,7 +89,9 @@ class AsyncEndpoint:
         import asyncio
 
         if self._closed:
-            raise BadInputError(f"{self.endpoint.name}: this AsyncEndpoint is closed; make another")
+            raise BadInputError(
+                f"{self.endpoint.name}: this AsyncEndpoint is closed; create a new one"
+            )
         loop = asyncio.get_running_loop()
         bound = functools.partial(call, *arguments, **options)
         return await loop.run_in_executor(self._executor, bound)

@@ -61,7 +61,7 @@ def _merge_output(
         if constant is None and len(set(rows)) == 1 and _has_equal_pieces(pieces):
             raise BadAnswerError(
                 f"{name}: every part has {rows[0]} rows and gives the same {rows[0]} values: they may "
-                f"be the rows' or one for all. Say which outputs are one for all parts: "
+                f"be per row or shared. Name the outputs that all parts share: "
                 f'Split(rows={rows[0]}, constant=frozenset({{"{name}"}})), or constant=frozenset() '
                 "for none"
             )
@@ -70,7 +70,7 @@ def _merge_output(
         return pieces[0]
     raise BadAnswerError(
         f"{name}: has shape {list(pieces[0].shape)} for {rows[0]} rows, and is not the same in every "
-        "part: what is one for the whole batch cannot be put together of parts; leave split out"
+        "part: an output of the whole batch cannot be assembled from parts; leave split out"
     )
 
 

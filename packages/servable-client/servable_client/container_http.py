@@ -75,7 +75,9 @@ class ContainerHttp:
         return Answer(body=body, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
-        raise BadInputError("a container answers at once; submit() is for an asynchronous endpoint")
+        raise BadInputError(
+            "a container answers synchronously; submit() needs an asynchronous endpoint"
+        )
 
     def close(self) -> None:
         self._pool.clear()

@@ -291,11 +291,11 @@ class Endpoint:
     def check_open(self) -> None:
         """Raise `BadInputError` if the endpoint is closed."""
         if self.closed:
-            raise BadInputError(f"{self.name}: this Endpoint is closed; make another")
+            raise BadInputError(f"{self.name}: this Endpoint is closed; create a new one")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"an {type(self).__name__} cannot be pickled: its connections are its process's; make "
+            f"an {type(self).__name__} cannot be pickled: its connections belong to its process; create "
             f"one in each process, as Endpoint({self.name!r}), or have it inherited by fork"
         )
 

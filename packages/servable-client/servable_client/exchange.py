@@ -91,8 +91,8 @@ def read_body(
         unstated = framed and not is_stated
         if unstated and "chunked" not in headers.get("transfer-encoding", "").lower():
             raise BadAnswerError(
-                f"the answer has the Content-Length {length!r:.40} and is not chunked, so a part of it "
-                "cannot be told from the whole; the container must send one of the two"
+                f"the answer has the Content-Length {length!r:.40} and is not chunked, so truncation "
+                "cannot be detected; the container must send one of the two"
             )
         if is_stated and int(length) <= _PIECE_BYTES:
             small: bytes = stream.read()
@@ -101,7 +101,7 @@ def read_body(
         while piece := stream.read(_PIECE_BYTES):
             pieces.append(piece)
             if deadline.compute_seconds_left() <= 0:
-                raise DeadlineExceededError("the answer was still coming when the time was over")
+                raise DeadlineExceededError("the answer was incomplete when the timeout expired")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
     except BaseException:
         stream.close()  # with what is unread in it, the connection is of no use
@@ -140,7 +140,7 @@ class Job:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{self!r} cannot be pickled: it has its process's connections; "
+            f"{self!r} cannot be pickled: its connections belong to its process; "
             "give the other process output_location and failure_location"
         )
 
@@ -158,7 +158,7 @@ class Job:
         """
         if timeout_seconds < 0:
             raise BadInputError(
-                f"timeout_seconds {timeout_seconds:g}: give how long to wait at most"
+                f"timeout_seconds {timeout_seconds:g}: give the maximum time to wait"
             )
         deadline, pause = time.monotonic() + timeout_seconds, FIRST_LOOK_SECONDS
         while True:
@@ -172,9 +172,9 @@ class Job:
             seconds = deadline - time.monotonic()
             if seconds <= 0:
                 raise DeadlineExceededError(
-                    f"{self.output_location}: not there after {timeout_seconds:g} s, or not to be "
-                    "read by the caller (s3:GetObject); the job goes on: call result() again, or "
-                    "look into the endpoint's log"
+                    f"{self.output_location}: not there after {timeout_seconds:g} s, or not "
+                    "readable by the caller (s3:GetObject); the job continues: call result() again, or "
+                    "check the endpoint's log"
                 ) from self._failure
             time.sleep(min(pause, seconds))
             pause = min(pause * LONGER_EACH_TIME, MOST_BETWEEN_LOOKS_SECONDS)

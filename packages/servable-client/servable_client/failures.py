@@ -112,7 +112,7 @@ def build_sagemaker_error(endpoint: str, response: Mapping[str, Any]) -> Predict
         hint = "more instances, or fewer requests at a time"
         return ThrottledError(f"{message}; {hint}", status=status, retry_after_seconds=retry_after)
     if _ASLEEP in reason.lower():
-        hint = "it sleeps, and this request wakes it: give wake_seconds=900 to wait"
+        hint = "it has scaled to zero, and this request wakes it: pass wake_seconds=900 to wait"
         return AsleepError(f"{endpoint}: no copy of its component runs; {hint}", status=status)
     if code in _NOT_ALLOWED or status in (401, 403):
         hint = "the caller needs sagemaker:InvokeEndpoint and credentials that are valid"

@@ -34,7 +34,7 @@ def find_content_type(form: str) -> str:
     """Return the content type of a format. Raises `BadInputError` for an unknown one."""
     if form not in load_codecs():
         raise BadInputError(
-            f"format {form!r}: give one of {', '.join(load_codecs())}, or none to have one chosen"
+            f"format {form!r}: give one of {', '.join(load_codecs())}, or leave it out"
         )
     return load_codecs()[form].content_type
 
@@ -83,9 +83,9 @@ def decode(content_type: str, body: bytes) -> dict[str, Array]:
     codec = next((codec for codec in load_codecs().values() if codec.content_type == kind), None)
     if codec is None:
         raise BadAnswerError(
-            f"the answer is {content_type or 'of no content type'}; this client reads "
+            f"the answer is {content_type or 'without content type'}; this client reads "
             f"{', '.join(codec.content_type for codec in load_codecs().values())}; "
-            "invoke() gives the bytes as they are"
+            "invoke() returns the bytes unchanged"
         )
     try:
         return codec.read_response(body)

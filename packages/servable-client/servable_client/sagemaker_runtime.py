@@ -99,7 +99,7 @@ class Store:
             raise refusal from None
         except CONNECTION_ERRORS as error:
             raise ConnectionLostError(
-                f"{location}: cannot be read: {error}; the job goes on"
+                f"{location}: cannot be read: {error}; the job continues"
             ) from None
 
     def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:

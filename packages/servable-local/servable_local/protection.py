@@ -60,7 +60,7 @@ def explain_rejection(
     """
     if origin is not None:
         return 403, (
-            f"Origin {_format_value(origin)}: requests of web pages are refused, whatever their site; "
+            f"Origin {_format_value(origin)}: requests from web pages are rejected, whatever their site; "
             "call this address from a program that sends no Origin header"
         )
     if len(hosts) != 1:

@@ -143,8 +143,8 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
         for other in sorted(holder.glob("[0-9]*")):
             if other.name.isdecimal() and not (other / "saved_model.pb").exists():
                 raise LayoutError(
-                    f"{other.relative_to(root).as_posix()} holds no saved_model.pb: the container would wait "
-                    "for this version, and end; take it out, or export the SavedModel into it"
+                    f"{other.relative_to(root).as_posix()} has no saved_model.pb: the container would wait "
+                    "for this version, and exit; remove it, or export the SavedModel into it"
                 )
     if not models:
         files = sorted(

@@ -225,7 +225,7 @@ def from_npz(
 def to_npz(arrays: Arrays) -> bytes:
     """Return the arrays as an uncompressed .npz file. Raises `TensorError`."""
     if wrong := [name for name in arrays if "\0" in name]:
-        raise TensorError(f"{wrong[0]!r}: the name of an array in a .npz has no zero in it")
+        raise TensorError(f"{wrong[0]!r}: array names in a .npz can't contain a zero byte")
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():

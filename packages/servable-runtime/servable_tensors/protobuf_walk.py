@@ -164,7 +164,7 @@ def _has_model_name(body: bytes, start: int, end: int, named: bool) -> bool:
         elif number == 2:
             _require_bytes(number, kind)
             if any(field[:2] != (1, VARINT) for field in iterate_fields(body, first, last)):
-                raise WireError("the model's version is no number")
+                raise WireError("the model's version isn't a number")
     return named
 
 
@@ -191,7 +191,7 @@ def _count_repeated_bytes(body: bytes, tensor: Tensor) -> int:
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
     shown = f"got {wire.find_dtype_name(tensor.dtype)} {shape}"
     if size is None:
-        raise WireError(f"{shown}, a type that no request may carry")
+        raise WireError(f"{shown}, a type that a request can't carry")
     if tensor.unknown_rank or min(tensor.sizes, default=0) < 0:
         raise WireError(f"{shown}, whose shape is not fully known")
     count = count_elements(tensor.sizes, MOST_TENSOR_BYTES // size)
@@ -209,9 +209,7 @@ def _count_repeated_bytes(body: bytes, tensor: Tensor) -> int:
                 f"{shown}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
             )
         if tensor.single or tensor.packed_at:
-            raise WireError(
-                f"{shown}, with tensor_content and with values beside it; send one of them"
-            )
+            raise WireError(f"{shown}, with both tensor_content and values; send one of them")
         return 0
     if field in ("scomplex_val", "dcomplex_val"):
         if values % 2:

@@ -67,7 +67,9 @@ def find_array_dtype(number: int) -> np.dtype[Any]:
     if number == BFLOAT16:
         return np.dtype("<f4")
     if number not in _STORED:
-        raise UnknownTypeError(f"{wire.find_dtype_name(number)} is no type that an array can hold")
+        raise UnknownTypeError(
+            f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
+        )
     return np.dtype(_STORED[number][0])
 
 
@@ -80,7 +82,7 @@ def find_type_number(dtype: np.dtype[Any]) -> int:
         return STRING
     number = _NUMBERS.get(dtype) or _NUMBERS.get(dtype.newbyteorder("<"))
     if number is None:
-        raise UnknownTypeError(f"{dtype} is no type of TensorFlow's")
+        raise UnknownTypeError(f"{dtype} isn't a TensorFlow type")
     return number
 
 
@@ -163,7 +165,9 @@ def to_array(message: Any) -> Array:
     """
     number = message.dtype
     if number != STRING and number not in _STORED:
-        raise UnknownTypeError(f"{wire.find_dtype_name(number)} is no type that an array can hold")
+        raise UnknownTypeError(
+            f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
+        )
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
     count = math.prod(shape)
     if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:

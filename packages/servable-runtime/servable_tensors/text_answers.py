@@ -158,4 +158,4 @@ def _format_decimal(text: str) -> str:
 
 
 def _build_complex_error(name: str) -> TensorError:
-    return TensorError(f"{name}: JSON holds no complex numbers; accept .npy, .npz or protobuf")
+    return TensorError(f"{name}: JSON has no complex numbers; accept .npy, .npz or protobuf")

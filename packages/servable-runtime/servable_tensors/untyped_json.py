@@ -115,7 +115,7 @@ def _convert_values(name: str, array: Array) -> Any:
     kind = array.dtype.kind
     if 0 in array.shape[:-1]:
         raise TensorError(
-            f"{name or 'the input'}: JSON forgets the shape {list(array.shape)} of an array that "
+            f"{name or 'the input'}: JSON loses the shape {list(array.shape)} of an array that "
             "holds nothing; leave format out"
         )
     if kind == "O":

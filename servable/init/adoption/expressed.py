@@ -66,7 +66,7 @@ def convert_live_endpoint(picture: LivePicture, *, endpoint_name: str | None = N
     if any(not variant.get("ModelName") for variant, _ in iterate_variants(config)):
         name = str(picture.endpoint.get("EndpointName") or config["EndpointConfigName"])
         problem = "hosts inference components: its variants name no model"
-        remedy = "Servable makes none; adopt an endpoint whose variants name models"
+        remedy = "Servable cannot adopt those; adopt an endpoint whose variants name models"
         raise PackagingError(Path(name), problem, remedy)
     return _Expression(picture).convert(endpoint_name)
 
@@ -164,7 +164,7 @@ class _Expression:
         weight = float(1.0 if (given := fields.take("InitialVariantWeight")) is None else given)
         table["weight"] = float(running.get("DesiredWeight", weight))
         if table["weight"] != weight:
-            reason = "another weight is in force, which the file has"
+            reason = "a different weight is in force; the file has that one"
             self._note_not_carried(
                 f"variant {name}: InitialVariantWeight", weight, reason, "changed"
             )
@@ -214,7 +214,7 @@ class _Expression:
         )
         table["min_instances"] = count
         if count != initial:
-            reason = "another number of instances runs, which the file has"
+            reason = "a different number of instances runs; the file has that one"
             where = f"variant {running['VariantName']}: InitialInstanceCount"
             self._note_not_carried(where, initial, reason, "changed")
 
@@ -237,7 +237,7 @@ class _Expression:
                     entry["container"] = differs
                 if other["model"] != table["model"]:
                     self._models.pop(other["model"])
-                    reason = "it has another archive, image or role than the variant's model"
+                    reason = "its archive, image, or role differs from the variant's model's"
                     where = f"instance type {pool['InstanceType']}: ModelNameOverride"
                     self._note_not_carried(where, override, reason, "lost")
             table["instance_pools"].append(entry)
@@ -251,8 +251,8 @@ class _Expression:
         served = [table for table in self._models.values() if "execution_role" in table]
         for arn, stack in self._picture.stacks_of_roles.items():
             reason = (
-                f"the role belongs to stack {stack} and goes with it; before that stack is deleted, take "
-                "execution_role out of the file, so that this stack makes a role of its own"
+                f"the role belongs to stack {stack} and is deleted with it; before that, take "
+                "execution_role out of the file, so that this stack creates its own role"
             )
             self._note_not_carried("execution role", arn, reason, "changed")
         if len({table["execution_role"] for table in served}) == 1 and len(roles - {None}) == 1:
@@ -264,7 +264,7 @@ class _Expression:
             tables["network"] = dict(self._networks[0])
         if any(network != self._networks[0] for network in self._networks):
             where = "models: VpcConfig"
-            reason = "[network] is one for all models, and is the first one's in the file"
+            reason = "[network] applies to all models; the file has the first model's"
             self._note_not_carried(where, str(self._networks), reason, "changed")
 
     def _convert_endpoint(self, tables: dict[str, Any], config: LiveFields) -> None:
@@ -277,9 +277,7 @@ class _Expression:
         if days in get_args(RetentionDays):
             endpoint["log_retention_days"] = days
         elif group:
-            reason = (
-                "lines are kept for 30 days by default; write another endpoint.log_retention_days"
-            )
+            reason = "logs are kept for 30 days by default; to change it, set endpoint.log_retention_days"
             kept = "for ever" if days is None else f"{days} days"
             self._note_not_carried(
                 f"log group {group['logGroupName']}: retention", kept, reason, "changed"
@@ -334,7 +332,7 @@ class _Expression:
         if not table["sample_percent"]:
             table["sample_percent"] = 1
             where = "data capture: InitialSamplingPercentage"
-            reason = "capture.sample_percent is at least 1; take [capture] out to capture nothing"
+            reason = "capture.sample_percent is at least 1; remove [capture] to capture nothing"
             self._note_not_carried(where, 0, reason, "changed")
         self._add_kms_key(table, fields.take("KmsKeyId"), "data capture: KmsKeyId")
         if self._picture.config["DataCaptureConfig"].get("CaptureContentTypeHeader") is None:
@@ -398,7 +396,7 @@ class _Expression:
         for resource, tags in self._picture.other_tags.items():
             for key, value in tags.items():
                 if not key.startswith("aws:") and own.get(key) != value:
-                    reason = "[tags] is one for all resources of the stack, and has the endpoint's"
+                    reason = "[tags] applies to all resources of the stack; it has the endpoint's"
                     self._note_not_carried(f"{resource}: tag {key}", value, reason, "lost")
 
     def _write_defaults(self, tables: dict[str, Any]) -> None:
@@ -443,7 +441,7 @@ class _Expression:
                     missing = error["type"] == "missing"
                     # Without a key that it needs, a table is removed as a whole.
                     key = error["loc"][:-1] if missing else error["loc"]
-                    reason = f"the key {'.'.join(map(str, error['loc']))} takes no such value: {error['msg']}"
+                    reason = f"the key {'.'.join(map(str, error['loc']))} rejects this value: {error['msg']}"
                     if len(key) < 2 or (len(key) == 2 and key[0] in ("models", "variants")):
                         remedy = "write the file by hand"
                         raise PackagingError(Path(self._name or "live"), reason, remedy) from None

@@ -45,7 +45,7 @@ def convert_alarms(
         replaced = _convert_threshold(alarm, types)
         if replaced is None:
             reason = (
-                "no key of [alarms] makes this alarm; it stays as it is and goes on watching the endpoint "
+                "no key of [alarms] creates this alarm; it stays as it is and keeps watching the endpoint "
                 "of its dimension"
             )
             leave(alarm, alarm.get("MetricName"), reason, "none")
@@ -53,7 +53,7 @@ def convert_alarms(
         key, value = replaced
         minutes = int(alarm["EvaluationPeriods"]) * int(alarm["Period"]) // 60
         if table.setdefault(key, value) != value:
-            reason = f"alarms.{key} is one for all variants, and is {table[key]:g} in the file"
+            reason = f"alarms.{key}, the same for all variants, is {table[key]:g} in the file"
             leave(alarm, value, reason, "changed")
             continue
         windows[minutes] += 1

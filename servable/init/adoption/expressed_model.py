@@ -155,7 +155,7 @@ def _convert_image(where: str, uri: str, region: str, instance_type: str | None)
     account = uri.partition(".")[0]
     of_aws = account in images.list_registry_accounts()
     if of_aws and "tensorflow" not in repository:
-        problem = f"its image is {uri}, which serves no TensorFlow model"
+        problem = f"its image is {uri}, which does not serve TensorFlow models"
         raise PackagingError(Path(where), problem, "adopt an endpoint with AWS's TensorFlow image")
     instance = load_instances().get(instance_type or "")
     device = instance.device if instance else "cpu"
@@ -232,8 +232,8 @@ def _list_archive_notes(
         yield NotCarried(where=uri, value=None, reason=problem, effect="none")
     if len(models) > 1 and default is None:
         reason = (
-            f"the container finds {', '.join(models)} and no variable names the one that answers requests "
-            f"that name none; the file names {min(models)}: check it"
+            f"the container finds {', '.join(models)} and no variable selects one for requests "
+            f"without a model name; the file names {min(models)}: check it"
         )
         yield NotCarried(where=uri, value=None, reason=reason, effect="changed")
 
@@ -266,7 +266,7 @@ def _convert_multi_model(
     note = "archives of a multi-model endpoint are packed by the file from models/ from then on"
     listed.append(NotCarried(where=prefix, value=None, reason=note, effect="changed"))
     if not tables:
-        problem = "no model archive lies there, so that no model can be named"
+        problem = "no model archive is there, so that no model can be named"
         raise PackagingError(Path(prefix), problem, "put one there, or check s3:ListBucket")
     return {name: {"multi_model": [*tables], **about}, **tables}, sources
 
@@ -294,7 +294,7 @@ def _convert_variables(
             inside = batching if key.startswith("batching.") else settings
             parsed = _parse_setting(key, name, value, version)
             if parsed is None:
-                reason = f"container.{key} cannot say this value"
+                reason = f"container.{key} cannot express this value"
                 listed.append(NotCarried(where=place, value=value, reason=reason, effect="lost"))
             elif inside is batching and not batches:
                 reason = f"without {BATCHING_SWITCH}=true the image does not read it"

@@ -92,7 +92,7 @@ class ExpressedScaling:
         if suspended := [name for name, value in state.items() if value]:
             reason = "suspended by hand; write scaling.hold = true to keep the number of instances"
             self._note_not_carried("SuspendedState", ", ".join(suspended), reason, "changed")
-        role = ("the service-linked role is used in its place", "none")
+        role = ("the service-linked role is used instead", "none")
         self.not_carried += fields.list_not_carried({"RoleARN": role})  # type: ignore[dict-item]
 
     def _convert_policy(self, policy: Described) -> None:
@@ -160,7 +160,7 @@ class ExpressedScaling:
             seen = alarm and alarm.get("MetricName")
             reason = (
                 "steps of [scaling] add or remove a number of instances by InvocationsPerInstance per "
-                "minute; this policy has another adjustment or alarm, or its alarm is not there"
+                "minute; this policy has a different adjustment or alarm, or its alarm is missing"
             )
             self._note_not_carried(name, seen, reason)
             return

@@ -61,7 +61,9 @@ class LiveFields:
         """
         for path, value in _iterate_leaves(self._fields, ""):
             first = path.partition(".")[0].partition("[")[0]
-            reason, effect = reasons.get(first, ("no key of an environment file says it", "lost"))
+            reason, effect = reasons.get(
+                first, ("no key of an environment file expresses it", "lost")
+            )
             yield NotCarried(
                 where=f"{self._where}: {path}", value=value, reason=reason, effect=effect
             )

@@ -306,13 +306,13 @@ def explain_harmless_change(
     if what.endswith(".Dimensions[EndpointName].Value") and (
         before == picture.endpoint.get("EndpointName")
     ):
-        return "a new endpoint beside the live one"
+        return "a new endpoint next to the live one"
     if name == "ModelPackageName" and _remove_partition(before) == _remove_partition(after):
         return "the same version of the model package"
     if what.startswith("DataCaptureConfig.") and after is None and not is_capturing(picture.config):
         return "EnableCapture is false: nothing was captured"
     if what == "EndpointName":
-        return "a new endpoint beside the live one"
+        return "a new endpoint next to the live one"
     if name == "InitialInstanceCount" and after in _list_counts(picture):
         return "the number of instances that run"
     if name == "InitialVariantWeight" and after in _list_weights(picture):

@@ -110,7 +110,7 @@ def format_confidence(comparison: Comparison) -> str:
 
 def _list_missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> Iterator[str]:
     if not comparison.requests:
-        yield "No request was replayed, so nothing is known of the answers."
+        yield "No request was replayed, so nothing is known about the answers."
         return
     if not comparison.compared and not comparison.errors:
         yield (

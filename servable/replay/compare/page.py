@@ -46,7 +46,7 @@ def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
 
 
 def build_tabs(comparison: Comparison, gate: ReplayVerdict | None) -> list[Tab]:
-    texts = [] if gate is None else (gate.lines or ["Every limit of the gate is kept."])
+    texts = [] if gate is None else (gate.lines or ["Every limit of the gate is met."])
     texts += [f"{format_confidence(comparison)}."] if comparison.rows else []
     texts += [f"{line}." for line in list_unseen(comparison)]
     texts += [] if comparison.worst_requests else ["No request differs."]

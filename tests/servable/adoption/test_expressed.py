@@ -318,7 +318,7 @@ def test_a_rollout_that_no_key_says_is_listed_and_not_guessed() -> None:
         (picture(variant={"ModelName": None}), "inference components"),
         (picture(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
         (picture(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
-         "serves no TensorFlow model"),
+         "does not serve TensorFlow models"),
         (picture(container={"ModelDataUrl": None}), "names no archive"),
     ],
 )  # fmt: skip

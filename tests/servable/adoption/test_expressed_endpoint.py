@@ -408,7 +408,7 @@ def test_what_a_key_does_not_take_leaves_the_table_or_ends_the_adoption() -> Non
     tables, listed = express(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}})
     assert tables["metrics"] == {}
     assert listed == [("key metrics.publish_seconds", 7, "lost")]
-    with pytest.raises(PackagingError, match="takes no such value.*write the file by hand"):
+    with pytest.raises(PackagingError, match="rejects this value.*write the file by hand"):
         convert_live_endpoint(replace(picture(), account="12"))
 
 
@@ -441,7 +441,7 @@ def test_the_text_lists_what_is_not_carried_by_its_effect() -> None:
     lines = text.splitlines()
     assert lines[:2] == [
         "#:schema ./schema.json",
-        "# Written by `servable init` from endpoint x. What it does not say is listed last.",
+        "# Written by `servable init` from endpoint x. What it does not cover is listed last.",
     ]
     heads = [line for line in lines if line.endswith(":") and line.startswith("# ")]
     assert heads == ["# Not carried over:", "# Alike in effect, or kept outside the file:"]

@@ -212,7 +212,7 @@ def test_the_archives_of_a_multi_model_endpoint_are_tables() -> None:
 
 
 def test_a_multi_model_endpoint_without_an_archive_is_refused() -> None:
-    with pytest.raises(PackagingError, match="no model archive lies there"):
+    with pytest.raises(PackagingError, match="no model archive is there"):
         several("note.txt")
 
 

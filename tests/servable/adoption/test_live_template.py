@@ -315,7 +315,7 @@ def variable(name: str) -> str:
         ("DataCaptureConfig.EnableCapture", None, "false", None),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:${P}:sagemaker:x", "same version"),
         ("Container.ModelPackageName", "arn:aws:sagemaker:x", "arn:aws:sagemaker:y", None),
-        ("EndpointName", "ranker", "new", "a new endpoint beside the live one"),
+        ("EndpointName", "ranker", "new", "a new endpoint next to the live one"),
         ("X.Dimensions[EndpointName].Value", "other", "new", None),
         ("ProductionVariants[a].InitialInstanceCount", "1", "3", "number of instances that run"),
         ("ProductionVariants[a].InitialInstanceCount", "1", "2", None),

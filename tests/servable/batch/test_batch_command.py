@@ -57,14 +57,14 @@ def no_options() -> command.BatchOptions:
     ("arguments", "problem"),
     [
         (["weekly"], "has no [batch.weekly]; allowed: nightly"),
-        (["--attach", "job", "--limit", "5"], "give no other option"),
-        (["--input", "table.csv"], "add --local for a file of this computer"),
+        (["--attach", "job", "--limit", "5"], "remove the other options"),
+        (["--input", "table.csv"], "add --local for a file on this computer"),
         (["--local", "--input", "none.csv", "--output", "out"], "no such file or folder"),
         (["--local", "--input", "."], "give --output FOLDER"),
         (["--input", "s3://a/in/", "--output", "s3://a/in/out/"], "inside the input"),
         (["--input", f"s3://{BUCKET}/"], "inside the input"),
-        (["--attach", "job", "--estimate"], "give no other option"),
-        (["--attach", "job", "--output", "s3://a/out/"], "give no other option"),
+        (["--attach", "job", "--estimate"], "remove the other options"),
+        (["--attach", "job", "--output", "s3://a/out/"], "remove the other options"),
         (["--local", "--input", ".", "--output", "s3://a/out/"], "give --output FOLDER"),
         (["--output", "s3://a"], "write s3://BUCKET/PREFIX/"),
         (["--output", "s3:///out/"], "write s3://BUCKET/PREFIX/"),
@@ -92,7 +92,7 @@ def test_a_file_without_a_batch_or_with_a_wrong_one_runs_nothing(
     assert (code, "rows.toml has no [batch.NAME]" in errors) == (2, True)
     file.write_text(FILE.replace("ml.c5.xlarge", "ml.c5.xlarg"))
     code, _, errors = batch()
-    assert (code, "`servable check rows` says what is wrong" in errors) == (2, True), errors
+    assert (code, "`servable check rows` shows what is wrong" in errors) == (2, True), errors
     file.write_text(FILE.replace('"model"', '"nowhere"'))
     code, _, errors = batch("--estimate")
     assert (code, "nowhere" in errors) == (2, True)
@@ -195,13 +195,16 @@ def test_files_go_through_the_container_into_the_output(
     told = json.loads(output)
     assert (code, told["rows_in"], told["rows_out"], told["holds"]) == (1, 2, 1, False)
     code, _, errors = batch(*call, "--limit", "5")
-    assert (code, errors) == (130, "interrupted; the same command makes every result anew\n")
+    assert (code, errors) == (
+        130,
+        "interrupted; run the same command again to recreate every result\n",
+    )
     code, output, _ = batch("--local", "--input", "table.csv", "--estimate", "--limit", "1")
     assert (code, output.splitlines()) == (0, [
         "1 rows in 1 object, 0.0 MB",
         "time  about 1 s",
         "from  2 rows/s of one instance: job, local container",
-        "      of 2 rows only: a longer run is faster by the row",
+        "      of 2 rows only; a longer run is faster per row",
     ])  # fmt: skip
     table, log = Path("table.csv"), "container.log"
     assert seen == [

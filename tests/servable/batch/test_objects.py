@@ -59,7 +59,7 @@ def test_records_are_counted_as_they_are_split(
     ("body", "asked"), [(b"no gzip", request(**GZIP)), (b"short", request("TFRecord"))]
 )
 def test_an_input_of_another_form_is_refused(body: bytes, asked: dict[str, Any]) -> None:
-    with pytest.raises(BatchError, match="an input is not what the file says of it"):
+    with pytest.raises(BatchError, match="an input differs from the file's description of it"):
         count_records(io.BytesIO(body), asked)
 
 
@@ -117,7 +117,7 @@ def test_the_first_records_that_have_no_lines_end_as_they_are() -> None:
 
 def test_a_result_that_is_no_json_is_refused() -> None:
     asked = request(accept="application/json", BatchStrategy="SingleRecord")
-    with pytest.raises(ValueError, match=r"a result is no JSON: '\\n<html>"):
+    with pytest.raises(ValueError, match=r"a result is not JSON: '\\n<html>"):
         count_result_records(io.BytesIO(b'{"predictions": [1]}\n<html>'), asked)
     assert count_result_records(io.BytesIO(b'{"predictions": [1]}\n '), asked) == 1
 
@@ -140,7 +140,7 @@ def test_lines_of_answers_are_counted_where_they_are_assembled(
 
 def test_a_folder_without_files_is_refused_and_a_file_is_its_own_table(tmp_path: Path) -> None:
     (tmp_path / "in" / "empty").mkdir(parents=True)
-    with pytest.raises(BatchError, match="there are no files in it"):
+    with pytest.raises(BatchError, match="it contains no files"):
         list_files(tmp_path / "in", tmp_path / "out")
     file = tmp_path / "in" / "a.csv"
     file.touch()

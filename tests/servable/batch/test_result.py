@@ -87,7 +87,7 @@ def test_the_table_of_the_end_says_all_that_is_known() -> None:
         "rows in            4,000   in 2 objects",
         "rows out           4,000   in 2 objects",
         "failed                 0",
-        "time          1 min 30 s   5 min 0 s from the request on",
+        "time          1 min 30 s   5 min 0 s, counted from the request",
         "cost             $0.0100   one at $0.2 an hour",
         "results      s3://bucket/out/",
     ]
@@ -107,7 +107,7 @@ def test_the_table_of_the_end_says_what_is_not_known() -> None:
         "failed                 1",
         f"{'':23}1   ClientError: 400",
         f"{'':27}a.csv",
-        f"{'':27}download the file and run it with --local --input FILE: that names the rows",
+        f"{'':27}download the file and run it with --local --input FILE to see which rows",
         "cost           not known   no price",
         "results      s3://bucket/out/",
     ]

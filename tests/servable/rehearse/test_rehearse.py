@@ -148,7 +148,7 @@ def test_what_cannot_be_rehearsed_is_said(run: Run) -> None:
     found = run(
         "--set", "traffic.profile=daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9"
     )
-    assert "--write goes with --compare, and not with --set" in found.output
+    assert "--write requires --compare, and excludes --set" in found.output
     text = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
     )

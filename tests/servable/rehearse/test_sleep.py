@@ -119,7 +119,7 @@ def test_cost_shows_the_stated_day_with_and_without_sleep(
 ) -> None:
     assert "2.9 instance hours instead of 6.0 without sleep, $" in run(command=cost).stdout
     text = SLEEPING.replace("[traffic]\nday = 'day.csv'\n", "")
-    assert "which is not stated; write profile" in run(command=cost, text=text).stdout
+    assert "the day is not stated; set profile" in run(command=cost, text=text).stdout
     (environment(SLEEPING).root / "day.csv").write_text("0,x\n")
     assert "day.csv:1: 0,x is no minute" in run(command=cost).output
 

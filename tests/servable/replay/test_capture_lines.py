@@ -126,9 +126,9 @@ def test_metadata_is_read(metadata: dict[str, Any], name: str, value: Any) -> No
     ("content", "reason"),
     [
         (record(captureData={"endpointOutput": OUTPUT}), "capture Input too"),
-        (record(captureData={"endpointInput": INPUT | {"encoding": "GZIP"}}), "encoding is none of"),
+        (record(captureData={"endpointInput": INPUT | {"encoding": "GZIP"}}), "encoding is not CSV"),
         (record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}}), "is not BASE64"),
-        (record(captureData={"endpointInput": INPUT | {"data": "\ud800"}}), "is no text"),
+        (record(captureData={"endpointInput": INPUT | {"data": "\ud800"}}), "is not text"),
         (record(captureData={"endpointInput": INPUT | {"observedContentType": "a\r\nb: c"}}), "ASCII"),
         (record(eventMetadata={"eventId": "a"}), "not a record"),
         (record(eventMetadata=METADATA | {"inferenceTime": "yesterday"}), "is not a time"),

@@ -140,7 +140,7 @@ def test_the_pace_is_captured_unless_as_fast_is_given(
         (("--variant", "primary"), "apply to an environment, not to a URL"),
         (("--target", "deployed"), "apply to an environment, not to a URL"),
         (("--local",), "apply to an environment, not to a URL"),
-        (("--against", "main"), "beside an address only another address can be asked"),
+        (("--against", "main"), "a URL can be compared only with another URL"),
         (("--against", "ftp://x"), "give a whole address"),
     ],
 )
@@ -188,7 +188,7 @@ def test_an_option_comes_before_the_files_own_place(
 def test_a_place_that_is_not_there_is_a_sentence_and_exit_2(sending: Sending) -> None:
     ended = ran("--captured", "nowhere")
     assert ended.return_value == 2
-    assert ended.stderr.startswith("servable replay: nowhere: there is no such file or folder")
+    assert ended.stderr.startswith("servable replay: nowhere: no such file or folder")
 
 
 def test_lines_that_are_skipped_are_named(sending: Sending) -> None:
@@ -307,7 +307,7 @@ def test_a_report_and_the_requests_that_differ_most_are_written(sending: Sending
     (folder,) = (path.parent for path in folders())
     worst = (folder / WORST_FILE).read_bytes().splitlines()
     assert [json.loads(line)["eventMetadata"]["eventId"] for line in worst] == ["event-3"]
-    assert "report.html: report with pictures" in ended.stderr
+    assert "report.html: report with charts" in ended.stderr
     assert "worst.jsonl: the requests that differ most" in ended.stderr
     assert json.loads((folder / "report.html").read_text()) == {
         "title": f"{URL} against captured answers",
@@ -368,4 +368,4 @@ def test_a_run_that_another_process_is_at_is_left_to_it(sending: Sending) -> Non
     (file,) = folders()
     with AnswerLog(file.parent):
         ended = ran()
-    assert (ended.return_value, "another replay is at work here" in ended.stderr) == (2, True)
+    assert (ended.return_value, "another replay is running here" in ended.stderr) == (2, True)

@@ -261,7 +261,7 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
 
 def test_no_request_and_added_or_missing_outputs_are_said() -> None:
     verdict = check_limits(comparison_of(iter([])), Replay(), ReadLines())
-    assert verdict.missing == ("No request was replayed, so nothing is known of the answers.",)
+    assert verdict.missing == ("No request was replayed, so nothing is known about the answers.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 

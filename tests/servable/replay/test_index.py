@@ -82,7 +82,7 @@ def test_lines_and_files_that_are_no_requests_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     (skipped,) = index(tmp_path).skip_counts
     assert str(skipped).endswith("x.parquet: skipped: its name does not end in .jsonl")
-    with pytest.raises(PlaceError, match="there is no such file or folder"):
+    with pytest.raises(PlaceError, match="no such file or folder"):
         index(tmp_path / "nothing")
 
     file = written(tmp_path / "x.jsonl", request(0))

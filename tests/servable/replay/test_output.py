@@ -64,7 +64,7 @@ def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> No
 def test_a_replay_is_announced(index: CaptureIndex, pace: ReplayPace, text: str) -> None:
     assert describe_plan(index, pace) == (
         f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
-        "Ctrl-C keeps what was answered"
+        "Ctrl-C keeps the responses so far"
     )
 
 

@@ -84,7 +84,7 @@ def test_the_first_tab_has_the_sentences_of_the_gate_and_the_chart(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: ReplayVerdict | None
 ) -> None:
     first, last = tabs_of(monkeypatch, changed, gate).values()
-    sentences = [] if gate is None else gate.lines or ["Every limit of the gate is kept."]
+    sentences = [] if gate is None else gate.lines or ["Every limit of the gate is met."]
     assert first.texts == [*sentences, f"{format_confidence(changed)}."]
     assert [picture.name for picture in first.pictures] == ["outputs"]
     titles = [table.title for tab in (first, last) for table in tab.tables]

@@ -86,7 +86,7 @@ def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> 
     report, _ = ask(environment, InvokeEndpoint=says("{}"))
     assert (report.answers, report.differences) == ("not compared", [])
     assert report.notes == [
-        "ranker/primary: request.json was answered, and compared with nothing: "
+        "ranker/primary: request.json was answered, but there is no answer to compare: "
         "`servable invoke prod --body request.json --output answer.json`"
     ]
     (files / "request.json").unlink()
@@ -250,7 +250,7 @@ def test_slow_minutes_count_where_they_last_as_long_as_the_alarm_takes(files: Pa
     assert look_at(files, 500, 500, limit="")[::2] == ([], [])
     found, measured, notes = look_at(files)
     assert (found, measured) == ([], {})
-    assert notes == ["primary: nobody called in the first 15 minutes since 2026-11-29 10:00 UTC"]
+    assert notes == ["primary: no requests in the first 15 minutes since 2026-11-29 10:00 UTC"]
 
 
 def bytes_of(content: bytes | None) -> dict[str, Answer]:

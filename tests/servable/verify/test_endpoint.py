@@ -237,7 +237,7 @@ def test_with_scaling_the_count_lies_in_its_bounds(live: Live, count: int, drift
     assert [each.kind for each in found] == ["drifted count"] * drifted
     for each in found:
         assert each.wanted == "1 to 4"
-        assert each.remedy == "scaling has not brought it back: look at its activities"
+        assert each.remedy == "scaling has not brought it back: check its activities"
 
 
 @pytest.mark.parametrize(("count", "drifted"), [(0, False), (9, False), (10, True)])

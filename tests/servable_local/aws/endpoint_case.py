@@ -58,7 +58,7 @@ class Case:
             tell=lambda kind: self.events.append((kind, self.endpoint.status)),
         )
         self.endpoint = HostedEndpoint("ranker", "arn:ranker", config("first", **settings), around)
-        # Its steps happen at once and in order, in the place of a thread for each.
+        # Its steps happen at once and in order, instead of a thread for each.
         self.endpoint._run_in_background = lambda work: work()  # type: ignore[method-assign]
 
     def another(self) -> "Case":

@@ -114,10 +114,10 @@ def test_an_estimate_in_aws_is_of_its_rate_and_price(
     code, output, _ = batch("--estimate")
     assert (code, output.splitlines()) == (0, [
         "100 rows in 2 objects, 0.0 MB",
-        "time  about 10 s; instances start in 3 to 5 minutes, unpaid",
+        "time  about 10 s; instances start in 3 to 5 minutes, not billed",
         "cost  about $0.0006: 1 x ml.c5.xlarge at $0.204 an hour (us (region not stated))",
         "from  10 rows/s of one instance: job, aws",
-        "      of 1,000 rows only: a longer run is faster by the row",
+        "      of 1,000 rows only; a longer run is faster per row",
     ])  # fmt: skip
     code, output, _ = batch("--estimate", "--json", "--limit", "40")
     assert (code, json.loads(output)["rows"]) == (0, 40)
@@ -153,7 +153,7 @@ def test_without_the_account_s_credentials_nothing_is_asked_of_it(
 
 def test_what_aws_refuses_is_told_with_the_exit_code_2(batch: Servable) -> None:
     code, _, errors = batch("--estimate", "--input", "s3://none-of-ours/in/")
-    assert (code, errors.startswith("servable batch: AWS refuses: ")) == (2, True), errors
+    assert (code, errors.startswith("servable batch: AWS rejected the call: ")) == (2, True), errors
 
 
 def test_an_interruption_says_whether_the_job_goes_on(
@@ -166,7 +166,7 @@ def test_an_interruption_says_whether_the_job_goes_on(
     monkeypatch.setattr(TransformWatch, "follow", interrupt)
     code, _, errors = batch()
     job = errors.split()[0]
-    goes_on = f"{job} goes on; `servable batch rows nightly --attach {job}` comes back to it"
+    goes_on = f"{job} continues; `servable batch rows nightly --attach {job}` follows it again"
     assert (code, goes_on in errors) == (130, True), errors
     assert f"`aws sagemaker stop-transform-job --transform-job-name {job}` ends it" in errors
     monkeypatch.setattr(command.BatchCommand, "_find_model", interrupt)

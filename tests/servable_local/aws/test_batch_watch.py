@@ -186,14 +186,14 @@ def test_a_job_is_followed_to_its_end(
     table.sagemaker.assert_no_pending_responses()
 
 
-NO_ROWS = "answers of application/x-npy do not say how many rows they are of"
+NO_ROWS = "answers of application/x-npy do not show how many rows they cover"
 
 
 @pytest.mark.parametrize(
     ("sent", "body", "answer", "why"),
     [
         ({"gives": {"Accept": "application/x-npy"}}, b"1\n", b"1", NO_ROWS),
-        ({"gives": {"Accept": "application/json"}}, b"1\n", b"{", "a result is no JSON: '{'"),
+        ({"gives": {"Accept": "application/json"}}, b"1\n", b"{", "a result is not JSON: '{'"),
         ({"takes": {"CompressionType": "Gzip"}}, b"1", b"1\n", "the input cannot be read"),
     ],
 )
@@ -234,7 +234,7 @@ def test_the_progress_counts_the_objects_that_have_their_result(table: Table) ->
     assert watch._describe_progress({"a.csv"}) == (
         "InProgress: 1 of 2 objects, 3 of 4 rows; 3 h 0 min; about 1 h 0 min left"
     )
-    waits = "; 3 h 0 min; an object has its result when all of it has"
+    waits = "; 3 h 0 min; an object gets its result when all its rows are done"
     assert watch._describe_progress(set()) == f"InProgress: 0 of 2 objects, 0 of 4 rows{waits}"
     assert watch._describe_progress({"a.csv", "b.csv"}).endswith(
         f"2 of 2 objects, 4 of 4 rows{waits}"
@@ -277,7 +277,9 @@ def test_an_answer_that_never_comes_leaves_the_job_unknown(table: Table) -> None
     table.put(in_a=b"1\n")
     watch = table.watch()
     table.lose("DescribeTransformJob", TIMEOUT, 100)
-    with pytest.raises(UnknownJobError, match=f"what becomes of {JOB}.*servable batch --attach"):
+    with pytest.raises(
+        UnknownJobError, match=f"AWS returns no state of {JOB}.*servable batch --attach"
+    ):
         watch._describe()
 
 
@@ -295,7 +297,7 @@ def test_a_refused_start_is_an_error_and_a_lost_one_is_unknown(table: Table) -> 
     ):
         TransformWatch(table.account, JOB, "", request=table.request())
     table.lose("CreateTransformJob", TIMEOUT, 100)
-    with pytest.raises(UnknownJobError, match="which may go on"):
+    with pytest.raises(UnknownJobError, match="which may continue"):
         TransformWatch(table.account, JOB, "", request=table.request())
 
 

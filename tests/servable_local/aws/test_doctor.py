@@ -109,7 +109,7 @@ def test_a_projects_files_are_held_to_this_version(written: Path) -> None:
     ):
         assert step in look.mend
     (written / "cdk.json").write_text('{"app": "servable-app"}')
-    assert "cdk.json does not say" in project_files_look(written).said
+    assert "cdk.json does not record" in project_files_look(written).said
 
 
 def test_a_folder_without_cdk_json_is_told_what_writes_it(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ BUCKET = "full-disk"
 
 @pytest.fixture
 def small_disk(server: Server) -> Iterator[Path]:
-    """A disk of 8 MiB in the place of the folder of objects."""
+    """A disk of 8 MiB instead of the folder of objects."""
     disk = server._objects
     command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]
     if os.geteuid() or subprocess.run(command, check=False, capture_output=True).returncode:

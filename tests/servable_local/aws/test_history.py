@@ -310,7 +310,7 @@ def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.Monk
                 file=loaded.file,
                 key=f"acknowledge.{rule}",
                 problem="accepts a finding that does not exist",
-                remedy="take it out",
+                remedy="remove it",
             )
             for rule in list(loaded.environment.acknowledge)[:1]
         ]

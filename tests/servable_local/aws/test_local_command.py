@@ -161,7 +161,7 @@ def test_a_folder_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest.Mo
         raise PermissionError
 
     monkeypatch.setattr(Path, "chmod", refuse)
-    assert "is not yours to make readable by you only" in _run(tmp_path, "up").stderr
+    assert "belongs to another user and cannot be made private" in _run(tmp_path, "up").stderr
 
 
 def test_a_port_that_is_none_exits_2(tmp_path: Path) -> None:

@@ -135,13 +135,13 @@ def test_a_key_of_iam_is_taken_while_it_is_active(account: Account) -> None:
     account.client("iam").update_access_key(
         UserName="user", AccessKeyId=key["AccessKeyId"], Status="Inactive"
     )
-    with pytest.raises(ClientError, match="is no active access key"):
+    with pytest.raises(ClientError, match="isn't an active access key"):
         _identity(account.aws, key)
 
     account = account.another()
     key = _issued(account)
     account.client("iam").delete_access_key(UserName="user", AccessKeyId=key["AccessKeyId"])
-    with pytest.raises(ClientError, match="is no active access key"):
+    with pytest.raises(ClientError, match="isn't an active access key"):
         _identity(account.aws, key)
 
 

@@ -278,8 +278,8 @@ def listening(pid: int | None, port: int, state: str = psutil.CONN_LISTEN) -> An
     [
         ([listening(7, 81)], "process 7 (python x)"),
         ([listening(6, 82), listening(7, 81)], "process 7 (python x)"),
-        ([listening(6, 81, psutil.CONN_ESTABLISHED)], "a process that is not ours to see"),
-        ([listening(None, 81)], "a process that is not ours to see"),
+        ([listening(6, 81, psutil.CONN_ESTABLISHED)], "a process that this user cannot see"),
+        ([listening(None, 81)], "a process that this user cannot see"),
         ([listening(8, 81)], "another local AWS, process 8"),
         ([listening(9, 81)], "process 9 (ended meanwhile)"),
     ],
@@ -307,7 +307,7 @@ def test_where_connections_are_not_shown_a_server_of_another_kind_is_nobody(
 
     monkeypatch.setattr(psutil, "net_connections", denied)
     answers = [describe_port_holder(port) for port in (int(health[0].rsplit(":", 1)[1]), 1)]
-    assert answers == ["a process that is not ours to see"] * 2
+    assert answers == ["a process that this user cannot see"] * 2
 
 
 def test_without_moto_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

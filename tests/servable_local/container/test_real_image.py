@@ -51,7 +51,7 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pinging() -> Iterator[int]:
-    """A port where GET /ping is 200, in the place of the container's."""
+    """A port where GET /ping is 200, instead of the container's."""
 
     class Ping(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument(
         "--with-parent",
         action="store_true",
-        help="end when standard input closes or the parent dies, and remove the folder",
+        help="exit when standard input closes or the parent dies, and remove the folder",
     )
     options = parser.parse_args()
     # All that this process and its containers write: models, their logs, the secret of the run.

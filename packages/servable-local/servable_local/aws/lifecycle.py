@@ -160,7 +160,7 @@ def describe_port_holder(port: int) -> str:
         return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
     if _is_local_aws(port):  # of another user, whose processes are not shown
         return "a local AWS of another user"
-    return "a process that is not ours to see"
+    return "a process that this user cannot see"
 
 
 def _is_local_aws(port: int) -> bool:
@@ -244,8 +244,8 @@ def up(
         create_private_folder(state_file.folder)
     except PermissionError:
         raise LocalAwsStartError(
-            f"{state_file.folder} is not yours to make readable by you only; "
-            "remove it, or work in a copy of the project of your own"
+            f"{state_file.folder} belongs to another user and cannot be made private; "
+            "remove it, or work in your own copy of the project"
         ) from None
     folder = state_file.folder
     process = spawn_process(folder, port, seconds_per_minute, most_containers, with_parent=False)
@@ -341,7 +341,7 @@ def _wait_until_ready(
         code = process.poll()
         if code == EXIT_PORT_TAKEN:
             raise LocalAwsStartError(
-                f"port {port} is held by {describe_port_holder(port)}; end that one, or leave --port out "
+                f"port {port} is held by {describe_port_holder(port)}; stop that one, or omit --port "
                 "for a free port"
             )
         if code not in (None, EXIT_HELD):
@@ -350,7 +350,7 @@ def _wait_until_ready(
             if free < _LEAST_FREE_BYTES:
                 remedy = f"make room in {state_file.folder}: {free / 1e6:.1f} MB are free there"
             raise LocalAwsStartError(
-                f"the local AWS ended with code {code} while starting; {remedy}"
+                f"the local AWS exited with code {code} while starting; {remedy}"
             )
         if running := _find_running(state_file):
             return replace(running, already_up=running.pid != process.pid)

@@ -155,7 +155,7 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
             f"its method is {request.method[:20]}; {', '.join(METHODS)} are answered"
         )
     if not _TARGET.fullmatch(request.target):
-        raise _build_error("its target is no path: it begins with / and is quoted ASCII")
+        raise _build_error("its target isn't a path, which begins with / and is quoted ASCII")
     origin = request.find_header("origin")
     page = protection.explain_rejection(
         protection.list_own_hosts(port),
@@ -171,7 +171,7 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
 
 
 def _build_error(problem: str) -> AccessError:
-    return AccessError(Reason.NOT_FROM_HERE, f"the local AWS does not take this request: {problem}")
+    return AccessError(Reason.NOT_FROM_HERE, f"the local AWS rejects this request: {problem}")
 
 
 class RequestHandler(MotoRequestHandler):

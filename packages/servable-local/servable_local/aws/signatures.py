@@ -104,7 +104,7 @@ class Verifier:
         if key is None:
             raise AccessError(
                 Reason.KEY,
-                f"{scope.access_key_id} is no active access key of this local AWS: an account number "
+                f"{scope.access_key_id} isn't an active access key of this local AWS: an account number "
                 f"of twelve digits is, and what IAM and STS issued since it started; {HOW}",
             )
         self._check_expiry(signature)
@@ -117,7 +117,7 @@ class Verifier:
         if not hmac.compare_digest(expected.encode(), signature.hexadecimal.encode()):
             raise AccessError(
                 Reason.SIGNATURE,
-                "the signature is not the one of this request with the secret of "
+                "the signature doesn't match this request and the secret of "
                 f"{scope.access_key_id}; every run has a secret of its own: {HOW}",
             )
         if body is None:

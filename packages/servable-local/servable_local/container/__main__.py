@@ -211,7 +211,7 @@ def _prepare_code(model: Path) -> ArchiveCode | None:
         return None
     code = replace(code, packages=find_compiled_packages(code.folder))
     for path in code.packages.paths:
-        log(f"{path} is imported in the place of what code/lib has for another Python")
+        log(f"{path} is imported instead of what code/lib has for another Python")
     for problem in code.packages.problems:
         log(problem)
     if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():

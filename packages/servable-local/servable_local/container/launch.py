@@ -336,7 +336,7 @@ def _wait_for_report(
                 status = process.process.wait()
                 raise LaunchError(
                     f"the endpoint's process ended with status {status} before it was ready; "
-                    f"see what it said.{_read_last_lines(words)}"
+                    f"see its output.{_read_last_lines(words)}"
                 )
             data += part
 

@@ -91,13 +91,11 @@ def launch_image(
 def check_image(image: str) -> None:
     """Raise `LaunchError` if Docker, its daemon, or the image is missing."""
     if shutil.which("docker") is None:
-        raise LaunchError(
-            "there is no `docker` on this computer; install it, or leave --docker out"
-        )
+        raise LaunchError("there is no `docker` on this computer; install it, or omit --docker")
     server = _run_docker("version", "--format", "{{.Server.Version}}")
     if server.returncode != 0:
         reason = (server.stderr.strip().splitlines() or ["no answer"])[-1]
-        raise LaunchError(f"Docker does not run: {reason}; start it, or leave --docker out")
+        raise LaunchError(f"Docker does not run: {reason}; start it, or omit --docker")
     if _run_docker("image", "inspect", image).returncode != 0:
         registry = image.split("/")[0]
         region = registry.split(".")[3] if registry.count(".") > 3 else "REGION"

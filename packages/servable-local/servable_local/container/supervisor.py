@@ -163,7 +163,7 @@ class Supervisor:
             raise ContainerStartError(
                 f"Gunicorn did not start within {seconds} s, which is its own timeout "
                 "(SAGEMAKER_GUNICORN_TIMEOUT_SECONDS) and the image's patience; "
-                "import less in inference.py, or give it more"
+                "import less in inference.py, or increase it"
             ) from None
 
     def _spawn(self, name: str) -> None:

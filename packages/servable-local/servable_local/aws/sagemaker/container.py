@@ -23,7 +23,7 @@ _LONGEST_LINE_BYTES = 256 * 1024  # PutLogEvents' maximum event size
 Answered = tuple[int, http.client.HTTPMessage, bytes]
 NO_CONTAINER = (
     "This endpoint has no container: the local AWS was started with --containers 0, the default "
-    "without TensorFlow. 'servable-local[run]' in the place of 'servable-local' brings what it needs."
+    "without TensorFlow. 'servable-local[run]' instead of 'servable-local' brings what it needs."
 )
 
 

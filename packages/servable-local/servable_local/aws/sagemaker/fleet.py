@@ -81,8 +81,8 @@ class HostedVariant:
     image: str
     instances: VariantInstances
     models: TargetModels | None = None  # in multi-model mode
-    placement: CopyPlacement | None = None  # of inference components, in the place of a model
-    serverless: Mapping[str, int] | None = None  # ServerlessConfig, in the place of a count
+    placement: CopyPlacement | None = None  # of inference components, instead of a model
+    serverless: Mapping[str, int] | None = None  # ServerlessConfig, instead of a count
     _utilisations: dict[int, Utilisation] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
 

@@ -290,7 +290,7 @@ def explain_foreign_access(folder: Path) -> str | None:
             )
         # In a sticky folder, as /tmp, nobody can replace what is another's.
         if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):
-            return f"{path}: every user can write to it; take that right away: chmod o-w {path}"
+            return f"{path}: every user can write to it; remove that permission: chmod o-w {path}"
         if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:
             return None  # nobody else gets below it
     return None

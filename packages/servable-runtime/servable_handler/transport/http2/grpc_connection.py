@@ -200,7 +200,7 @@ class GrpcConnection:
                 others += 1
                 if others > _MOST_OTHER_FRAMES:
                     raise UnexpectedAnswerError(
-                        f"more than {_MOST_OTHER_FRAMES:,} frames beside an answer"
+                        f"more than {_MOST_OTHER_FRAMES:,} frames outside the response"
                     )
             if kind not in (frames.DATA, frames.HEADERS):
                 shapes.append((kind, flags, len(payload)))

@@ -96,8 +96,8 @@ def find_vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
                 )
         if values.setdefault(pair[0], pair[1]) != pair[1]:
             return (
-                f"line {number + 1}: the key {_format_key(pair[0])!r} is there a second time, "
-                "with another value"
+                f"line {number + 1}: the key {_format_key(pair[0])!r} occurs twice, "
+                "with different values"
             )
     return None
 

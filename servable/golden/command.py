@@ -356,7 +356,11 @@ def golden(
 
 def _print_selection(chosen: list[Any], names: list[str], as_json: bool) -> None:
     rows = [
-        {"file": name, "captured": request.where, "covers": [" ".join(facet) for facet in facets]}
+        {
+            "file": name,
+            "captured": request.location,
+            "covers": [" ".join(facet) for facet in facets],
+        }
         for name, (request, facets) in zip(names, chosen, strict=True)
     ]
     if as_json:

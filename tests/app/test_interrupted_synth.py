@@ -20,7 +20,7 @@ PARENT = """
 from pathlib import Path
 from infra.parameters.loading import load
 from servable.plan.synthesis import synthesise_stacks
-from servable.console.terminal import end_on_ctrl_c, raise_on_ctrl_c
+from servable.console.signals import end_on_ctrl_c, raise_on_ctrl_c
 end_on_ctrl_c()
 raise_on_ctrl_c()
 root = Path.cwd()

@@ -46,7 +46,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Begin:
         told = ["My model.v2", "--account", "123456789012", "--region", "us-east-1", "--json"]
         with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patched:
             if not asked:
-                patched.setattr(first_request, "missing", lambda: "no model runs in this test")
+                patched.setattr(
+                    first_request, "explain_missing_packages", lambda: "no model runs in this test"
+                )
             return folder, CliRunner().invoke(init, told, standalone_mode=False)
 
     return run

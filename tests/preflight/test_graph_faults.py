@@ -330,6 +330,6 @@ def test_a_graph_is_judged_once_for_all_rules(
         judged.append(graph)
         return find_graph_faults(graph, table, cpu=cpu)
 
-    monkeypatch.setattr(base, "graph_faults", count)
+    monkeypatch.setattr(base, "find_graph_faults", count)
     check(environment())
     assert len(judged) == 1

@@ -53,7 +53,7 @@ class Stub:
         self.started = 0
         self.fails = ""
         monkeypatch.setattr(runs, "serve_locally", self.serve)
-        monkeypatch.setattr(runs, "prepared", self.prepared)
+        monkeypatch.setattr(runs, "prepare_variant", self.prepared)
         monkeypatch.setattr(runs, "prepare_batch", self.prepare_batch)
         self.variables: dict[str, dict[str, str]] = {}
 

@@ -22,7 +22,7 @@ def printed(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         number=1, time="2026-11-22 20:00:00+00:00", live=True, fingerprint="f" * 64, record=record
     )
     monkeypatch.setattr(command, "open_account", lambda *given, **options: None)
-    monkeypatch.setattr(command, "deployments", lambda *given: [deployment])
+    monkeypatch.setattr(command, "list_deployments", lambda *given: [deployment])
     return CliRunner().invoke(command.history, ["prod"], standalone_mode=False).stdout.splitlines()
 
 

@@ -50,7 +50,7 @@ class Planner:
             endpoint_name="ranker",
             endpoint_status="InService",
         )
-        monkeypatch.setattr(command, "live", lambda loaded, client: self.live)
+        monkeypatch.setattr(command, "read_live_state", lambda loaded, client: self.live)
         monkeypatch.setattr(
             command, "synthesise_templates", lambda loaded: {"endpoint": self.after, **self.data}
         )
@@ -102,7 +102,7 @@ def test_an_account_that_cannot_be_read_is_one_sentence(
     def failing(loaded: ValidFile, client: object) -> LiveState:
         raise PackagingError(Path("a.toml"), "cannot be read", "look again")
 
-    monkeypatch.setattr(command, "live", failing)
+    monkeypatch.setattr(command, "read_live_state", failing)
     assert str(plan().exception) == "a.toml: cannot be read; look again"
 
 

@@ -89,7 +89,7 @@ def test_ctrl_c_ends_a_command_for_which_a_shell_ignores_it() -> None:
 @pytest.mark.parametrize("before", ["end_on_ctrl_c()", "end_on_ctrl_c(); raise_on_ctrl_c()"])
 def test_ctrl_c_before_the_command_runs_ends_it_with_130_and_no_trace(before: str) -> None:
     code = f"""import os, signal
-from servable.console.terminal import end_on_ctrl_c, raise_on_ctrl_c
+from servable.console.signals import end_on_ctrl_c, raise_on_ctrl_c
 signal.signal(signal.SIGINT, signal.default_int_handler)
 {before}
 try:

@@ -28,7 +28,9 @@ from tests.conftest import RANKER
 def begun(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (project / "cdk.json").write_text("{}")
     monkeypatch.chdir(project)
-    monkeypatch.setattr(first_request, "missing", lambda: "no model runs in this test")
+    monkeypatch.setattr(
+        first_request, "explain_missing_packages", lambda: "no model runs in this test"
+    )
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     return project
@@ -158,7 +160,7 @@ def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path)
 @pytest.fixture
 def asked(begun: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose models are sent their first request in the local container."""
-    monkeypatch.setattr(first_request, "missing", explain_missing_packages)
+    monkeypatch.setattr(first_request, "explain_missing_packages", explain_missing_packages)
     return begun
 
 

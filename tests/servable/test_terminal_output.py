@@ -213,7 +213,9 @@ def test_no_color_and_force_color_decide_on_every_way(
         "doctor": lambda text: doctor.main([], standalone_mode=False),
     }
     monkeypatch.setattr(Terminal, "isatty", lambda stream: is_terminal)
-    monkeypatch.setattr(doctor_command, "machine", lambda root: [CheckResult("Node", "ok", "24")])
+    monkeypatch.setattr(
+        doctor_command, "check_machine", lambda root: [CheckResult("Node", "ok", "24")]
+    )
     monkeypatch.chdir(ROOT)
     stream = terminal()
     for name, value in variables.items():
@@ -228,7 +230,7 @@ def test_doctor_wraps_a_remedy_on_a_terminal(
 ) -> None:
     remedy = "write " * 40 + "the end"
     looks = [CheckResult("Node", "problem", "none", remedy)]
-    monkeypatch.setattr(doctor_command, "machine", lambda root: looks)
+    monkeypatch.setattr(doctor_command, "check_machine", lambda root: looks)
     monkeypatch.chdir(ROOT)
     stream = terminal()
     monkeypatch.setenv("COLUMNS", "80")
@@ -359,7 +361,7 @@ def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:
 
 
 BESIDE = re.compile(
-    r"\bsecho\(|terminal import .*\bplain\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
+    r"\bsecho\(|terminal import .*\bunwrap_stream\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
     r"rich import|std(out|err)\.buffer"
 )
 

@@ -135,7 +135,7 @@ def test_the_verdict_of_doctor_is_its_worst_check(
     in_project: pytest.MonkeyPatch, state: Any, code: int, verdict: tuple[str, str]
 ) -> None:
     looks = [CheckResult(name="Node", state=state, said="20", mend="install it")]
-    in_project.setattr(doctor_command, "machine", lambda root: looks)
+    in_project.setattr(doctor_command, "check_machine", lambda root: looks)
     ran = CliRunner().invoke(doctor_command.doctor, ["--json"], standalone_mode=False)
     node, last = json.loads(ran.stdout)
     assert (ran.return_value, node["mend"], last["name"]) == (code, "install it", "verdict")
@@ -150,7 +150,7 @@ def test_the_remedy_is_to_start_the_local_aws_only_if_it_has_stopped() -> None:
 
 
 def test_doctor_says_which_pattern_selects_the_stacks(in_project: pytest.MonkeyPatch) -> None:
-    in_project.setattr(doctor_command, "machine", lambda root: [])
+    in_project.setattr(doctor_command, "check_machine", lambda root: [])
     in_project.setattr("servable.doctor.account.check_account", lambda *given: [])
     ran = CliRunner().invoke(doctor_command.doctor, ["prod"], standalone_mode=False)
     assert "`cdk deploy 'prod/*'` deploys prod; `cdk deploy prod` matches no stack" in ran.stdout

@@ -28,7 +28,7 @@ class Owner:
         self.itself = self
 owners = [Owner(), Owner()]
 for owner in owners:
-    forks.in_each_process(owner)
+    forks.start_in_each_process(owner)
 """
 
 

@@ -99,7 +99,7 @@ def test_what_would_change_is_refused_unsent(values: Any) -> None:
 
 
 def test_what_no_tensor_holds_is_refused_with_what_to_do() -> None:
-    with pytest.raises(BadInputError, match=r"x: holds a masked array.*give x.filled"):
+    with pytest.raises(BadInputError, match=r"x: holds a masked array.*pass x.filled"):
         echo.predict(x=np.ma.masked_array([1.0], [False]))
     with pytest.raises(BadInputError, match="half of a surrogate pair"):
         echo.predict(x="\ud800")

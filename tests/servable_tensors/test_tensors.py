@@ -151,7 +151,7 @@ def test_one_value_stands_for_all_and_none_for_zeros() -> None:
     ("message", "words"),
     [
         ({"dtype": 20}, "resource isn't a type that an array can hold"),
-        ({"dtype": 99}, "dtype 99 is no type"),
+        ({"dtype": 99}, "dtype 99 isn't a type"),
         ({"dtype": 1, "tensor_shape": {"dim": [{"size": -1}]}}, "not fully known"),
         ({"dtype": 1, "tensor_shape": {"unknown_rank": True}}, "not fully known"),
         ({"dtype": 1, "tensor_content": b"123"}, "3 bytes for 1 elements of 4"),

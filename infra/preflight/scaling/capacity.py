@@ -24,7 +24,7 @@ variants.primary.max_instances = 2"""
     problem = "min_instances {variant.min_instances} is above max_instances {variant.max_instances}"
     allowed = "1 to {variant.max_instances}"
     remedy = (
-        "set max_instances = {variant.min_instances}, or min_instances = {variant.most_instances}"
+        "set max_instances = {variant.min_instances}, or min_instances = {variant.instance_limit}"
     )
 
     def check_part(self, name: str, variant: Variant) -> Findings:

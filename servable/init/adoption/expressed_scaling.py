@@ -58,16 +58,16 @@ class ExpressedScaling:
             return
         for policy in select_own(picture.policies):
             self.step_alarms |= {alarm["AlarmName"] for alarm in policy.get("Alarms") or []}
-            self._policy(policy)
+            self._convert_policy(policy)
         for action in select_own(picture.scheduled):
-            self._scheduled(action)
+            self._convert_schedule(action)
         if not self.table:
             self.table = None
             if not self.not_carried:
                 reason = (
                     "a target without a policy scales nothing; the number of instances is fixed"
                 )
-                self._leave("", self.bounds, reason, "none")
+                self._note_not_carried("", self.bounds, reason, "none")
         elif self._cooldowns:
             self.table |= self._cooldowns
 

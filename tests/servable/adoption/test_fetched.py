@@ -23,7 +23,7 @@ class Bucket:
         assert service == "s3"
         return self
 
-    def pages(self, *_: str, Prefix: str, **__: str) -> list[dict[str, str]]:  # noqa: N803
+    def iterate_items(self, *_: str, Prefix: str, **__: str) -> list[dict[str, str]]:  # noqa: N803
         return [{"Key": key} for key in self.objects if key.startswith(Prefix)]
 
     def head_object(self, *, Key: str, **_: str) -> dict[str, int]:  # noqa: N803

@@ -96,7 +96,7 @@ def test_what_matters_is_the_longest_run_outside_or_what_is_nearest_to_it(
 ) -> None:
     some = minutes(1440, **at)
     waiting = sum(minute.waiting for minute in some)
-    day = SimpleNamespace(minutes=some, broken=broken, waiting=waiting)
+    day = SimpleNamespace(minutes=some, broken=broken, waiting_callers=waiting)
     found = page._find_relevant_minutes(SimpleNamespace(day=day))  # type: ignore[arg-type]
     assert found == (begin, end, why)
 

@@ -90,8 +90,8 @@ class Region:
     def _target(self, account: str, region: str) -> Any:
         self.asked.append((account, region))
         return SimpleNamespace(
-            endpoint={"ranker": self.ranker}.__getitem__,
-            components_of=lambda endpoint: [],
+            find_endpoint={"ranker": self.ranker}.__getitem__,
+            list_components=lambda endpoint: [],
             shortage=self.shortage,
         )
 

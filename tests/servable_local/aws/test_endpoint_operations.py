@@ -33,10 +33,10 @@ class Hosted:
         targets = {"describe_scalable_targets": lambda **_: {"ScalableTargets": self._targets()}}
         self.here: Any = SimpleNamespace(
             endpoints={"ranker": case.endpoint},
-            endpoint=lambda name: case.endpoint,
-            components_of=lambda endpoint: [],
+            find_endpoint=lambda name: case.endpoint,
+            list_components=lambda endpoint: [],
             configs=configs,
-            arn=lambda kind, name: f"arn:{name}",
+            build_arn=lambda kind, name: f"arn:{name}",
             tags={},
             aws=SimpleNamespace(client=lambda service: SimpleNamespace(**targets)),
         )
@@ -163,7 +163,7 @@ def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(
 @pytest.mark.parametrize("change", [{"VariantName": "other"}, {"InstanceType": "ml.c5.xlarge"}])
 def test_a_scaled_variant_keeps_its_type(hosted: Hosted, change: dict[str, str]) -> None:
     hosted.scalable = ["endpoint/ranker/variant/primary"]
-    hosted.here.configs.get("second").request["ProductionVariants"] = [
+    hosted.here.configs.find_definition("second").request["ProductionVariants"] = [
         {"VariantName": "primary", **change}
     ]
     message = hosted.refusal("update_endpoint", EndpointConfigName="second")
@@ -172,7 +172,9 @@ def test_a_scaled_variant_keeps_its_type(hosted: Hosted, change: dict[str, str])
 
 def test_a_variant_of_another_endpoint_that_is_scaled_is_no_obstacle(hosted: Hosted) -> None:
     hosted.scalable = ["endpoint/another/variant/primary"]
-    hosted.here.configs.get("second").request["ProductionVariants"] = [{"VariantName": "other"}]
+    hosted.here.configs.find_definition("second").request["ProductionVariants"] = [
+        {"VariantName": "other"}
+    ]
     hosted.update()
     assert hosted.case.endpoint.config["EndpointConfigName"] == "second"
 
@@ -296,7 +298,7 @@ def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> No
 
 
 def test_an_account_without_that_endpoint_names_it() -> None:
-    hosting: Any = SimpleNamespace(endpoints={}, arn=lambda kind, name: f"arn:{kind}/{name}")
+    hosting: Any = SimpleNamespace(endpoints={}, build_arn=lambda kind, name: f"arn:{kind}/{name}")
     with pytest.raises(SageMakerError) as caught:
         RegionalHosting.find_endpoint(hosting, "absent")
     assert caught.value.message == 'Could not find endpoint "arn:endpoint/absent".'

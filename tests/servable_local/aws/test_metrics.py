@@ -273,7 +273,7 @@ def published(config: dict[str, Any]) -> float:
     variant = SimpleNamespace(
         name="primary", measure_utilisation=lambda: [({"CPUUtilization": 1.0}, ())]
     )
-    fleet = SimpleNamespace(everybody=lambda: [variant])
+    fleet = SimpleNamespace(list_variants=lambda: [variant])
     endpoint = SimpleNamespace(name="ranker", kind="real_time", config=config, fleet=fleet)
     store = MetricStore()
     hosting: Any = SimpleNamespace(

@@ -88,13 +88,13 @@ class Case:
 
     @staticmethod
     def _variant(name: str, container: Container) -> Any:
-        instances = SimpleNamespace(serving=2, pick=lambda: container)
+        instances = SimpleNamespace(serving_count=2, pick=lambda: container)
         return SimpleNamespace(
             name=name,
             instances=instances,
             models=None,
             placement=None,
-            answering=lambda: None,
+            choose_instance_type=lambda: None,
         )
 
     def _choose_route(self, variant: str | None) -> Route | None:
@@ -132,7 +132,7 @@ class Case:
     def samples(self, name: str, **dimensions: str) -> Samples:
         now = self.clock.now()
         metric = Metric.from_dimensions("AWS/SageMaker", name, OF | dimensions)
-        samples: Samples = self.here.cloudwatch.metrics.between(
+        samples: Samples = self.here.cloudwatch.metrics.collect_samples(
             metric, now - timedelta(minutes=1), now + timedelta(minutes=1)
         )
         return samples

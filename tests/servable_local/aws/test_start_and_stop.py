@@ -132,7 +132,7 @@ def test_a_port_that_is_taken_is_said_with_its_holder(
 ) -> None:
     process = started(monkeypatch, EXIT_PORT_TAKEN)
     monkeypatch.setattr(lifecycle, "describe_port_holder", lambda port: f"holder of {port}")
-    with pytest.raises(LocalAwsStartError, match="port 81 is held by holder of 81; end that one"):
+    with pytest.raises(LocalAwsStartError, match="port 81 is held by holder of 81; stop that one"):
         up(folder=tmp_path, port=81)
     assert process.ended == 1
 
@@ -141,7 +141,9 @@ def test_one_that_ends_while_starting_is_said_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(monkeypatch, None, 7)
-    with pytest.raises(LocalAwsStartError, match="ended with code 7 while starting; see .*aws.log"):
+    with pytest.raises(
+        LocalAwsStartError, match="exited with code 7 while starting; see .*aws.log"
+    ):
         up(folder=tmp_path)
 
 

@@ -165,7 +165,7 @@ def test_the_containers_model_folder_is_where_the_archive_is_here(tmp_path: Path
     (tmp_path / "code" / "vocab.txt").write_text("a b c")
     program = (
         "from servable_local.container.gunicorn.master import map_model_folder\n"
-        "open_here(Path.cwd())\nfile = '/opt/ml/model/code/vocab.txt'\n"
+        "map_model_folder(Path.cwd())\nfile = '/opt/ml/model/code/vocab.txt'\n"
         "print(open(file).read(), Path(file).read_text(), os.path.isfile(file))"
     )
     assert run("", tmp_path, before=program).stdout == "a b c a b c True\n"

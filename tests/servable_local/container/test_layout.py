@@ -50,7 +50,7 @@ def test_an_archive_that_the_image_ends_over_or_waits_for_is_refused(files: File
         find_models(files("model/saved_model.pb", "readme.txt"))
     # A folder without a SavedModel ends the container; a file of that name is waited for.
     for second in ("a/2/readme.txt", "a/2"):
-        with pytest.raises(LayoutError, match=r"a/2 holds no saved_model\.pb"):
+        with pytest.raises(LayoutError, match=r"a/2 has no saved_model\.pb"):
             find_models(files("a/1/saved_model.pb", second))
 
 

@@ -395,7 +395,7 @@ class CloudFormationApi(BaseResponse):
 
     def list_change_sets(self) -> ActionResult:
         known = self._find_stack("Stack [{}] does not exist").change_sets.items()
-        shown = [change_set.summary() for name, change_set in known if name == change_set.name]
+        shown = [change_set.summarize() for name, change_set in known if name == change_set.name]
         return ActionResult({"Summaries": shown})
 
 

@@ -37,10 +37,7 @@ SECONDS, MEMORY, SIZE = "seconds", "peak memory, MB", "archive, MB"
 
 
 def measure(_: Path, log: Log) -> Result:
-    """Pack in every way.
-
-    The folder is on the disk, because a temporary folder may be in memory.
-    """
+    """Pack in every way. The folder is on the disk, because a temporary folder may be in memory."""
     disk = ROOT / ".servable"
     disk.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=disk, prefix="benchmark-packaging-") as folder:

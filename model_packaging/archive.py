@@ -220,10 +220,7 @@ class Packed:
 
 
 def pack(inputs: ArchiveInputs, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Write the archive to a temporary file and rename the file to `target`.
-
-    Raises `PackagingError`.
-    """
+    """Write the archive to a temporary file and rename the file to `target`. Raises `PackagingError`."""
     return pack_tree(inputs.build_tree(), target, progress=progress)
 
 

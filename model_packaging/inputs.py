@@ -138,10 +138,7 @@ class Servable:
         return folders
 
     def list_trees(self) -> list[Tree]:
-        """Return the listings that form this servable's part of the archive.
-
-        Raises `PackagingError`.
-        """
+        """Return the listings that form this servable's part of the archive. Raises `PackagingError`."""
         top = ""
         if not self.at_root:
             if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:

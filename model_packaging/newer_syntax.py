@@ -4,10 +4,7 @@ import libcst
 
 
 def remove_newer_syntax(module: libcst.Module) -> str:
-    """Return code that Python 3.11 parses, with the same lines.
-
-    Imports and definitions stay the same.
-    """
+    """Return code that Python 3.11 parses, with the same lines. Imports and definitions stay the same."""
     return module.visit(_Older(module)).code
 
 

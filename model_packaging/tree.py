@@ -194,10 +194,7 @@ def open_unchanged(entry: Entry) -> Iterator[int]:
 
 
 def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
-    """Read at least one byte to the start of `space`; return the number.
-
-    Raises `PackagingError`.
-    """
+    """Read at least one byte to the start of `space`; return the number. Raises `PackagingError`."""
     try:
         count = os.readv(descriptor, [space])
     except OSError as error:

@@ -19,6 +19,7 @@ import grimp
 
 from scripts.build_wheels import FOLDERS
 from scripts.build_wheels import PACKAGES as DISTRIBUTED
+from scripts.function_names import Function, has_bad_docstring, is_badly_named
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (*DISTRIBUTED, "benchmarks", "scripts", "examples")
@@ -74,10 +75,7 @@ class Sources:
 
     @cached_property
     def imports(self) -> dict[str, set[str]]:
-        """Return which of our modules each module imports, including for types.
-
-        grimp reads the imports.
-        """
+        """Return which of our modules each module imports, including for types. grimp reads the imports."""
         graph = grimp.build_graph(*PACKAGES, cache_dir=None)
         return {
             name: set(graph.find_modules_directly_imported_by(name))
@@ -103,13 +101,31 @@ def find_duplicate_classes(sources: Sources) -> Iterator[str]:
             yield f"{name}: {', '.join(modules)}"
 
 
-def find_long_functions(sources: Sources) -> Iterator[str]:
+def list_functions(sources: Sources) -> Iterator[tuple[str, Function]]:
+    """Yield every function, method, and property with its module's name."""
     for module in sources.modules.values():
         for node in ast.walk(module.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > LINES_OF_A_FUNCTION:
-                    yield f"{module.name}: {node.name}: {lines} lines"
+            if isinstance(node, Function):
+                yield module.name, node
+
+
+def find_long_functions(sources: Sources) -> Iterator[str]:
+    for module, node in list_functions(sources):
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > LINES_OF_A_FUNCTION:
+            yield f"{module}: {node.name}: {lines} lines"
+
+
+def find_bad_names(sources: Sources) -> Iterator[str]:
+    for module, node in list_functions(sources):
+        if is_badly_named(node):
+            yield f"{module}: {node.name}"
+
+
+def find_bad_docstrings(sources: Sources) -> Iterator[str]:
+    for module, node in list_functions(sources):
+        if has_bad_docstring(node):
+            yield f"{module}: {node.name}: {(ast.get_docstring(node) or '')[:60]}"
 
 
 def find_import_circles(sources: Sources) -> Iterator[str]:
@@ -171,6 +187,10 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     f"public class names defined twice, besides {', '.join(TWICE)}": (find_duplicate_classes, 0),
     "rule classes not named as their id": (find_misnamed_rules, 0),
     f"functions of more than {LINES_OF_A_FUNCTION} lines": (find_long_functions, 0),
+    # One in a hundred: what Falcon, Locust, and httptools call, and public names.
+    "functions whose name begins with a participle or a preposition": (find_bad_names, 51),
+    # One in ten of the docstrings of functions may begin otherwise.
+    "docstrings of functions that don't begin with a verb": (find_bad_docstrings, 290),
     "circles of imports": (find_import_circles, 0),
     # 215, and what was asked for since: openapi (3), invoke -i, serve --reload, and three of local up.
     "options of servable, -h of each command included": (list_options, 219),

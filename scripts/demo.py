@@ -25,10 +25,7 @@ DEPLOY = "cdk deploy local/* --require-approval never"
 
 
 class DemoStep(NamedTuple):
-    """One command that a user types.
-
-    `expected` is a pattern of the line that shows its result.
-    """
+    """One command that a user types. `expected` is a pattern of the line that shows its result."""
 
     title: str
     command: str

@@ -164,10 +164,7 @@ def _parse_stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def find_wheel(requirement: str, folder: Path) -> Path:
-    """Return the wheel of a requirement, from the folder or downloaded into it.
-
-    Raises OpsTableError.
-    """
+    """Return the wheel of a requirement, from the folder or downloaded into it. Raises OpsTableError."""
     name, version = requirement.split("==")
     pattern = f"{name.replace('-', '_')}-{version.replace('.*', '.[0-9]*')}-*.whl"
     for python in PYTHONS:
@@ -203,10 +200,7 @@ def _read_registered_ops(folder: Path) -> None:
 
 
 def read_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (rows of a wheel's operations, its row in op_versions.json).
-
-    Raises OpsTableError.
-    """
+    """Return (rows of a wheel's operations, its row in op_versions.json). Raises OpsTableError."""
     with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
         folder = Path(temporary)
         full = unpack_libraries(version, wheels, folder)
@@ -233,10 +227,7 @@ def read_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, An
 
 
 def read_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dict[str, Any]:
-    """Return the rows of the operations that a wheel adds to its TensorFlow.
-
-    Raises OpsTableError.
-    """
+    """Return the rows of the operations that a wheel adds to its TensorFlow. Raises OpsTableError."""
     with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
         folder = Path(temporary)
         unpack_libraries(built_for, wheels, folder)

@@ -7,10 +7,7 @@ from servable.console.signals import end_on_ctrl_c
 
 
 def main() -> None:
-    """Run the command.
-
-    Ctrl-C and SIGTERM end the process also before and after the command itself runs.
-    """
+    """Run the command. Ctrl-C and SIGTERM end the process also before and after the command itself runs."""
     end_on_ctrl_c()
     try:
         from servable.main import main as run

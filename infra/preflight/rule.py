@@ -331,10 +331,7 @@ class VariantRule(Rule):
         return ((placement,) for placement in self.candidate.placements)
 
     def report_unknown_size(self, placement: Placement) -> Findings:
-        """Yield "not checked" if the file doesn't give the model's size.
-
-        Other rules report bad folders.
-        """
+        """Yield "not checked" if the file doesn't give the model's size. Other rules report bad folders."""
         key = f"models.{placement.variant.model}"
         question = "whether the model fits in memory and on disk"
         if placement.model.artifact is not None:

@@ -182,10 +182,7 @@ def _check_line(file: Path, line: str) -> tuple[str, str, Severity] | None:
 
 
 def has_requirements(code: Path) -> bool:
-    """Return whether a requirements.txt exists with more than comments and options.
-
-    Raises OSError.
-    """
+    """Return whether a requirements.txt exists with more than comments and options. Raises OSError."""
     if not (code / WANTED).is_file():
         return False
     lines = [line for file in list_files(code) for line in _read_lines(file)]
@@ -198,10 +195,7 @@ def list_packages(code: Path) -> set[str]:
 
 
 def read_hashes(code: Path) -> dict[str, set[str]]:
-    """Return the SHA-256 hashes that each package may have, if the file gives any.
-
-    Raises OSError.
-    """
+    """Return the SHA-256 hashes that each package may have, if the file gives any. Raises OSError."""
     allowed: dict[str, set[str]] = {}
     for name, line in _read_requirements(code):
         if matches := _HASH.findall(line):
@@ -210,10 +204,7 @@ def read_hashes(code: Path) -> dict[str, set[str]]:
 
 
 def list_source_options(code: Path) -> list[str]:
-    """Return the options that set where packages come from, for a new requirements file.
-
-    Raises OSError.
-    """
+    """Return the options that set where packages come from, for a new requirements file. Raises OSError."""
     options = []
     for file in list_files(code):
         for line in _read_lines(file):

@@ -205,10 +205,7 @@ def build_lib_folder(code: Path, *, wheels: Path, unpacked: Path) -> Path | None
 
 
 def list_vendored_versions(code: Path) -> dict[str, str]:
-    """Return the version of each package that becomes, or is in, code/lib/.
-
-    Raises `PackagingError`.
-    """
+    """Return the version of each package that becomes, or is in, code/lib/. Raises `PackagingError`."""
     locked_wheels = (
         read_lock(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
     )

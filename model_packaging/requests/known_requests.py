@@ -406,10 +406,7 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | Non
 
 
 def _check_record(log: Any, info: SavedModelInfo) -> Shapes:
-    """Return the shapes of a record's inputs, as far as they are known.
-
-    Raises `RequestValueError`.
-    """
+    """Return the shapes of a record's inputs, as far as they are known. Raises `RequestValueError`."""
     kind = log.WhichOneof("log_type")
     if kind is None:
         raise RequestValueError("holds no request")

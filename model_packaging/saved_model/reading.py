@@ -111,10 +111,7 @@ def list_versions(folder: Path) -> list[Path]:
 
 
 def read(version: Path) -> SavedModelInfo:
-    """Read the version folder without executing anything in it.
-
-    Raises `PackagingError`, OSError.
-    """
+    """Read the version folder without executing anything in it. Raises `PackagingError`, OSError."""
     file = version / "saved_model.pb"
     if not file.is_file():
         raise _explain_missing_graph(version)
@@ -154,10 +151,7 @@ def read(version: Path) -> SavedModelInfo:
 
 
 def select_served_graph(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
-    """Return the graph that TensorFlow Serving loads.
-
-    Raises `PackagingError` if there is none.
-    """
+    """Return the graph that TensorFlow Serving loads. Raises `PackagingError` if there is none."""
     tags = [frozenset(graph.message.meta_info_def.tags) for graph in graphs]
     if SERVE not in tags:
         names = sorted({f"{'+'.join(sorted(some)) or 'nothing':.100}" for some in tags})

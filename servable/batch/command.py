@@ -137,10 +137,7 @@ def batch(
 
 
 def _find_job(loaded: ValidFile, name: str | None) -> BatchJob:
-    """Return the batch that the command line names.
-
-    Raises click.UsageError.
-    """
+    """Return the batch that the command line names. Raises click.UsageError."""
     batches = loaded.environment.batch
     if not batches:
         raise click.UsageError(f"{loaded.file} has no [batch.NAME]; docs/batch.md shows one")
@@ -288,10 +285,7 @@ class BatchCommand:
         return stem[: find_maximum("TransformJobName") - len(end)].rstrip("-") + end
 
     def _find_model(self, account: Account) -> str:
-        """Return the name of the batch's model in the deployed stack.
-
-        Raises `BatchError`.
-        """
+        """Return the name of the batch's model in the deployed stack. Raises `BatchError`."""
         stack = build_stack_name(self.loaded.name, self.loaded.environment, "endpoint")
         described = fetch_or_none(account.client("cloudformation").describe_stacks, StackName=stack)
         outputs = described["Stacks"][0].get("Outputs", []) if described else []

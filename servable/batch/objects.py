@@ -25,10 +25,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class BatchError(Exception):
-    """The error if a job can't be started or followed.
-
-    `str()` is a whole sentence with the remedy.
-    """
+    """The error if a job can't be started or followed. `str()` is a whole sentence with the remedy."""
 
 
 def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
@@ -97,10 +94,7 @@ def _count_lines(body: IO[bytes]) -> int:
 
 
 def _iterate_documents(body: IO[bytes]) -> Iterator[Any]:
-    """Yield JSON documents that follow one another.
-
-    Raises ValueError for text that isn't JSON.
-    """
+    """Yield JSON documents that follow one another. Raises ValueError for text that isn't JSON."""
     decoder, text = json.JSONDecoder(), ""
     reader = io.TextIOWrapper(cast(BinaryIO, body), encoding="utf-8", errors="replace")
     while chunk := reader.read(MB):
@@ -146,10 +140,7 @@ def list_files(given: Path, output: Path) -> list[LocalFile]:
 
 @dataclass(frozen=True)
 class InputObject:
-    """An object that a job reads.
-
-    The key of its result is the output's prefix, `name`, and ".out".
-    """
+    """An object that a job reads. The key of its result is the output's prefix, `name`, and ".out"."""
 
     key: str
     name: str
@@ -160,10 +151,7 @@ class TransformObjects:
     """The objects in S3 that a CreateTransformJob request reads and writes."""
 
     def __init__(self, s3: Any, request: Mapping[str, Any]) -> None:
-        """List the input.
-
-        Raises `BatchError` if there is none, and one of `AwsError`.
-        """
+        """List the input. Raises `BatchError` if there is none, and one of `AwsError`."""
         self._s3, self._request = s3, request
         source = request["TransformInput"]["DataSource"]["S3DataSource"]
         if source["S3DataType"] != "S3Prefix":

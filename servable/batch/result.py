@@ -33,10 +33,7 @@ class FailedRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchResult:
-    """The result of a job that has ended.
-
-    Times are in seconds; None stands for unknown values.
-    """
+    """The result of a job that has ended. Times are in seconds; None stands for unknown values."""
 
     job: str
     status: str
@@ -129,10 +126,7 @@ def _parse_failure(place: str, texts: list[str]) -> FailedRequest:
 
 
 def build_failed_request(place: str, kind: str, message: str) -> FailedRequest:
-    """Return a failed request.
-
-    `message`: the container's response; if it is JSON, its "error" is used.
-    """
+    """Return a failed request. `message`: the container's response; if it is JSON, its "error" is used."""
     try:
         message = str(json.loads(message)["error"])
     except (ValueError, TypeError, LookupError):

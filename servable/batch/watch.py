@@ -26,17 +26,11 @@ _MOST_EVENTS = 10_000
 
 
 class UnknownJobError(Exception):
-    """The error if the job's outcome can't be determined.
-
-    `str()` is the reason and what to do.
-    """
+    """The error if the job's outcome can't be determined. `str()` is the reason and what to do."""
 
 
 class TransformWatch:
-    """A transform job, identified by its name.
-
-    DescribeTransformJob returns its request.
-    """
+    """A transform job, identified by its name. DescribeTransformJob returns its request."""
 
     def __init__(
         self, account: Account, job: str, again: str, *, request: Mapping[str, Any] | None = None
@@ -75,10 +69,7 @@ class TransformWatch:
             raise UnknownJobError(self._explain_lost_job(error)) from None
 
     def follow(self) -> None:
-        """Wait until the job has ended, and show its progress.
-
-        Raises `UnknownJobError`.
-        """
+        """Wait until the job has ended, and show its progress. Raises `UnknownJobError`."""
         with show_progress_line() as show:
             while self.shown["TransformJobStatus"] not in _ENDED:
                 done = set(self._call_with_retries(self._list_results))
@@ -106,18 +97,12 @@ class TransformWatch:
         )
 
     def fetch_result(self, environment: Environment) -> BatchResult:
-        """Return the job's result with the counted rows.
-
-        Raises `UnknownJobError`.
-        """
+        """Return the job's result with the counted rows. Raises `UnknownJobError`."""
         result: BatchResult = self._call_with_retries(lambda: self._build_result(environment))
         return result
 
     def remove_trial(self) -> None:
-        """Remove the copy of the first records, if the job read one.
-
-        Raises `UnknownJobError`.
-        """
+        """Remove the copy of the first records, if the job read one. Raises `UnknownJobError`."""
         source = self.shown["TransformInput"]["DataSource"]["S3DataSource"]
         if f"/{TRIALS}/" in source["S3Uri"]:
             self._call_with_retries(self._objects.remove_input)

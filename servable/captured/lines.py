@@ -97,10 +97,7 @@ _FOLDERS = re.compile(r"(?:([^/]+)/)?([^/]+)/\d{4}/\d\d/\d\d/\d\d/[^/]+$")
 
 
 class CaptureLineError(Exception):
-    """The error for a line without a request that can be replayed.
-
-    `str()` is the reason.
-    """
+    """The error for a line without a request that can be replayed. `str()` is the reason."""
 
 
 class AnswerAloneError(CaptureLineError):
@@ -116,10 +113,7 @@ def read_line(line: bytes, *, file: str, number: int) -> CapturedRequest:
 
 
 def parse_record(line: bytes) -> Any:
-    """Return the JSON of a line.
-
-    Raises CaptureLineError.
-    """
+    """Return the JSON of a line. Raises CaptureLineError."""
     try:
         return json.loads(line, object_pairs_hook=_build_object)
     except (ValueError, RecursionError):
@@ -135,10 +129,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
-    """Return the request of a record.
-
-    Raises CaptureLineError.
-    """
+    """Return the request of a record. Raises CaptureLineError."""
     try:
         return _parse_request(record, file, number)
     except (KeyError, TypeError, AttributeError):
@@ -199,10 +190,7 @@ def _decode_part(part: Any) -> tuple[str, bytes]:
 
 
 def _read_header(name: str, values: Any) -> str | None:
-    """Return a header or an ID, or None if it wasn't captured.
-
-    Raises CaptureLineError, TypeError.
-    """
+    """Return a header or an ID, or None if it wasn't captured. Raises CaptureLineError, TypeError."""
     text: str | None = values.get(name)
     if text is not None and not _HEADER.fullmatch(text):
         raise CaptureLineError(f"its {name} is not visible ASCII of at most 1,024 characters")

@@ -13,10 +13,7 @@ HOME = Path(__file__).resolve().parents[2]
 
 
 class HiddenPackageError(ImportError):
-    """The error for a package that hides one of Servable.
-
-    `str()` is a whole sentence with the remedy.
-    """
+    """The error for a package that hides one of Servable. `str()` is a whole sentence with the remedy."""
 
 
 def reject_hidden_packages(names: tuple[str, ...] = SHARED_NAMES) -> None:

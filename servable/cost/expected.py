@@ -20,10 +20,7 @@ _INSTANCES = "instances"
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedLine:
-    """One part of the month.
-
-    `usd`: None if it can't be computed; `assumption` is then the reason.
-    """
+    """One part of the month. `usd`: None if it can't be computed; `assumption` is then the reason."""
 
     name: str
     usd: float | None

@@ -22,10 +22,7 @@ SOURCE = "AWS Price List API, GetProducts AmazonSageMaker, component Hosting"
 
 
 class PriceListError(Exception):
-    """The error if AWS doesn't list exactly one price.
-
-    `str()` is a whole sentence.
-    """
+    """The error if AWS doesn't list exactly one price. `str()` is a whole sentence."""
 
 
 def fetch_hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dict[str, float]:
@@ -85,10 +82,7 @@ def _list_products(pricing: Any, region: str, field: str, value: str) -> list[di
 def _require_single_price(
     prices: set[float], who: str, what: str, region: str, key: str
 ) -> set[float]:
-    """Return `prices` if it contains at most one price.
-
-    Raises `PriceListError` otherwise.
-    """
+    """Return `prices` if it contains at most one price. Raises `PriceListError` otherwise."""
     if len(prices) > 1:
         listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
         raise PriceListError(

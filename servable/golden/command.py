@@ -57,10 +57,7 @@ class GoldenSelection:
         self._facets: dict[str, set[Facet]] = {}
 
     def add(self, request: CapturedRequest) -> None:
-        """Take a request into account.
-
-        Raises nothing: a body in any format has facets.
-        """
+        """Take a request into account. Raises nothing: a body in any format has facets."""
         kinds, extremes = find_facets(request)
         for facet in kinds:
             if facet in self._candidates or len(self._candidates) < MOST_KINDS:
@@ -210,10 +207,7 @@ class GoldenFiles:
     answer: bytes
 
     def write(self, root: Path) -> None:
-        """Write both files below the project folder.
-
-        Raises OSError.
-        """
+        """Write both files below the project folder. Raises OSError."""
         assert self.table.answer is not None  # made with one
         for name, content in ((self.table.request, self.request), (self.table.answer, self.answer)):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -304,8 +298,7 @@ def golden(
     """Choose a few captured requests that cover content types, signatures, shapes and extremes of the inputs.
 
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
-    then project files: check them for personal data before you commit them.
-    """
+    then project files: check them for personal data before you commit them."""
     loaded, files = load_endpoint_environment(environment, folder, sets)
     account = open_account(loaded.environment, local=local)
     selection, left_out = GoldenSelection(), Counter[str]()
@@ -325,9 +318,7 @@ def golden(
     for reason, count in left_out.most_common():
         click.echo(f"left out: {count:,} {reason}", err=True)
     if not chosen:
-        click.echo(
-            f"servable golden: {place}: no request is suitable as a golden request", err=True
-        )
+        click.echo(f"servable golden: {place}: no request is suitable", err=True)
         _print_selection([], [], as_json)
         return 1
     variants = loaded.environment.serving_variants

@@ -286,10 +286,7 @@ def _verify_image(
 
 
 def _verify_archive(account: Account, url: str, sha256: str | None) -> str:
-    """Return the archive's SHA-256.
-
-    Raises `PackagingError` if the archive was deleted or changed.
-    """
+    """Return the archive's SHA-256. Raises `PackagingError` if the archive was deleted or changed."""
     bucket, _, name = url.removeprefix("s3://").partition("/")
     s3 = account.client("s3")
     actual = compute_digest(s3, bucket, name)

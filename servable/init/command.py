@@ -316,10 +316,7 @@ def _render_preview(loaded: ValidFile, name: str, endpoint_name: str, expires: d
 
 
 def _find_region() -> str | None:
-    """Return the shell's Region, or None without the extra `aws`.
-
-    Raises click.ClickException.
-    """
+    """Return the shell's Region, or None without the extra `aws`. Raises click.ClickException."""
     if find_spec("boto3") is None:
         return None
     import boto3

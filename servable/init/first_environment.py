@@ -112,9 +112,8 @@ def plan_start(
 ) -> Start:
     """Read the SavedModel, and choose the instance type and settings. Writes nothing.
 
-    `folder`: the folder of the environment files. `name`: the name of the environment; None: the
-    model's name. `request`: the caller's request, which becomes the golden request. Raises
-    `PackagingError`.
+    `folder`: that of the environment files. `name`: of the environment; None: the model's name.
+    `request`: the caller's, which becomes the golden request. Raises `PackagingError`.
     """
     model = derive_model_name(saved_model)
     mlflow, saved_model = saved_model, find_saved_model(saved_model) or saved_model
@@ -175,10 +174,7 @@ def _list_folder_notes(saved_model: str, code: str | None) -> Iterator[str]:
 
 
 def _read_request(request: Path) -> str:
-    """Read the caller's request.
-
-    Raises `PackagingError` if it can't be sent unchanged.
-    """
+    """Read the caller's request. Raises `PackagingError` if it can't be sent unchanged."""
     try:
         if request.suffix not in (".json", ".csv", ".jsonl"):
             problem = f"its name ends in {request.suffix!r}"
@@ -361,10 +357,7 @@ def _render_environment(start: Start) -> str:
 
 
 def _render_golden_request(start: Start) -> list[str]:
-    """Return the lines of the golden request.
-
-    They are comments if there is no request.
-    """
+    """Return the lines of the golden request. They are comments if there is no request."""
     request, mark = start.request_file, "# " if start.body is None else ""
     recording = [
         f"# `servable serve {start.name}`, and then",
@@ -394,8 +387,5 @@ def _render_golden_request(start: Start) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    """Return a TOML string.
-
-    JSON strings differ: TOML accepts no DEL and no surrogate pairs.
-    """
+    """Return a TOML string. JSON strings differ: TOML accepts no DEL and no surrogate pairs."""
     return tomlkit.string(text).as_string()

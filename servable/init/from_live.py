@@ -67,10 +67,7 @@ class LiveSource:
 
 
 def write_live_environment(source: LiveSource, folder: str, *, as_json: bool) -> int:
-    """Write the environment file of `source`, and print what the file lacks.
-
-    Returns the exit code.
-    """
+    """Write the environment file of `source`, and print what the file lacks. Returns the exit code."""
     root = find_project_folder()
     root, files = (root, root / FOLDER) if folder == FOLDER else find_project(folder)
     try:

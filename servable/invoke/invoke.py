@@ -100,10 +100,7 @@ def read_arrays(file: Path) -> Any:
 
 
 def format_outputs(outputs: Outputs) -> str:
-    """Return the outputs as {"outputs": {…}} in JSON.
-
-    Bytes that aren't UTF-8 become U+FFFD.
-    """
+    """Return the outputs as {"outputs": {…}} in JSON. Bytes that aren't UTF-8 become U+FFFD."""
     shown = {name: _convert_to_json(array.tolist()) for name, array in outputs.items()}
     return json.dumps({"outputs": shown})
 

@@ -159,10 +159,7 @@ def draw_intervals(axes: Axes, x: Sequence[float], y: Sequence[Interval], **look
 
 
 def render_png(figure: Figure) -> bytes:
-    """Return the figure as PNG bytes.
-
-    They contain no date: the same numbers give the same bytes.
-    """
+    """Return the figure as PNG bytes. They contain no date: the same numbers give the same bytes."""
     into = io.BytesIO()
     figure.savefig(into, format="png", metadata={"Software": None})
     return into.getvalue()

@@ -86,10 +86,7 @@ class Latencies:
 
 
 def find_bins(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the bin of each latency.
-
-    A latency beyond either end goes into the bin at that end.
-    """
+    """Return the bin of each latency. A latency beyond either end goes into the bin at that end."""
     above = np.log(np.maximum(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH
     numbers: NDArray[np.int64] = np.minimum(above, BINS - 1).astype(np.int64)
     return numbers

@@ -79,10 +79,7 @@ def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
 
 
 class PinError(Exception):
-    """The error if nothing was written.
-
-    `str()` is a whole sentence with the reason.
-    """
+    """The error if nothing was written. `str()` is a whole sentence with the reason."""
 
 
 @dataclass(frozen=True)

@@ -100,10 +100,7 @@ def has_new_deployment_settings(before: Template | None, after: Template) -> boo
 
 
 def _find_fleet(template: Template) -> dict[str, Any]:
-    """Return the endpoint configuration and its models.
-
-    A batch's model isn't in any configuration.
-    """
+    """Return the endpoint configuration and its models. A batch's model isn't in any configuration."""
     resources = _list_resources(template)
     configs = {name: one for name, one in resources.items() if one["Type"] == CONFIG}
     text = json.dumps(configs)

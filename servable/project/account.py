@@ -31,10 +31,7 @@ AwsError = (BotoCoreError, ClientError)
 
 
 class Account:
-    """The boto3 clients for one account and Region.
-
-    `aws`: the local AWS, if it is used instead of AWS.
-    """
+    """The boto3 clients for one account and Region. `aws`: the local AWS, if it is used instead of AWS."""
 
     def __init__(
         self,
@@ -93,10 +90,7 @@ class Account:
         return self._aws.environment_over(os.environ, account=self.number, region=self.region)
 
     def fetch_identity(self) -> dict[str, Any]:
-        """Return the caller's Account and Arn (sts:GetCallerIdentity).
-
-        Raises one of `AwsError`.
-        """
+        """Return the caller's Account and Arn (sts:GetCallerIdentity). Raises one of `AwsError`."""
         identity: dict[str, Any] = self.client("sts").get_caller_identity()
         return identity
 

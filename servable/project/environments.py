@@ -76,10 +76,7 @@ def build_unknown_error(name: str, known: Collection[str]) -> click.UsageError:
 
 
 def find_environment(loaded: "Iterable[Loaded]", name: str) -> "Loaded":
-    """Return the environment with this name.
-
-    Raises click.UsageError if there is none.
-    """
+    """Return the environment with this name. Raises click.UsageError if there is none."""
     known = {environment.name: environment for environment in loaded}
     if name not in known:
         raise build_unknown_error(name, known)

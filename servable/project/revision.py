@@ -25,10 +25,7 @@ class RevisionError(click.UsageError):
 def attach_revision(
     loaded: Iterable[Loaded], root: Path, folder: Path, revision: str
 ) -> list[Loaded]:
-    """Return the environments, each with what its file described at `revision`.
-
-    Raises RevisionError.
-    """
+    """Return the environments, each with what its file described at `revision`. Raises RevisionError."""
     then = load_revision(root, folder, revision)
     drafts = {name: old.draft for name, old in then.items()}
     return [

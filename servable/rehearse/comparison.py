@@ -64,10 +64,7 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyTrial:
-    """A policy and its scenario.
-
-    `per_hour`: dollars of an instance, or 1 to count hours.
-    """
+    """A policy and its scenario. `per_hour`: dollars of an instance, or 1 to count hours."""
 
     policy: Policy
     scenario: Scenario
@@ -76,10 +73,7 @@ class PolicyTrial:
 
 @dataclass(frozen=True)
 class DayResult:
-    """The result of one day.
-
-    `cost`: dollars, or instance hours if no price is known.
-    """
+    """The result of one day. `cost`: dollars, or instance hours if no price is known."""
 
     cost: float
     broken_minutes: float
@@ -143,10 +137,7 @@ class PolicyComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyProposal:
-    """The environment file with the best policy.
-
-    `diff`: empty if the file's policy stays.
-    """
+    """The environment file with the best policy. `diff`: empty if the file's policy stays."""
 
     diff: str
     after: str
@@ -154,10 +145,7 @@ class PolicyProposal:
 
 
 def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
-    """Return the file's policy, followed by every combination of the values.
-
-    Raises UsageError.
-    """
+    """Return the file's policy, followed by every combination of the values. Raises UsageError."""
     if placed.variant.can_sleep:
         raise click.UsageError(
             f"--compare: {placed.name} scales to zero, so that it has no minimum; try other minutes with "

@@ -80,10 +80,7 @@ class AnswerLog:
             self._file.truncate(sum(len(line) for line in lines if line.endswith(b"\n")))
 
     def append(self, pair: AnswerPair) -> None:
-        """Save one pair.
-
-        Raises OSError.
-        """
+        """Save one pair. Raises OSError."""
         kept: dict[str, Any] = {
             "file": pair.request.file,
             "line": pair.request.line,
@@ -108,10 +105,7 @@ class AnswerLog:
 
 
 def read_pairs(folder: Path) -> Iterator[AnswerPair]:
-    """Yield a run's pairs so far, in their order, one at a time.
-
-    Raises OSError.
-    """
+    """Yield a run's pairs so far, in their order, one at a time. Raises OSError."""
     for record in _iterate_records(folder / ANSWERS):
         kept = record["replayed"]
         try:
@@ -212,10 +206,7 @@ class ReplayResult:
     interrupted: bool
 
     def as_object(self) -> dict[str, Any]:
-        """Return the object that `--json` prints.
-
-        Its milliseconds are None if there was no response.
-        """
+        """Return the object that `--json` prints. Its milliseconds are None if there was no response."""
         latencies, lags = self.summary.latencies, self.summary.send_lags
         return {
             "folder": str(self.folder),

@@ -310,10 +310,7 @@ def _find_objective_ms(loaded: ValidFile | None) -> float | None:
 
 
 def _read_index(loaded: ValidFile | None, options: ReplayOptions) -> CaptureIndex:
-    """Read the captured requests once, and print what was skipped.
-
-    Raises PlaceError, ReplayError.
-    """
+    """Read the captured requests once, and print what was skipped. Raises PlaceError, ReplayError."""
     place = options.place
     assert place is not None  # filled in from the file
 

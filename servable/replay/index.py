@@ -41,10 +41,7 @@ class CaptureIndex:
     """The captured requests, sorted by time; iterating reads each."""
 
     def __init__(self, place: CapturePlace, report: Report = lambda done, of: None) -> None:
-        """Read the place once.
-
-        Raises PlaceError.
-        """
+        """Read the place once. Raises PlaceError."""
         self._place = place
         self._skipped = SkippedLines()
         self.lines_read = 0
@@ -116,10 +113,7 @@ class CaptureIndex:
         return self._files[file].name, line
 
     def read_request(self, number: int) -> CapturedRequest:
-        """Read a request.
-
-        Raises PlaceError, also if the file has changed since the first pass.
-        """
+        """Read a request. Raises PlaceError, also if the file has changed since the first pass."""
         file, line, offset, size = (int(value) for value in self._sorted[number])
         name = self._files[file].name
         content = self._place.read(self._files[file], offset, size)

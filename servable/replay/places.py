@@ -88,10 +88,7 @@ _MOST_PARTS = 256
 
 
 class PlaceError(Exception):
-    """The error if PLACE can't be read.
-
-    `str()` is a whole sentence.
-    """
+    """The error if PLACE can't be read. `str()` is a whole sentence."""
 
 
 class UnreadableFileError(PlaceError):
@@ -100,10 +97,7 @@ class UnreadableFileError(PlaceError):
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """A file of captured requests.
-
-    `name`: as messages show it, a path or s3://bucket/key.
-    """
+    """A file of captured requests. `name`: as messages show it, a path or s3://bucket/key."""
 
     name: str
     size: int
@@ -116,10 +110,7 @@ class LocalPlace:
         self._path = path
 
     def list_files(self) -> list[CaptureFile]:
-        """Return all files, sorted by name.
-
-        Raises PlaceError.
-        """
+        """Return all files, sorted by name. Raises PlaceError."""
         if not self._path.exists():
             raise PlaceError(
                 f"{self._path}: no such file or folder; allowed: a file or folder of captured "
@@ -131,19 +122,13 @@ class LocalPlace:
         return [CaptureFile(str(path), path.stat().st_size) for path in paths]
 
     def iterate_chunks(self, file: CaptureFile) -> Iterator[bytes]:
-        """Yield the bytes of a file from its beginning.
-
-        Raises PlaceError.
-        """
+        """Yield the bytes of a file from its beginning. Raises PlaceError."""
         with _convert_read_errors(file), Path(file.name).open("rb") as opened:
             while chunk := opened.read(_CHUNK_BYTES):
                 yield chunk
 
     def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset`.
-
-        Raises PlaceError.
-        """
+        """Return `size` bytes from `offset`. Raises PlaceError."""
         with _convert_read_errors(file), Path(file.name).open("rb", buffering=0) as opened:
             opened.seek(offset)
             return opened.read(size)
@@ -228,10 +213,7 @@ def open_place(place: str, client: Callable[[], Any]) -> CapturePlace:
 
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield (number from 1, offset, line with its newline).
-
-    The line is None if it is too long.
-    """
+    """Yield (number from 1, offset, line with its newline). The line is None if it is too long."""
     number, offset, rest, dropped = 1, 0, b"", 0
     for chunk in chunks:
         parts = (rest + chunk).split(b"\n")
@@ -246,10 +228,7 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | Non
 
 
 def iterate_capture_files(place: CapturePlace, skipped: SkippedLines) -> Iterator[CaptureFile]:
-    """Yield the files of data capture; add other files to `skipped`.
-
-    Raises PlaceError.
-    """
+    """Yield the files of data capture; add other files to `skipped`. Raises PlaceError."""
     for file in place.list_files():
         if file.name.endswith(SUFFIX):
             yield file

@@ -156,10 +156,7 @@ class ReplaySender:
         return LoadError("\n".join(["the sending process of the replay has ended.", *lines]))
 
     def close(self) -> None:
-        """End the sending process.
-
-        Further calls have no effect.
-        """
+        """End the sending process. Further calls have no effect."""
         self._process.kill()
         self._process.wait(_END_SECONDS)
         if self._feeder is not None:
@@ -204,10 +201,7 @@ Progress = Callable[[ReplaySummary, float], None]
 
 
 class ReplayError(Exception):
-    """The error if the replay can't continue.
-
-    `str()` is a whole sentence: what failed and what to do.
-    """
+    """The error if the replay can't continue. `str()` is a whole sentence: what failed and what to do."""
 
 
 def prepare_run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Path:

@@ -42,17 +42,11 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
 
 
 class ReportError(Exception):
-    """The error if there is no page.
-
-    `str()` is a whole sentence: what failed and what to do.
-    """
+    """The error if there is no page. `str()` is a whole sentence: what failed and what to do."""
 
 
 def read_content(folder: Path, objective: Objective | None = None) -> Content:
-    """Read the folder of a run.
-
-    Raises ReportError.
-    """
+    """Read the folder of a run. Raises ReportError."""
     try:
         if (folder / RUN).exists():
             return Content.read(folder / RUN)

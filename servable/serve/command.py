@@ -68,10 +68,7 @@ def list_changes(before: Snapshot, after: Snapshot) -> list[Path]:
 
 
 class Reloader:
-    """Watches the files of one served environment.
-
-    Call `poll` repeatedly until the process ends.
-    """
+    """Watches the files of one served environment. Call `poll` repeatedly until the process ends."""
 
     def __init__(
         self,

@@ -232,10 +232,7 @@ def _prepare_model(
     *,
     download: bool,
 ) -> PreparedVariant:
-    """Prepare a model.
-
-    `name`: the name of the variant or batch. `served`: the name of its model.
-    """
+    """Prepare a model. `name`: the name of the variant or batch. `served`: the name of its model."""
     environment = loaded.environment
     model = environment.models[served]
     if model.artifact is not None and archive is None:
@@ -328,10 +325,7 @@ def serve_locally(
     faults: Faults = Faults(),
     record: Recording | None = None,
 ) -> Iterator[EndpointProcess]:
-    """Run the local container.
-
-    In multi-model mode, every model is loaded. Raises `LaunchError`.
-    """
+    """Run the local container. In multi-model mode, every model is loaded. Raises `LaunchError`."""
     try:
         with show_progress_line() as show:
             launched = launch(
@@ -357,10 +351,7 @@ def serve_locally(
 
 
 def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
-    """Run the AWS image in Docker.
-
-    Raises `LaunchError`, whose message says what is missing.
-    """
+    """Run the AWS image in Docker. Raises `LaunchError`, whose message says what is missing."""
     if served.archive is None:
         raise LaunchError(
             "--docker does not serve several models behind one endpoint; leave it out"

@@ -114,10 +114,7 @@ def compare_stacks(
     meant: Mapping[str, str],
     invoke: bool = True,
 ) -> Report:
-    """Compare stacks with the deployed resources.
-
-    `stacks`: synthesized with the overrides in force.
-    """
+    """Compare stacks with the deployed resources. `stacks`: synthesized with the overrides in force."""
     answers = bool(loaded.environment.variants)
     report = Report(environment=loaded.name, invoke=invoke and answers)
     if not answers:

@@ -142,10 +142,7 @@ class DeployedStack:
 
 
 def read_stack(account: Account, name: str) -> DeployedStack | None:
-    """Return a deployed stack, or None if it doesn't exist.
-
-    Raises one of `AwsError`.
-    """
+    """Return a deployed stack, or None if it doesn't exist. Raises one of `AwsError`."""
     cloudformation = account.client("cloudformation")
     stacks = fetch_or_none(cloudformation.describe_stacks, StackName=name)
     if stacks is None:

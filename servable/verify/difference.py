@@ -230,10 +230,7 @@ def _compare_lists(
 
 
 def is_same(wanted: Any, actual: Any) -> bool:
-    """Return whether two values are equal.
-
-    CloudFormation also accepts numbers and booleans as text.
-    """
+    """Return whether two values are equal. CloudFormation also accepts numbers and booleans as text."""
     if isinstance(wanted, bool) or isinstance(actual, bool):
         return str(wanted).lower() == str(actual).lower()
     if isinstance(wanted, int | float) or isinstance(actual, int | float):

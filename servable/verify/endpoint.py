@@ -120,10 +120,7 @@ def _compare_config(
 
 
 def _compare_components(stack: DeployedStack) -> Iterator[Difference]:
-    """Compare what each component's copies run and reserve.
-
-    The number of running copies isn't compared.
-    """
+    """Compare what each component's copies run and reserve. The number of running copies isn't compared."""
     sagemaker = stack.account.client("sagemaker")
     for resource in stack.find_resources("AWS::SageMaker::InferenceComponent"):
         name, wanted = resource.properties["InferenceComponentName"], resource.properties
@@ -294,10 +291,7 @@ def _describe_counts(
 
 
 def _compare_fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
-    """Compare weights and instance counts.
-
-    `live`: the response of DescribeEndpoint.
-    """
+    """Compare weights and instance counts. `live`: the response of DescribeEndpoint."""
     scaled = {
         resource.properties["ResourceId"].split("/")[-1]: resource.properties
         for resource in stack.find_resources(TARGET)

@@ -28,10 +28,7 @@ REQUESTS = "requests"
 
 
 class NotAnsweredError(Exception):
-    """The error if an asynchronous request got no response.
-
-    `str()` is the reason.
-    """
+    """The error if an asynchronous request got no response. `str()` is the reason."""
 
 
 class NoInstanceError(Exception):

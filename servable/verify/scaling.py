@@ -72,10 +72,7 @@ def compare_scaling(stack: DeployedStack) -> Iterator[Difference]:
 
 
 def _compare_policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Difference]:
-    """Compare the scaling policies.
-
-    A policy outside the template would work against the deployed ones.
-    """
+    """Compare the scaling policies. A policy outside the template would work against the deployed ones."""
     there = {
         (policy["ResourceId"], policy["PolicyName"]): policy
         for resource in targets

@@ -45,10 +45,7 @@ class AsyncEndpoint:
         return cls(Endpoint.local(url, **options))
 
     async def predict(self, inputs: Any = None, /, **options: Any) -> Outputs:
-        """Return the outputs as `Endpoint.predict` does.
-
-        `progress` is called in another thread.
-        """
+        """Return the outputs as `Endpoint.predict` does. `progress` is called in another thread."""
         return await self._run_in_thread(self.endpoint.predict, inputs, **options)
 
     async def invoke(self, body: bytes, **options: Any) -> Answer:
@@ -56,10 +53,7 @@ class AsyncEndpoint:
         return await self._run_in_thread(self.endpoint.invoke, body, **options)
 
     async def submit(self, inputs: Any = None, /, **options: Any) -> Job:
-        """Start an asynchronous inference as `Endpoint.submit` does.
-
-        Wait for it with `result`.
-        """
+        """Start an asynchronous inference as `Endpoint.submit` does. Wait for it with `result`."""
         return await self._run_in_thread(self.endpoint.submit, inputs, **options)
 
     async def result(self, job: Job, timeout_seconds: float) -> Outputs:

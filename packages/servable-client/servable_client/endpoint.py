@@ -280,10 +280,7 @@ class Endpoint:
         )
 
     def close(self) -> None:
-        """Wait for running calls, then close the connections.
-
-        Forked processes are not affected.
-        """
+        """Wait for running calls, then close the connections. Forked processes are not affected."""
         self.closed = True
         self._batches.close()
         self._transport.close()

@@ -122,10 +122,7 @@ class JobFailedError(PredictionError):
 
 
 class PartFailedError(PredictionError):
-    """The error of a failed part of a batch.
-
-    `failure`: its cause; `rows`: the part's rows in the batch.
-    """
+    """The error of a failed part of a batch. `failure`: its cause; `rows`: the part's rows in the batch."""
 
     def __init__(self, part: int, parts: int, rows: range, failure: PredictionError, more: int):
         others = f"; {more} other parts failed as well" if more else ""

@@ -45,10 +45,7 @@ LOOK_SECONDS = 20.0
 
 
 class Store:
-    """Requests and responses in S3.
-
-    `client`: a boto3 client that makes one attempt. Thread-safe.
-    """
+    """Requests and responses in S3. `client`: a boto3 client that makes one attempt. Thread-safe."""
 
     def __init__(self, client: Any) -> None:
         self._s3 = client
@@ -136,10 +133,7 @@ _NO_CREDENTIALS = (
 
 
 class SageMakerRuntime:
-    """The transport to one endpoint.
-
-    The boto3 client is created on first use, in each process.
-    """
+    """The transport to one endpoint. The boto3 client is created on first use, in each process."""
 
     def __init__(
         self,

@@ -172,10 +172,7 @@ class PartSizes:
         self._lock = threading.Lock()
 
     def choose_part_count(self, rows: int) -> int:
-        """Return the number of parts for the next batch.
-
-        Pass it to `record` with the batch's duration.
-        """
+        """Return the number of parts for the next batch. Pass it to `record` with the batch's duration."""
         with self._lock:
             measured = self._measured.setdefault(rows.bit_length(), _BatchTimes())
             counts = [count for count in self._counts if count <= max(1, rows)]

@@ -36,10 +36,7 @@ Postprocess = Callable[[Arrays, Any], Any]
 
 
 class InputError(ValueError):
-    """The error that a hook raises for a caller's mistake.
-
-    The caller gets a 400 with the message.
-    """
+    """The error that a hook raises for a caller's mistake. The caller gets a 400 with the message."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +76,7 @@ class Hooks:
         return arrays
 
     def run_postprocess(self, arrays: Arrays, context: Any) -> tuple[bytes, str]:
-        """Return the body and content type of postprocess for the outputs.
-
-        Raises `RequestError`.
-        """
+        """Return the body and content type of postprocess for the outputs. Raises `RequestError`."""
         assert self.postprocess is not None  # callers check
         returned = _call_hook("postprocess", self.postprocess, arrays, context)
         content_type = None

@@ -186,10 +186,7 @@ def build_request(arrays: Arrays, signature: Signature, call: Call) -> bytes:
 
 
 def read_outputs(reply: bytes) -> dict[str, Array]:
-    """Return the outputs in a serialized PredictResponse, by name, sorted.
-
-    Raises `RequestError`.
-    """
+    """Return the outputs in a serialized PredictResponse, by name, sorted. Raises `RequestError`."""
     try:
         return read_arrays(reply)
     except (DecodeError, UnknownTypeError) as error:

@@ -52,10 +52,7 @@ def build_falcon_response(
 
 @cache
 def _create_response_class() -> type[Exception]:
-    """Return the exception class, created once.
-
-    Creating a class takes longer than most error responses.
-    """
+    """Return the exception class, created once. Creating a class takes longer than most error responses."""
     import falcon
 
     class Answer(falcon.HTTPError):  # type: ignore[misc]

@@ -82,10 +82,7 @@ NAME_OF_A_MODEL_AT_THE_ROOT = "model"
 
 
 class LayoutError(Exception):
-    """The error of an archive without a model that the container would find.
-
-    `str()` is a sentence.
-    """
+    """The error of an archive without a model that the container would find. `str()` is a sentence."""
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,7 @@ class RequestedModel(Protocol):
 
 
 class Codec(ABC):
-    """The base class of codecs.
-
-    Its flags show which bodies can be relayed to a model server unchanged.
-    """
+    """The base class of codecs. Its flags show which bodies can be relayed to a model server unchanged."""
 
     content_type: ClassVar[str]
     also: ClassVar[tuple[str, ...]] = ()
@@ -117,10 +114,7 @@ class Codec(ABC):
             self.read_request(body, signature)
 
     def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
-        """Return the body of a client's request.
-
-        Raises `TensorError` for what the format cannot hold.
-        """
+        """Return the body of a client's request. Raises `TensorError` for what the format cannot hold."""
         raise TensorError(f"{self.content_type} is not sent by the client")
 
     def read_response(self, body: bytes) -> dict[str, Array]:
@@ -128,10 +122,7 @@ class Codec(ABC):
         raise TensorError(f"{self.content_type} is not read by the client")
 
     def read_inputs(self, body: bytes) -> dict[str, Array]:
-        """Return the inputs of a request by name, without a signature.
-
-        Raises as `read_response`.
-        """
+        """Return the inputs of a request by name, without a signature. Raises as `read_response`."""
         return self.read_response(body)
 
 

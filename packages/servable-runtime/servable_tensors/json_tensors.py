@@ -40,10 +40,7 @@ _PLAIN_NAME = re.compile(r"[\w./ -]+", re.ASCII)
 
 
 class JsonRequest:
-    """The body of a predict call.
-
-    Raises `TensorError` for one that must be parsed and cannot be.
-    """
+    """The body of a predict call. Raises `TensorError` for one that must be parsed and cannot be."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
@@ -130,17 +127,11 @@ class JsonValueError(ValueError):
 
 
 class _NamedFloat(float):
-    """A NaN, Infinity or -Infinity by name.
-
-    A number so large that it became infinite is a plain float.
-    """
+    """A NaN, Infinity or -Infinity by name. A number so large that it became infinite is a plain float."""
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Return the object of a request.
-
-    Raises `TensorError`, also for a key that an object has twice.
-    """
+    """Return the object of a request. Raises `TensorError`, also for a key that an object has twice."""
     try:
         parsed = _load_json(body)
         if isinstance(parsed, dict) and _count_entries(parsed) != body.count(b":"):
@@ -197,10 +188,7 @@ def _require_unique(pairs: list[tuple[str, Any]]) -> None:
 
 
 def build_arrays(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
-    """Return one array for each input of the signature, by rows or by columns.
-
-    Raises `TensorError`.
-    """
+    """Return one array for each input of the signature, by rows or by columns. Raises `TensorError`."""
     columns = _read_columns(request, signature)
     arrays, problems = {}, []
     for name, value in columns.items():

@@ -50,10 +50,7 @@ _MOST_FIELDS = 64
 
 
 def build_model_spec(model: str, version: int | None, signature: str | None) -> Any:
-    """Return the wire.ModelSpec of a request or a response.
-
-    None and "" are the model server's default.
-    """
+    """Return the wire.ModelSpec of a request or a response. None and "" are the model server's default."""
     spec = wire.ModelSpec(name=model, signature_name=signature or "")
     if version is not None:
         spec.version.value = version

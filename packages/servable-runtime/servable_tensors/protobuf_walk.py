@@ -62,10 +62,7 @@ _SEEN: LayoutCache[_ParsedRequest] = LayoutCache()
 
 
 def check_predict_request(body: bytes) -> DescribedRequest:
-    """Check a PredictRequest and describe it.
-
-    Raises `TensorError` (400) for what must not be relayed.
-    """
+    """Check a PredictRequest and describe it. Raises `TensorError` (400) for what must not be relayed."""
     request = _SEEN.get(body)
     if request is None:
         named, spec, tensors, _ = _walk_request(body)
@@ -152,10 +149,7 @@ def _walk_request(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
 
 
 def _has_model_name(body: bytes, start: int, end: int, named: bool) -> bool:
-    """Return whether a name is given after this ModelSpec; `named`: before.
-
-    Parsers merge several.
-    """
+    """Return whether a name is given after this ModelSpec; `named`: before. Parsers merge several."""
     for number, kind, first, last in iterate_fields(body, start, end):
         if number in _MODEL_SPEC:
             _require_bytes(number, kind)

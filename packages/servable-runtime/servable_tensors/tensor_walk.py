@@ -223,10 +223,7 @@ def _read_size(body: bytes, start: int, end: int) -> int:
 
 
 def read_text(body: bytes, start: int, end: int) -> str:
-    """Return a field of the type string.
-
-    Raises `WireError` unless it is UTF-8, as protobuf does.
-    """
+    """Return a field of the type string. Raises `WireError` unless it is UTF-8, as protobuf does."""
     try:
         return body[start:end].decode()
     except UnicodeDecodeError:

@@ -74,10 +74,7 @@ def find_array_dtype(number: int) -> np.dtype[Any]:
 
 
 def find_type_number(dtype: np.dtype[Any]) -> int:
-    """Return the number of the data type that holds arrays of this type.
-
-    Raises `UnknownTypeError`.
-    """
+    """Return the number of the data type that holds arrays of this type. Raises `UnknownTypeError`."""
     if dtype.kind in "OSU":
         return STRING
     number = _NUMBERS.get(dtype) or _NUMBERS.get(dtype.newbyteorder("<"))

@@ -20,10 +20,7 @@ _ELEMENTS_AT_ONCE = 4096
 
 
 def as_rows(arrays: Arrays) -> bytes:
-    """Return {"predictions": [...]}, with plain values for a single output.
-
-    Raises `TensorError`.
-    """
+    """Return {"predictions": [...]}, with plain values for a single output. Raises `TensorError`."""
     return f'{{"predictions": [{", ".join(format_rows(arrays))}]}}'.encode(errors="surrogateescape")
 
 
@@ -79,10 +76,7 @@ def _require_rows(arrays: Arrays, so: str) -> None:
 
 
 def format_rows(arrays: Arrays) -> list[str]:
-    """Return one JSON text for each row.
-
-    Raises `TensorError` if the outputs have no common rows.
-    """
+    """Return one JSON text for each row. Raises `TensorError` if the outputs have no common rows."""
     _require_rows(arrays, "; accept another form, as .npz")
     columns = [[_format_nested(name, row, row.ndim) for row in a] if a.ndim > 1 else format_elements(name, a)
                for name, a in arrays.items()]  # fmt: skip

@@ -71,10 +71,7 @@ def from_csv(body: bytes) -> bytes:
 
 
 def _convert_row(line: str) -> tuple[str, bool]:
-    """Return the line's values as JSON, and whether there are several.
-
-    Most lines are of one kind.
-    """
+    """Return the line's values as JSON, and whether there are several. Most lines are of one kind."""
     if _has_only_numbers(line):
         return line, "," in line
     if not _UNLIKE_WORDS.search(line):

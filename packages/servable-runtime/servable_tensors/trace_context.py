@@ -59,10 +59,7 @@ def split_trace(attributes: str) -> tuple[str, dict[str, object]]:
 
 
 def normalize_traceparent(text: str) -> str | None:
-    """Return the `traceparent` as version 00, or None if it is malformed.
-
-    A later version is converted.
-    """
+    """Return the `traceparent` as version 00, or None if it is malformed. A later version is converted."""
     match = _VALID_PARENT.fullmatch(text) if len(text) <= MOST_ATTRIBUTES else None
     if match is None or (match[2] is not None and text.startswith("00")):
         return None

@@ -69,10 +69,7 @@ def convert_response(answer: Any) -> dict[str, Array]:
 
 
 def parse_strictly(body: bytes) -> Any:
-    """Parse JSON; reject repeated names and numbers above float64's range.
-
-    Raises `ValueError`.
-    """
+    """Parse JSON; reject repeated names and numbers above float64's range. Raises `ValueError`."""
     text = body.decode()
     try:
         answer = json.loads(text, object_pairs_hook=_build_object)

@@ -35,10 +35,7 @@ class WireError(ValueError):
 
 
 def iterate_fields(body: Buffer, at: int, end: int) -> Iterator[Field]:
-    """Yield the fields between two positions, without parsing their content.
-
-    Raises `WireError`.
-    """
+    """Yield the fields between two positions, without parsing their content. Raises `WireError`."""
     while at < end:
         # Most tags and lengths are one byte: a call for each is most of the time.
         tag, at = (body[at], at + 1) if body[at] < 0x80 else _read_tag(body, at, end)

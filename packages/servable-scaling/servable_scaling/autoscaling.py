@@ -99,10 +99,7 @@ class WatchedAlarm:
         return str(self.request["AlarmName"])
 
     def check(self, values: MetricValues, at: datetime) -> tuple[State, State]:
-        """Evaluate the alarm and return (state before, state now).
-
-        The last evaluation is kept.
-        """
+        """Evaluate the alarm and return (state before, state now). The last evaluation is kept."""
         before = self.state
         seen = at - timedelta(seconds=self.delay_seconds)
         # Datapoints are of whole periods, whatever the delay is.

@@ -59,10 +59,7 @@ class Evaluator:
         return None if result is _NOTHING else result
 
     def evaluate_function(self, name: str, argument: Any) -> Any:
-        """Return the value of one function: Ref, Condition or one of Fn::.
-
-        Raises `TemplateError`.
-        """
+        """Return the value of one function: Ref, Condition or one of Fn::. Raises `TemplateError`."""
         if name not in _FUNCTIONS:
             raise TemplateError(f"The function {name} is not emulated.")
         least, most, words = _FORMS.get(name, (0, 0, ""))

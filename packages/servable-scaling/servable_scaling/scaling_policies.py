@@ -162,10 +162,7 @@ def _build_metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[st
 
 
 def compute_capacity_out(policy: TargetTracking, metric: float, capacity: int) -> int:
-    """Return the capacity in proportion to the metric, rounded up.
-
-    It is unchanged within the target.
-    """
+    """Return the capacity in proportion to the metric, rounded up. It is unchanged within the target."""
     if metric <= policy.target_value:
         return capacity
     if capacity == 0:

@@ -30,10 +30,7 @@ _UNIT_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400}
 
 
 class ScheduleError(ValueError):
-    """The error of an expression that Application Auto Scaling rejects.
-
-    `allowed` says what it accepts.
-    """
+    """The error of an expression that Application Auto Scaling rejects. `allowed` says what it accepts."""
 
     def __init__(self, problem: str, allowed: str) -> None:
         super().__init__(problem)

@@ -115,10 +115,7 @@ class TargetScaler:
         policies: Mapping[str, ScalingPolicy] = {},
         actions: Sequence[ScheduledAction] = (),
     ) -> None:
-        """Create the scaler of a target.
-
-        Raises `ScheduleError` for a schedule that cannot be read.
-        """
+        """Create the scaler of a target. Raises `ScheduleError` for a schedule that cannot be read."""
         self.target = target
         # By what alarms name in their actions: a policy's ARN, or its logical id.
         self.policies = dict(policies)

@@ -32,10 +32,7 @@ _PREDEFINED = {
 
 
 class ExpressedScaling:
-    """The scaling of one variant as keys.
-
-    `table` is None if the variant has no scalable target.
-    """
+    """The scaling of one variant as keys. `table` is None if the variant has no scalable target."""
 
     def __init__(self, picture: LivePicture, endpoint: str, variant: str) -> None:
         self.table: dict[str, Any] | None = None

@@ -55,10 +55,7 @@ class LiveFields:
         return self._fields.get(name)
 
     def list_not_carried(self, reasons: Mapping[str, tuple[str, Effect]]) -> Iterator[NotCarried]:
-        """Yield the fields that weren't taken.
-
-        `reasons`: first field of the path -> (reason, effect).
-        """
+        """Yield the fields that weren't taken. `reasons`: first field of the path -> (reason, effect)."""
         for path, value in _iterate_leaves(self._fields, ""):
             first = path.partition(".")[0].partition("[")[0]
             reason, effect = reasons.get(

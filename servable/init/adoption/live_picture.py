@@ -118,12 +118,10 @@ class _Reader:
             configuration = self._describe("endpoint_config", "EndpointConfig", config)
         names = [model] if model else list(dict.fromkeys(iterate_model_names(configuration)))
         models = {name: self._describe("model", "Model", name) for name in names}
-        packages = {
-            arn: self._describe_package(arn)
-            for arn in _list_container_values(models, "ModelPackageName")
-        }
+        arns = _list_container_values(models, "ModelPackageName")
+        packages = {arn: self._describe_package(arn) for arn in arns}
         containers = [*map(find_container, models.values())]
-        held = [find_package_container(package) for package in packages.values()]
+        held = map(find_package_container, packages.values())
         addresses = [find_data_uri(each) for each in (*containers, *held)]
         resource = f"endpoint/{endpoint}/variant/"
         targets = self._list_scaling("scalable_targets", "ScalableTargets", resource)

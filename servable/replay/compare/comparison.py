@@ -106,10 +106,7 @@ _WORST_BYTES = 32 << 20
 
 @dataclass(kw_only=True)
 class OutputStatistics:
-    """The differences of one output so far.
-
-    Counts are of rows unless stated otherwise.
-    """
+    """The differences of one output so far. Counts are of rows unless stated otherwise."""
 
     name: str
     rows: int = 0
@@ -242,10 +239,7 @@ class Comparison:
             self.finish()
 
     def finish(self) -> None:
-        """Compare the responses that are held back.
-
-        Further calls have no effect.
-        """
+        """Compare the responses that are held back. Further calls have no effect."""
         if self._scales is None:
             self._scales = _compute_scales(self._held)
         for held in self._held:

@@ -103,10 +103,7 @@ def list_differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
 def build_json(
     comparison: Comparison, limits: Replay, gate: ReplayVerdict | None
 ) -> dict[str, Any]:
-    """Convert the comparison to JSON-compatible data.
-
-    `gate`: None without --gate.
-    """
+    """Convert the comparison to JSON-compatible data. `gate`: None without --gate."""
     return {
         "requests": comparison.requests,
         "compared": comparison.compared,

@@ -208,10 +208,9 @@ def launch(
     multi-model mode, where it would contain the code that all models share. `log` is appended to;
     by default the process's output only appears in the error. With `memory_limit_mib` the largest
     process is killed while all exceed it. `tensorflow`: the version whose image's code is
-    emulated, such as 2.20; by default the newest known. `record`: a file to which predictions are
-    appended. `unpacking`: called with the bytes read of the archive, and its size. Everything
-    ends with this process, however that ends. Raises `LaunchError`, or ModuleNotFoundError
-    without servable-local[run].
+    emulated; by default the newest known. `record`: a file to which predictions are appended.
+    `unpacking`: called with the bytes read of the archive, and its size. Everything ends with this
+    process, however that ends. Raises `LaunchError`, or ModuleNotFoundError without its extra run.
     """
     for name in ("tensorflow", "gunicorn"):
         if importlib.util.find_spec(name) is None:

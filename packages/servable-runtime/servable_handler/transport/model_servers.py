@@ -208,10 +208,7 @@ class ModelServers:
     def _send_with_retry(
         self, ask: Callable[[int], Answer], ports: tuple[int, ...], call: Call
     ) -> Answer:
-        """Return the result of `ask` for one of the ports.
-
-        `ask` sends the request at most once.
-        """
+        """Return the result of `ask` for one of the ports. `ask` sends the request at most once."""
         server: int | None = None
         reason = ""
         for attempt in (1, 2):
@@ -254,10 +251,7 @@ class ModelServers:
             watch.start()
 
     def _watch(self, server: int, model: str) -> None:
-        """Wait until the server responds to a status request, and use it again.
-
-        Any response counts.
-        """
+        """Wait until the server responds to a status request, and use it again. Any response counts."""
         port, path = self._rest_ports[server], f"/v1/models/{model}"
         while True:
             began = time.monotonic()

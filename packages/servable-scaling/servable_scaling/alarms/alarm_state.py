@@ -35,10 +35,7 @@ class RuleError(ValueError):
 
 
 class AlarmRule:
-    """A composite alarm's rule, parsed once.
-
-    `names` are its alarms, by name or ARN as written.
-    """
+    """A composite alarm's rule, parsed once. `names` are its alarms, by name or ARN as written."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -201,10 +198,7 @@ class MetricAlarmRule:
         at: datetime,
         now: State,
     ) -> Evaluation | None:
-        """Evaluate the given datapoints as `evaluate` does.
-
-        They are N and the extra ones, oldest first.
-        """
+        """Evaluate the given datapoints as `evaluate` does. They are N and the extra ones, oldest first."""
         real = [(start, value) for start, value in points if value is not None]
         if self.ignores_few_samples and real and self._has_few_samples(values, real[-1][0]):
             return None

@@ -117,10 +117,7 @@ def parse_percent(name: str) -> float | None:
 
 
 def compute_statistic(samples: Samples, name: str) -> float | None:
-    """Return the statistic of the samples, or None without data.
-
-    Raises `UnknownStatisticError`.
-    """
+    """Return the statistic of the samples, or None without data. Raises `UnknownStatisticError`."""
     check_statistic(name)
     if samples.count == 0:
         return None

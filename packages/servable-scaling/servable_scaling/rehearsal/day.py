@@ -75,10 +75,7 @@ class RehearsedMinute:
 
 @dataclass
 class RehearsedDay:
-    """The result of a simulated day.
-
-    `woken`: the minutes in which the composite alarm began to hold.
-    """
+    """The result of a simulated day. `woken`: the minutes in which the composite alarm began to hold."""
 
     minutes: list[RehearsedMinute] = field(default_factory=list)
     activities: list[ScalingActivity] = field(default_factory=list)

@@ -25,10 +25,7 @@ _COMMITTED = (0.6, 0.5)
 
 @lru_cache(maxsize=100_000)
 def compute_erlang_c(servers: int, load: float) -> float:
-    """Return the share of requests that wait.
-
-    `load`: servers busy on average, below `servers`.
-    """
+    """Return the share of requests that wait. `load`: servers busy on average, below `servers`."""
     blocked = 1.0
     for count in range(1, servers + 1):
         blocked = load * blocked / (count + load * blocked)
@@ -163,10 +160,7 @@ LEAST_TURNED_AWAY = 0.1
 
 @dataclass(frozen=True)
 class InstanceModel:
-    """The measured capacity of one instance.
-
-    `queue`: requests that may wait in it; more are rejected.
-    """
+    """The measured capacity of one instance. `queue`: requests that may wait in it; more are rejected."""
 
     rate_rps: float
     service: Service
@@ -189,10 +183,7 @@ class InstanceModel:
         return max(1, round(self.rate_rps * self.service.mean_seconds))
 
     def compute_steady_part(self, use: float, instances: int) -> Part:
-        """Return the waiting at this utilization.
-
-        A request joins the least busy of `instances`.
-        """
+        """Return the waiting at this utilization. A request joins the least busy of `instances`."""
         key = (instances, round(use, 3))
         if key not in self.kept:
             self.kept[key] = self._compute_steady_part(min(STEADY_BELOW, key[1]), instances)
@@ -254,10 +245,7 @@ class Cohort:
 
 @dataclass
 class ServedMinute:
-    """The result of one minute.
-
-    `use`: share of the instances' rate, above 1 while a backlog grows.
-    """
+    """The result of one minute. `use`: share of the instances' rate, above 1 while a backlog grows."""
 
     parts: list[Part]
     refused: float

@@ -35,10 +35,7 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Wait:
-    """Callers who came one after the other and got a response together.
-
-    The last of them waited least.
-    """
+    """Callers who came one after the other and got a response together. The last of them waited least."""
 
     callers: float
     longest_seconds: float
@@ -74,10 +71,7 @@ class WaitingCallers:
         return failed
 
     def release_all(self, now: float) -> list[Wait]:
-        """Remove all who still wait, and return their waits.
-
-        Call it at the first copy's first response.
-        """
+        """Remove all who still wait, and return their waits. Call it at the first copy's first response."""
         waits = [
             Wait(callers, (now - first) * MINUTE_SECONDS, (now - last) * MINUTE_SECONDS)
             for first, last, callers in self._waiting
@@ -124,10 +118,7 @@ def compute_mean_wait_seconds(waits: Sequence[Wait]) -> float:
 
 
 def compute_longest_wait_seconds(waits: Sequence[Wait]) -> float:
-    """Return the longest wait; 0 if nobody waited.
-
-    It includes the pause until a caller retries.
-    """
+    """Return the longest wait; 0 if nobody waited. It includes the pause until a caller retries."""
     return max((wait.longest_seconds + ASKS_AGAIN_SECONDS for wait in waits), default=0.0)
 
 
@@ -153,10 +144,7 @@ class PlacedDeployment:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """The complete input of a simulated day.
-
-    Properties are CloudFormation's, with references resolved.
-    """
+    """The complete input of a simulated day. Properties are CloudFormation's, with references resolved."""
 
     requests: Sequence[float]
     """Requests in each minute."""

@@ -44,10 +44,7 @@ def parse_time(cell: str) -> datetime | None:
 
 
 def parse_requests(rows: Sequence[Sequence[str]]) -> dict[int, float]:
-    """Return {minute from the first day's midnight in UTC: requests}.
-
-    Raises ValueError with a message.
-    """
+    """Return {minute from the first day's midnight in UTC: requests}. Raises ValueError with a message."""
     words = [row for row in rows if row and parse_time(row[0]) is None]
     points = [(time, row[1:]) for row in rows if row and (time := parse_time(row[0])) is not None]
     named = {row[0].strip().lower(): list(row[1:]) for row in words}

@@ -184,10 +184,7 @@ def build_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 class Frames:
-    """A reader and writer of frames.
-
-    Close it after an OSError, a `BrokenOffError` or a method's errors.
-    """
+    """A reader and writer of frames. Close it after an OSError, a `BrokenOffError` or a method's errors."""
 
     def __init__(self, port: int, deadline: float) -> None:
         """Connect to a port. Raises `NotTakenError`, `DeadlineError`."""
@@ -205,10 +202,7 @@ class Frames:
         self._line.send(frames, self.deadline)
 
     def read_ahead(self) -> bytes:
-        """Return the received bytes that were not consumed yet, at least one.
-
-        Raises `DeadlineError`.
-        """
+        """Return the received bytes that were not consumed yet, at least one. Raises `DeadlineError`."""
         if self._at == len(self._got):
             self._got, self._at = self._line.receive(_FEW_BYTES, self.deadline), 0
             self.received_bytes += len(self._got)

@@ -68,14 +68,15 @@ def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -
     `bodies`: what is sent; transport is tried only for what is known of them.
     """
     vcpus, today = placement.instance.vcpus, current(placement)
+    half, quarter = max(1, vcpus // 2), max(1, vcpus // 4)
     found: dict[str, tuple[Value, ...] | str] = {
-        "tfs_processes": (1, 2, vcpus // 4, vcpus // 2, vcpus),
-        "gunicorn_workers": (1, vcpus // 2, vcpus, 2 * vcpus),
+        "tfs_processes": (1, 2, quarter, half, vcpus),
+        "gunicorn_workers": (1, half, vcpus, 2 * vcpus),
         # Where Gunicorn runs: the class decides how many requests one worker takes at once.
         WORKER_CLASS: WORKER_CLASSES,
         # Only with gthread, the class that starts threads: see `is_distinct`.
         WORKER_THREADS: (1, 2, 8),
-        "inter_op_threads": (1, 2, vcpus // 2, vcpus),
+        "inter_op_threads": (1, 2, half, vcpus),
         "intra_op_threads": (1, 2, vcpus),
         "onednn": (False, True),
         "omp_threads": (1, vcpus),
@@ -125,7 +126,7 @@ def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Val
         BATCH_SIZE: (least, 4 * least) if written else (None, least, 4 * least),
         "batching.timeout_micros": (0, 1000, 5000),
         # With batching: so many batches compute at once.
-        BATCH_THREADS: (1, vcpus // 4, vcpus),
+        BATCH_THREADS: (1, max(1, vcpus // 4), vcpus),
         # Where more requests may be at one instance than its queue holds: the next one is an error.
         QUEUE: f"{few}, and its queue holds {queue}" if at_once <= queue else (16 * vcpus,),
     }

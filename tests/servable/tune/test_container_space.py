@@ -328,3 +328,14 @@ def test_batches_are_tried_where_requests_meet(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("servable.tune.container_space._rejects", refused)
     assert "`servable check` rejects it" in batched(None).left_out[BATCH_SIZE]
+
+
+@pytest.mark.parametrize("kind", ["ml.m5.large", "ml.c5.large"])
+def test_with_two_vcpus_no_setting_is_below_one(kind: str) -> None:
+    loaded, placement = placed("dev")
+    instance = dataclasses.replace(placement.instance, name=kind, vcpus=2)
+    values = grid(loaded, dataclasses.replace(placement, instance=instance)).values
+    counts = [one for each in values.values() for one in each if type(one) is int]
+    assert values["tfs_processes"][0] == 1
+    assert min(one for one in values["tfs_processes"] if one is not None) == 1
+    assert all(one >= 0 for one in counts)

@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import os
+import shlex
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,3 +149,23 @@ def test_another_version_is_written_beside_its_archive(tmp_path: Path) -> None:
     file.write_text(VALID.replace('saved_model = "model"', alone))
     write_pin(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), package="ranker/2")
     assert 'model_package = "ranker/2"' in file.read_text()
+
+
+def test_the_page_of_p2_puts_its_archive_into_the_local_s3_and_pins_it(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path
+) -> None:
+    page = (ROOT / "examples/pages/README.md").read_text()
+    (put,) = (line.strip() for line in page.splitlines() if line.strip().startswith("python -c"))
+    shutil.copytree(ROOT / "examples" / "pages", tmp_path / "examples" / "pages")
+    account = Account(embedded, launcher)
+    inside = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = account.aws.environment_over(inside, account=account.number)
+    _, option, program = shlex.split(put)
+    ran = run_in(tmp_path, sys.executable, option, program, environment=environment)
+    assert ran.returncode == 0, ran.stderr
+    pinning = ["-m", "servable", "pin", "p2", "--environments", "examples/pages"]
+    ran = run_in(tmp_path, sys.executable, *pinning, environment=environment)
+    assert ran.returncode == 0, ran.stderr
+    packed = hashlib.sha256((tmp_path / "model.tar.gz").read_bytes()).hexdigest()
+    written = "".join(file.read_text() for file in (tmp_path / "examples/pages").glob("*.toml"))
+    assert packed in written
